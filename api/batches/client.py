@@ -143,12 +143,15 @@ class BatchClient:
         return await self.describe(caller, batch_id)
 
     async def resume(self, caller: Caller, batch_id: str, changes: BatchChanges) -> Batch:
-        """Go on with what was not started, or was cancelled. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
+        """Go on with what was not started, or was cancelled.
+
+        Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`, and `OutputRefusal` when its results were deleted.
+        """
         async with self._audit.action(AuditEvent.BATCH_RESUMED, caller, batch=batch_id):
             return await self._go_on(caller, batch_id, changes, LegOrder(kind="resume"))
 
     async def retry(self, caller: Caller, batch_id: str, request: RetryRequest) -> Batch:
-        """Run failed items again. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
+        """Run failed items again. Raises as `resume` does."""
         async with self._audit.action(AuditEvent.BATCH_RETRIED, caller, batch=batch_id):
             return await self._go_on(caller, batch_id, request, LegOrder(kind="retry", categories=request.categories))
 
@@ -191,6 +194,8 @@ class BatchClient:
             what = "has failed" if leg.kind == "retry" else "was cancelled or left out"
             raise NothingToRun(f"No item of batch {batch_id} {what}.")
         await self._starter.check(caller)
+        if outcome.state.results.rows:
+            await self._starter.check_results(caller, batch_id)
         order = await self._starter.again(caller, description, changes, leg, outcome.state)
         summary = summary.model_copy(update={"options": order.options})
         try:

@@ -37,6 +37,7 @@ _MEDIA: dict[str, Media] = {"application/x-ndjson": "jsonl", "application/jsonl"
 _MEDIA_TYPES: dict[Form, str] = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 _MAX_SETTINGS_CHARS = 32_000
 _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507)
+_ENDED_REFUSALS = {**_REFUSALS, **documented_problems(410)}
 
 
 @router.post("", status_code=201, response_model=Batch, responses=_REFUSALS)
@@ -175,13 +176,13 @@ async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: Cancell
     return await services.batches.cancel(caller, batch_id)
 
 
-@router.post("/{batch_id}/resume", status_code=202, responses=_REFUSALS)
+@router.post("/{batch_id}/resume", status_code=202, responses=_ENDED_REFUSALS)
 async def resume_batch(batch_id: BatchId, body: BatchChanges, services: ServicesDep, caller: CallerDep) -> Batch:
     """Go on with a batch that has stopped: with the items that were cancelled, and those that were not started."""
     return await services.batches.resume(caller, batch_id, body)
 
 
-@router.post("/{batch_id}/retry", status_code=202, responses=_REFUSALS)
+@router.post("/{batch_id}/retry", status_code=202, responses=_ENDED_REFUSALS)
 async def retry_batch(batch_id: BatchId, body: RetryRequest, services: ServicesDep, caller: CallerDep) -> Batch:
     """Run the failed items of a batch that has ended again. Their rows leave the results until they have ended anew."""
     return await services.batches.retry(caller, batch_id, body)

@@ -84,7 +84,7 @@ def widget_resources() -> tuple[Resource, ...]:
             BATCH_WIDGET_URI,
             "batch.html",
             title="Batch",
-            description="A live batch: its counts, rate, time left and cost, the latest results, and a button to cancel it.",
+            description="A live batch: counts, rate, time left, cost, the latest results, and a button to cancel it.",
         ),
     )
 

@@ -1,5 +1,6 @@
 """A batch followed as events: counts, rate, time left and money while it goes on, and how it has ended."""
 
+import itertools
 import json
 from collections.abc import AsyncIterator
 
@@ -34,7 +35,7 @@ async def test_a_batch_is_followed_to_its_end(api: httpx.AsyncClient) -> None:
     assert [one for one in ended if 0 < one < 12], "it was told of while it went on"
     assert [batch for batch in states if batch.get("per_minute") and batch.get("seconds_left")]
     assert [batch["cost_usd"] for batch in states] == sorted(batch["cost_usd"] for batch in states)
-    assert all(before != after for before, after in zip(states, states[1:], strict=False))
+    assert all(before != after for before, after in itertools.pairwise(states))
     last = states[-1]
     assert (last["status"], last["completed"], last["budget_usd"]) == ("completed", 12, 5.0)
     assert last["cost_usd"] > 0

@@ -57,7 +57,7 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
 
 
 def arrange(_selection: Selection, loaded: LoadedChoice) -> list[Tool]:
-    """The chosen tools, those of Actors, the mode's companions, and those for runs, tasks, stored outputs and batches."""
+    """The chosen tools, those of Actors, the mode's companions; those for runs, tasks, stored outputs and batches."""
     tools = [*loaded.tools, *loaded.actor_tools, *loaded.companions]
     names: list[str] = []
     if any(definition.calls_actor for definition in tools):
