@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +23,7 @@ from outlast.activities.batches.contracts import (
     ItemOutcome,
     ItemRow,
     Lines,
+    MetTask,
     RoundInput,
     StopReason,
     StopRule,
@@ -48,6 +49,8 @@ class Tasks:
         self.started: dict[str, str] = {}
         self.cancelled: set[str] = set()
         self.held: set[str] = set()
+        self.shared: dict[str, MetTask] = {}
+        """What somebody else has started for equal calls, by the key of the item that meets it."""
         self.calls_left: int | None = None
         self.cost_usd = Decimal("0.01")
         self.may_start = asyncio.Event()
@@ -55,10 +58,14 @@ class Tasks:
         self.most_at_once = 0
         self._at_once = 0
 
-    async def start(self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None) -> None:
+    async def start(self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None) -> MetTask:
         await self.may_start.wait()
-        self.started.setdefault(task_id, item.key)
+        met = self.shared.get(item.key)
+        if met is None:
+            met = MetTask(task_id=f"same-{item.key}" if item.equal is not None else task_id)
+            self.started.setdefault(met.task_id, item.key)
         self._die_in_time()
+        return met
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
         self._die_in_time()
@@ -79,8 +86,9 @@ class Tasks:
         if task_id in self.started:
             self.cancelled.add(task_id)
 
-    async def existing(self, task_ids: Collection[str]) -> frozenset[str]:
-        return frozenset(task_ids) & self.started.keys()
+    async def existing(self, items: Mapping[str, ItemLine]) -> Mapping[str, MetTask]:
+        ids = {key: f"same-{item.key}" if item.equal is not None else key for key, item in items.items()}
+        return {key: MetTask(task_id=task_id) for key, task_id in ids.items() if task_id in self.started}
 
     async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
         return frozenset()
