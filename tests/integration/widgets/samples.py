@@ -12,7 +12,7 @@ from outlast.workflows.tools.core.search_actors import SearchActorsArguments, se
 JsonObject = dict[str, Any]
 
 SITE = "https://docs.example.com"
-PAGES = [
+SITE_PAGES = [
     ("Running Actors", "/platform/actors/running", 200, 1_843, "Start an Actor from Console, the API or a schedule."),
     ("Actor tasks", "/platform/actors/running/tasks", 200, 967, "Save an input under a name and run it again."),
     ("Standby mode", "/platform/actors/running/standby", 200, 1_210, "Serve requests at once, without a cold start."),
@@ -33,7 +33,7 @@ def rows(count: int) -> list[JsonObject]:
             "words": words,
             "summary": summary,
         }
-        for title, path, status, words, summary in (PAGES * 4)[:count]
+        for title, path, status, words, summary in (SITE_PAGES * 4)[:count]
     ]
 
 
