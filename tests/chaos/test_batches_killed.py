@@ -51,8 +51,13 @@ async def test_a_batch_outlives_worker_api_and_server_killed_in_the_middle(chaos
     assert {row["items"][0]["message"] for row in rows} == {f"item {number}" for number in range(40)}
 
 
-async def test_a_batch_cancelled_while_its_worker_is_dead_leaves_nothing_running(chaos: Chaos) -> None:
-    batch = await OutlivingBatch.begun(chaos, batch_of(60, 0.5, concurrency=6))
+@pytest.mark.parametrize("reuse", [None, pytest.param({"max_age": "1h"}, marks=pytest.mark.thorough)])
+async def test_a_batch_cancelled_while_its_worker_is_dead_leaves_nothing_running(
+    chaos: Chaos, reuse: dict[str, str] | None
+) -> None:
+    body = batch_of(60, 0.5, concurrency=6)
+    body["options"] = {**LIMIT, **({"reuse": reuse} if reuse else {})}
+    batch = await OutlivingBatch.begun(chaos, body)
     await batch.until_ended(5)
     chaos.stack.worker.kill()
     assert (await chaos.http.post(f"/v1/batches/{batch.id}/cancel")).status_code == 202
