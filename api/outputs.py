@@ -49,39 +49,39 @@ class StoredOutputs:
             await self._delete(caller, locator)
 
     async def _opened(self, caller: Caller, locator: str) -> OutputReader:
-        with _refusals():
+        with refusals():
             return await open_output(self._objects, locator, caller.id)
 
     async def _delete(self, caller: Caller, locator: str) -> None:
-        with _refusals():
+        with refusals():
             await delete_output(self._objects, locator, caller.id)
 
     async def store(
         self, scope: OutputScope, content: bytes, *, what: str, kind: OutputKind, content_type: str, ttl: timedelta
     ) -> str:
         """Store a whole output for its owner; its locator. Again the same gives the same one."""
-        with _refusals():
+        with refusals():
             async with OutputWriter(self._objects, scope, what=what, kind=kind) as writer:
                 await writer.write(content)
                 return (await writer.finish(content_type=content_type, ttl=ttl)).locator
 
     async def selected(self, reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
         """The selected rows, as lines of JSON, in pieces."""
-        with _refusals():
+        with refusals():
             async with aclosing(_selected(reader, selection)) as pieces:
                 async for piece in pieces:
                     yield piece
 
     async def guarded(self, pieces: AsyncGenerator[Piece]) -> AsyncGenerator[Piece]:
         """`pieces` of an output, read by somebody else."""
-        with _refusals():
+        with refusals():
             async with aclosing(pieces):
                 async for piece in pieces:
                     yield piece
 
     async def content(self, reader: OutputReader, start: int, end: int) -> AsyncGenerator[bytes]:
         """Bytes `start` to `end` (exclusive) of the content."""
-        with _refusals():
+        with refusals():
             async for piece in reader.bytes(start, end):
                 yield piece
 
@@ -109,7 +109,8 @@ async def begun(pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def _refusals() -> Generator[None]:
+def refusals() -> Generator[None]:
+    """Turn what is wrong with an output, or its store, into what a front door answers."""
     try:
         yield
     except OutputError as error:

@@ -273,7 +273,7 @@ def _dispatch(client: Client) -> DispatchActivities:
 
 
 def _batches(objects: OutputObjects, client: Client) -> BatchActivities:
-    tasks, namespace = WorkflowItemTasks(client), client.namespace
+    tasks, namespace = WorkflowItemTasks(client, objects), client.namespace
     return BatchActivities(objects, tasks, lambda place: CallersRoom(client, place), namespace=namespace)
 
 

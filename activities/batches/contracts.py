@@ -96,12 +96,36 @@ class Lines(Contract):
     count: int = Field(ge=0)
 
 
+class EqualCalls(Contract):
+    """The calls that an item is equal to, see `outlast.worker.batches.equal_tasks`."""
+
+    digest: str = Field(min_length=1, description="That they have in common.")
+    max_age_seconds: float | None = Field(
+        description="How old the answer of one may be that answers the item; None to start the item in any case."
+    )
+
+
+class ReusedAnswer(Contract):
+    """That an item is answered by the task of an equal call, which it has not started."""
+
+    joined: bool = Field(description="Whether that task was under way when the item met it.")
+    age_seconds: float = Field(description="How long ago it had been answered then.")
+
+
+class MetTask(Contract):
+    """The task that an item follows."""
+
+    task_id: str
+    reused: ReusedAnswer | None = Field(default=None, description="None: the item's own task.")
+
+
 class ItemLine(Contract):
     """One item, as it is kept: where it differs from the batch's call."""
 
     key: str
     call: JsonObject = Field(description="Fields of `ToolCall` that are the item's own: its arguments, at least.")
     summary: JsonObject = Field(description="Fields of `TaskSummary` that are the item's own.")
+    equal: EqualCalls | None = Field(default=None, description="Where an equal call may answer it.")
 
 
 class Slot(Contract):
@@ -112,8 +136,14 @@ class Slot(Contract):
     attempt: int = Field(ge=1, description="The latest; a part of the task's id.")
     first_attempt: int = Field(default=1, description="The first one since the start, the retry or the resume.")
     started: bool = Field(default=False, description="Whether its task is known to exist.")
+    met: MetTask | None = Field(default=None, description="Its task, where equal calls share one.")
     reserved_usd: Decimal = Field(default=Decimal(0), description="What the latest attempt may cost.")
     spent_usd: Decimal = Field(default=Decimal(0), description="What the attempts before it have cost.")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it follows a task that somebody else has started."""
+        return self.met is not None and self.met.reused is not None
 
 
 class Counts(Contract):
@@ -265,6 +295,7 @@ class ItemRow(Contract):
     status: ItemStatus
     task_id: str
     attempts: int
+    reused: ReusedAnswer | None = Field(default=None, description="Of an item that the task of an equal call answered.")
     run_id: str | None = None
     dataset_id: str | None = None
     cost_usd: float | None = None

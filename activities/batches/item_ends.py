@@ -6,6 +6,7 @@ clients. So a batch has few of them.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from outlast.activities.batches.contracts import ItemOutcome
@@ -20,6 +21,14 @@ _LIST_OVERLAP = timedelta(seconds=30)
 """How much later than its end a task may show in the lists. One that shows later is found by a request."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """Somebody who waits for the end of a task. Several may wait for the same one."""
+
+    task_id: str
+    listed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class EndsOfItems:
     """Gives how tasks end. `watch` has to run meanwhile."""
 
@@ -28,14 +37,15 @@ class EndsOfItems:
         self._tasks = tasks
         self._batch_id = batch_id
         self._turns = asyncio.Semaphore(ASKED_AT_ONCE)
-        self._listed: dict[str, asyncio.Event] = {}
+        self._waiting: set[_Waiting] = set()
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
         """How the task has ended, when it has; None when there is none. Raises as `ItemTasks.outcome` does."""
-        listed = self._listed[task_id] = asyncio.Event()
+        waiting = _Waiting(task_id)
+        self._waiting.add(waiting)
         try:
-            while not listed.is_set():
-                if not await self._has_turn(listed):
+            while not waiting.listed.is_set():
+                if not await self._has_turn(waiting.listed):
                     break
                 try:
                     with suppress(TimeoutError):
@@ -45,18 +55,18 @@ class EndsOfItems:
                     self._turns.release()
             return await self._tasks.outcome(task_id)
         finally:
-            del self._listed[task_id]
+            self._waiting.discard(waiting)
 
     async def watch(self) -> None:
         """Look through Temporal's lists, while there are more tasks than turns."""
         while True:
             await asyncio.sleep(_LIST_SECONDS)
-            if len(self._listed) <= ASKED_AT_ONCE:
+            if len(self._waiting) <= ASKED_AT_ONCE:
                 continue
-            for task_id in await self._tasks.ended(self._batch_id, datetime.now(UTC) - _LIST_OVERLAP):
-                listed = self._listed.get(task_id)
-                if listed is not None:
-                    listed.set()
+            ended = await self._tasks.ended(self._batch_id, datetime.now(UTC) - _LIST_OVERLAP)
+            for waiting in self._waiting:
+                if waiting.task_id in ended:
+                    waiting.listed.set()
 
     async def _has_turn(self, listed: asyncio.Event) -> bool:
         """Wait for a turn, or until the lists show that the task has ended; whether it is a turn."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from outlast.activities.batches.contracts import ItemOutcome, ItemRow
+from outlast.activities.batches.contracts import ItemOutcome, ItemRow, MetTask
 from outlast.activities.contracts import JsonObject
 from outlast.activities.outputs.format.json_values import text_of
 
@@ -12,15 +12,16 @@ MAX_ANSWER_BYTES = 16 * 1024
 """A larger answer is not in its row: the row names its task, and its locator when it is stored."""
 
 
-def row_of(outcome: ItemOutcome, *, key: str, index: int, task_id: str, attempts: int) -> bytes:
+def row_of(outcome: ItemOutcome, *, key: str, index: int, task: MetTask, attempts: int) -> bytes:
     """The row, as JSON."""
     rows = rows_in(outcome)
     row = ItemRow(
         key=key,
         index=index,
         status=outcome.status,
-        task_id=task_id,
+        task_id=task.task_id,
         attempts=attempts,
+        reused=task.reused,
         run_id=outcome.run_id,
         dataset_id=outcome.dataset_id,
         cost_usd=float(outcome.cost_usd) if outcome.cost_usd is not None else None,

@@ -1,11 +1,11 @@
 """What a round needs of tasks. This floor does not know how one is started: `worker.batches` does."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
-from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutcome
+from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutcome, MetTask
 
 
 class ItemTasks(Protocol):
@@ -13,8 +13,10 @@ class ItemTasks(Protocol):
 
     async def start(
         self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
-    ) -> None:
-        """Start the task of an item; nothing when there is one already. Its run may cost `limit_usd` at most.
+    ) -> MetTask:
+        """Start the task of an item, unless there is one; which one it is. Its run may cost `limit_usd` at most.
+
+        An item that equal calls may answer has the task of one of these, and `task_id` is its key there.
 
         `after` is the task of the attempt before, whose run may go on for this one, where the call allows that.
         Raises `ValueError` for an item that is none.
@@ -29,8 +31,8 @@ class ItemTasks(Protocol):
         """Cancel the task, unless it has ended or does not exist."""
         ...
 
-    async def existing(self, task_ids: Collection[str]) -> frozenset[str]:
-        """Those of the tasks that exist."""
+    async def existing(self, items: Mapping[str, ItemLine]) -> Mapping[str, MetTask]:
+        """The tasks that were started for items, by the ids that `start` was given, as far as there are any."""
         ...
 
     async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:

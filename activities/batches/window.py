@@ -7,6 +7,7 @@ as under way all items whose rows are not: an attempt that goes on from it loses
 import asyncio
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from outlast.activities.batches.contracts import (
     BatchState,
     ItemLine,
     ItemOutcome,
+    MetTask,
     RoundInput,
     Slot,
     StopReason,
@@ -44,6 +46,8 @@ _GIVEN_AHEAD = 4
 _LEAST_AHEAD = 25
 _RATE_SECONDS = 10.0
 _LONGEST_PAUSE_SECONDS = 60.0
+_ANEW: Mapping[str, object] = {"started": False, "met": None}
+"""Of a slot whose item is to be started."""
 _SUSPENDED = "The worker was suspended for so long that another one may be at work; that one goes on with the batch."
 
 
@@ -139,10 +143,18 @@ class Window:
     async def _adopt(self) -> None:
         known = {*self._slots, *self._beyond}
         unknown = [at for at in range(self._cursor, self._request.horizon) if at not in known]
-        slots = {(await self._task_of(slot)): slot for slot in [await self._slot_at(at) for at in unknown]}
-        found = await self._tasks.existing(list(slots))
-        for task_id in found:
-            self._slots[slots[task_id].position] = slots[task_id]
+        # An attempt that died between a start and its heartbeat has told of the item, and not which task it has.
+        unmet = [slot for slot in self._slots.values() if not slot.started]
+        items: dict[str, ItemLine] = {}
+        slots: dict[str, Slot] = {}
+        for slot in (*unmet, *[await self._slot_at(at) for at in unknown]):
+            item = await self._items.item(slot.index)
+            if item.equal is not None and self._request.step == "run":
+                continue  # Its start finds what it has started: by its key.
+            task_id = item_task_id(self._place.batch_id, item.key, slot.attempt)
+            items[task_id], slots[task_id] = item, slot
+        for task_id, met in (await self._tasks.existing(items)).items():
+            self._slots[slots[task_id].position] = _following(slots[task_id], met, task_id)
         self._take_stock()
 
     async def _feed(self, group: asyncio.TaskGroup) -> None:
@@ -241,9 +253,6 @@ class Window:
             reserved_usd=(self._request.item_limit_usd or Decimal(0)) if self._place.is_paid else Decimal(0),
         )
 
-    async def _task_of(self, slot: Slot) -> str:
-        return item_task_id(self._place.batch_id, (await self._items.item(slot.index)).key, slot.attempt)
-
     def _run(self, group: asyncio.TaskGroup, slot: Slot) -> None:
         self._running[slot.position] = group.create_task(self._carry_out(slot))
 
@@ -252,7 +261,8 @@ class Window:
         item = await self._items.item(slot.index)
         while True:
             task_id = item_task_id(self._place.batch_id, item.key, slot.attempt)
-            outcome = await self._outcome(slot, item, task_id)
+            outcome = await self._outcome(slot.position, item, task_id)
+            slot = self._slots[slot.position]
             again = self._next_attempt(slot, outcome)
             if again is None:
                 break
@@ -260,33 +270,40 @@ class Window:
             await asyncio.sleep(min(2.0 ** (slot.attempt - slot.first_attempt), _LONGEST_PAUSE_SECONDS))
         cost = slot.spent_usd + (outcome.cost_usd or Decimal(0))
         in_total = outcome.model_copy(update={"cost_usd": cost if cost or outcome.cost_usd is not None else None})
-        row = row_of(in_total, key=item.key, index=slot.index, task_id=task_id, attempts=slot.attempt)
+        task = slot.met or MetTask(task_id=task_id)
+        row = row_of(in_total, key=item.key, index=slot.index, task=task, attempts=slot.attempt)
         self._take(_Ended(slot, row, outcome, rows_in(outcome) or 0, cost))
 
-    async def _outcome(self, slot: Slot, item: ItemLine, task_id: str) -> ItemOutcome:
+    async def _outcome(self, position: int, item: ItemLine, task_id: str) -> ItemOutcome:
+        """How the item's task has ended. Its slot says then which task that is."""
         if self._request.step == "abort":
-            await self._tasks.cancel(task_id)
+            if self._slots[position].is_shared:
+                return ItemOutcome(status="cancelled", text="The batch stopped; the equal call goes on without it.")
+            await self._tasks.cancel(self._followed(position, task_id))
         while True:
-            if self._request.step == "run" and not slot.started:
-                refused = await self._start(slot, item, task_id)
+            if self._request.step == "run" and not self._slots[position].started:
+                refused = await self._start(position, item, task_id)
                 if refused is not None:
                     return refused
-                slot = self._slots[slot.position] = slot.model_copy(update={"started": True})
-            found = await self._ends.outcome(task_id)
-            if found is not None:
-                return found
+            slot = self._slots[position]
+            found = await self._ends.outcome(self._followed(position, task_id))
+            # Whoever cancels a task that is shared cancels it for itself: the item meets, or starts, another one.
+            if found is not None and not (slot.is_shared and found.status == "cancelled"):
+                return found.model_copy(update={"cost_usd": Decimal(0)}) if slot.is_shared else found
             if self._request.step != "run":
                 return ItemOutcome(status="cancelled", text="It had not been started when the batch stopped.")
-            slot = slot.model_copy(update={"started": False})
+            self._slots[position] = slot.model_copy(update=_ANEW)
 
-    async def _start(self, slot: Slot, item: ItemLine, task_id: str) -> ItemOutcome | None:
+    def _followed(self, position: int, task_id: str) -> str:
+        met = self._slots[position].met
+        return met.task_id if met is not None else task_id
+
+    async def _start(self, position: int, item: ItemLine, task_id: str) -> ItemOutcome | None:
         """Start the task, also when this coroutine is cancelled meanwhile; its failure if it cannot be one."""
-        limit = slot.reserved_usd if self._place.is_paid and self._options.budget_usd is not None else None
         async with self._starts:
             if not self._is_trusted:
                 raise HandedOver(_SUSPENDED)
-            before = item_task_id(self._place.batch_id, item.key, slot.attempt - 1) if slot.attempt > 1 else None
-            sent = asyncio.create_task(self._tasks.start(self._place, item, task_id, limit_usd=limit, after=before))
+            sent = asyncio.create_task(self._send(position, item, task_id))
             self._starting.add(sent)
             sent.add_done_callback(self._starting.discard)
             try:
@@ -296,6 +313,14 @@ class Window:
                 wrong = ErrorEnvelope.permanent(ErrorCategory.VALIDATION, "", message[:1_000])
                 return ItemOutcome(status="failed", error=wrong)
         return None
+
+    async def _send(self, position: int, item: ItemLine, task_id: str) -> None:
+        """Start the task, and note in the slot which one it is."""
+        slot = self._slots[position]
+        limit = slot.reserved_usd if self._place.is_paid and self._options.budget_usd is not None else None
+        before = item_task_id(self._place.batch_id, item.key, slot.attempt - 1) if slot.attempt > 1 else None
+        met = await self._tasks.start(self._place, item, task_id, limit_usd=limit, after=before)
+        self._slots[position] = _following(slot, met, task_id)
 
     def _next_attempt(self, slot: Slot, outcome: ItemOutcome) -> Slot | None:
         """The slot of another attempt; None when the outcome is final."""
@@ -308,7 +333,7 @@ class Window:
         budget = self._options.budget_usd
         if self._place.is_paid and budget is not None and self._cost + self._reserved + spent > budget:
             return None
-        changes = {"attempt": slot.attempt + 1, "started": False, "spent_usd": slot.spent_usd + spent}
+        changes = {"attempt": slot.attempt + 1, "spent_usd": slot.spent_usd + spent, **_ANEW}
         return slot.model_copy(update=changes)
 
     def _take(self, ended: _Ended) -> None:
@@ -393,3 +418,8 @@ class Window:
         if elapsed < _RATE_SECONDS and before is not None:
             return before
         return round(60 * self._written / elapsed, 1) if self._written and elapsed > 0 else before
+
+
+def _following(slot: Slot, met: MetTask, task_id: str) -> Slot:
+    """The slot, with its task: that of the item's own id, or one that equal calls share."""
+    return slot.model_copy(update={"started": True, "met": met if met.task_id != task_id else None})

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -16,9 +16,11 @@ from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.batches.intake import Intake
+from outlast.api.batches.progress_events import progress_events
 from outlast.api.batches.sources import SourceRow
 from outlast.api.batches.starter import BatchStart, BatchStarter
 from outlast.api.contracts.batches import Batch, BatchChanges, BatchPage, BatchSettings, RetryRequest
+from outlast.api.contracts.events import BatchEvent
 from outlast.api.errors import (
     BadRequest,
     BatchFinished,
@@ -101,6 +103,10 @@ class BatchClient:
         """The batch as it is now. Readable while no worker is alive. Raises `BatchNotFound`."""
         return await self._view(await self._described(caller, batch_id))
 
+    async def events(self, caller: Caller, batch_id: str) -> AsyncIterator[BatchEvent]:
+        """What the batch has come to, whenever that changes, until it has ended. Raises `BatchNotFound`."""
+        return progress_events(await self.describe(caller, batch_id), lambda: self.describe(caller, batch_id))
+
     async def list(
         self, caller: Caller, *, only_open: bool = False, page_size: int = 50, page_token: str | None = None
     ) -> BatchPage:
@@ -137,12 +143,15 @@ class BatchClient:
         return await self.describe(caller, batch_id)
 
     async def resume(self, caller: Caller, batch_id: str, changes: BatchChanges) -> Batch:
-        """Go on with what was not started, or was cancelled. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
+        """Go on with what was not started, or was cancelled.
+
+        Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`, and `OutputRefusal` when its results were deleted.
+        """
         async with self._audit.action(AuditEvent.BATCH_RESUMED, caller, batch=batch_id):
             return await self._go_on(caller, batch_id, changes, LegRequest(kind="resume"))
 
     async def retry(self, caller: Caller, batch_id: str, request: RetryRequest) -> Batch:
-        """Run failed items again. Raises `BatchRunning`, `NothingToRun`, `BatchNotFound`."""
+        """Run failed items again. Raises as `resume` does."""
         async with self._audit.action(AuditEvent.BATCH_RETRIED, caller, batch=batch_id):
             return await self._go_on(caller, batch_id, request, LegRequest(kind="retry", categories=request.categories))
 
@@ -185,6 +194,8 @@ class BatchClient:
             what = "has failed" if leg.kind == "retry" else "was cancelled or left out"
             raise NothingToRun(f"No item of batch {batch_id} {what}.")
         await self._starter.check(caller)
+        if outcome.state.results.rows:
+            await self._starter.check_results(caller, batch_id)
         workflow_input = await self._starter.again(caller, description, changes, leg, outcome.state)
         summary = summary.model_copy(update={"options": workflow_input.options})
         try:

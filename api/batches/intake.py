@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from outlast.activities.batches.contracts import MAX_ITEM_BYTES, ItemLine, Lines
+from outlast.activities.batches.contracts import MAX_ITEM_BYTES, EqualCalls, ItemLine, Lines
 from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
@@ -72,7 +72,7 @@ class Intake:
             call = await self._admit(row.number, item, read) if item is not None else None
             if call is not None and item is not None:
                 first = first or call
-                await writer.add(_line(item, row.number, call, first))
+                await writer.add(_line(item, row.number, call, first, self._equal_calls(call)))
             if len(read.problems) >= MAX_REPORTED:
                 break
         if read.problems:
@@ -80,6 +80,13 @@ class Intake:
         if first is None:
             raise _refused(self._settings.tool, [Violation(path="", message="There are no items.")])
         return Admitted(await writer.finish(), first, read.digest.hexdigest())
+
+    def _equal_calls(self, admitted: AdmittedCall) -> EqualCalls | None:
+        """The calls that may answer the item, where the batch asks for it. The operator's rules do not."""
+        if self._settings.options.reuse is None or admitted.reuse is None:
+            return None
+        age = admitted.reuse.max_age
+        return EqualCalls(digest=admitted.reuse.digest, max_age_seconds=age.total_seconds() if age else None)
 
     async def digest(self, rows: AsyncIterable[SourceRow]) -> str:
         """The digest of the items, without admitting them."""
@@ -144,7 +151,7 @@ class Intake:
         )
 
 
-def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall) -> bytes:
+def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall, equal: EqualCalls | None) -> bytes:
     """The item as it is kept: where its call differs from the first one's."""
     call = admitted.call
     own: JsonObject = {"arguments": call.arguments}
@@ -153,7 +160,8 @@ def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall
     summary: JsonObject = {"fingerprint": admitted.summary.fingerprint}
     if admitted.summary.actor != first.summary.actor:
         summary["actor"] = admitted.summary.actor
-    return text_of(ItemLine(key=item.key or str(number), call=own, summary=summary).model_dump(mode="json"))
+    line = ItemLine(key=item.key or str(number), call=own, summary=summary, equal=equal)
+    return text_of(line.model_dump(mode="json"))
 
 
 def _check_size(item: Mapped, content: bytes) -> None:

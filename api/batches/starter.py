@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
+from outlast.activities.batches.batch_results import results_locator
 from outlast.activities.batches.contracts import BatchPlace, BatchState
 from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import Caller
+from outlast.activities.outputs.store.access import load_manifest, open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.policy.contracts import Limits
@@ -17,6 +19,7 @@ from outlast.api.batches.intake import Admitted
 from outlast.api.contracts.batches import BatchChanges, BatchSettings
 from outlast.api.errors import TooManyRequests
 from outlast.api.metrics import LIMITED
+from outlast.api.outputs import refusals
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.visibility import batches_query
 from outlast.workflows.batches.batch import BatchWorkflow
@@ -74,6 +77,16 @@ class BatchStarter:
                 "Nothing was started: repeat the request when one of them has ended.",
                 retry_after_seconds=_RETRY_SECONDS,
             )
+
+    async def check_results(self, caller: Caller, batch_id: str) -> None:
+        """Raise `OutputRefusal` when the results of the batch were deleted: a resume or a retry builds on them.
+
+        Expired ones are there until Temporal forgets the batch.
+        """
+        locator = results_locator(caller.id, batch_id)
+        with refusals():
+            if await load_manifest(self._objects, locator) is None:
+                await open_output(self._objects, str(locator), caller.id)
 
     def of(
         self, batch_id: str, caller: Caller, settings: BatchSettings, admitted: Admitted, fingerprint: str

@@ -60,9 +60,13 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
     )
 
     @model_validator(mode="after")
-    def _without_reuse(self) -> Self:
-        if self.options.reuse is not None:
-            raise ValueError("items of a batch do not reuse answers: leave out `options.reuse`")
+    def _reuses_within_a_limit(self) -> Self:
+        limited = self.options.budget.max_total_charge_usd is not None
+        if self.options.reuse is not None and self.budget_usd is not None and not limited:
+            raise ValueError(
+                "with `options.reuse` and `budget_usd`, say `options.budget.max_total_charge_usd`, too: runs are equal "
+                "when they have the same limit"
+            )
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Events of tasks, turns and sessions, as every front door streams them."""
+"""Events of tasks, turns, sessions and batches, as every front door streams them."""
 
 from datetime import datetime
 from typing import Literal
@@ -37,6 +37,8 @@ TurnEventName = Literal[
 
 ConversationEventName = Literal["task_completed", "call_refused", "update", "reaction", "events_missed"]
 
+BatchEventName = Literal["progress", "ended"]
+
 
 class TaskEvent(BaseModel):
     """One event of a task. Durable events have an `id`; status messages have none and are not sent again."""
@@ -63,6 +65,15 @@ class ConversationEvent(BaseModel):
     id: str | None = None
     time: datetime | None = None
     data: dict[str, JsonValue]
+
+
+class BatchEvent(BaseModel):
+    """What a batch has come to, whole: none needs the ones before. So none has an `id`, and none is sent again."""
+
+    name: BatchEventName
+    id: None = None
+    time: datetime | None = None
+    data: dict[str, JsonValue] = Field(description="The batch, as `GET /v1/batches/{batch_id}` shows it.")
 
 
 class HandoffEvent(BaseModel):

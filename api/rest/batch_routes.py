@@ -24,6 +24,7 @@ from outlast.api.contracts.batches import (
 )
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.http.surrogates import WellFormedTextRoute
 from outlast.api.outputs import begun
@@ -36,6 +37,7 @@ _MEDIA: dict[str, Media] = {"application/x-ndjson": "jsonl", "application/jsonl"
 _MEDIA_TYPES: dict[Form, str] = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 _MAX_SETTINGS_CHARS = 32_000
 _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507)
+_ENDED_REFUSALS = {**_REFUSALS, **documented_problems(410)}
 
 
 @router.post("", status_code=201, response_model=Batch, responses=_REFUSALS)
@@ -124,6 +126,23 @@ async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep)
 
 
 @router.get(
+    "/{batch_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "Server-sent events until the batch has ended."},
+        **documented_problems(401, 404, 503),
+    },
+)
+async def follow_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> StreamingResponse:
+    """A batch as it goes on: `progress` whenever its counts, rate, time left or money have changed, then `ended`.
+
+    The data of each event is the whole batch, and the first one comes at once: who reconnects has missed nothing. The
+    rows are in its results.
+    """
+    return event_stream(await services.batches.events(caller, batch_id))
+
+
+@router.get(
     "/{batch_id}/results",
     response_class=StreamingResponse,
     responses={
@@ -157,13 +176,13 @@ async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: Cancell
     return await services.batches.cancel(caller, batch_id)
 
 
-@router.post("/{batch_id}/resume", status_code=202, responses=_REFUSALS)
+@router.post("/{batch_id}/resume", status_code=202, responses=_ENDED_REFUSALS)
 async def resume_batch(batch_id: BatchId, body: BatchChanges, services: ServicesDep, caller: CallerDep) -> Batch:
     """Go on with a batch that has stopped: with the items that were cancelled, and those that were not started."""
     return await services.batches.resume(caller, batch_id, body)
 
 
-@router.post("/{batch_id}/retry", status_code=202, responses=_REFUSALS)
+@router.post("/{batch_id}/retry", status_code=202, responses=_ENDED_REFUSALS)
 async def retry_batch(batch_id: BatchId, body: RetryRequest, services: ServicesDep, caller: CallerDep) -> Batch:
     """Run the failed items of a batch that has ended again. Their rows are removed from the results until they end."""
     return await services.batches.retry(caller, batch_id, body)

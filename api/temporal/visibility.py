@@ -37,11 +37,6 @@ def list_query(
     return " AND ".join(parts)
 
 
-def reuse_query(digest: str) -> str:
-    """The visibility query for the tasks of calls that are equal."""
-    return f"WorkflowType = '{TASK_WORKFLOW}' AND {search_attributes.REUSE.name} = {_quoted(digest)}"
-
-
 def batches_query(caller_id: str, *, only_open: bool) -> str:
     """The visibility query for a caller's batches."""
     own = f"WorkflowType = '{BATCH_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"

@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks [NAME ...] [--json FILE] [--check | --accept]`: measure, and print a table.
+"""`python -m tests.benchmarks [NAME ...] [--items N] [--json FILE] [--check | --accept]`: measure, and print a table.
 
 It fails when a target is missed; with `--check` when a ratio is worse than accepted, see `tests.benchmarks.guard`.
 """
@@ -17,6 +17,8 @@ from tests.benchmarks import guard
 from tests.benchmarks.actor_call import measure_actor_call
 from tests.benchmarks.aging.aging import measure_aging
 from tests.benchmarks.attack import measure_attack
+from tests.benchmarks.batches.kills import measure_batch_kills, measure_cancelled_batch_kills
+from tests.benchmarks.batches.quick_items import measure_quick_items
 from tests.benchmarks.conversations.growth import measure_conversation
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
 from tests.benchmarks.flood import measure_flood
@@ -50,25 +52,34 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "aging": measure_aging,
     "processes": measure_processes,
     "peers": measure_peers,
+    "batch": measure_quick_items,
+    "batch-kills": measure_batch_kills,
+    "batch-cancel-kills": measure_cancelled_batch_kills,
 }
-ON_REQUEST = frozenset({"aging", "processes", "peers"})
-"""Run only when they are named: they take long, and the last one installs other products."""
+ON_REQUEST = frozenset({"aging", "processes", "peers", "batch-kills", "batch-cancel-kills"})
+"""Run only when they are named: they take long, and `peers` installs other products."""
+SIZED: Mapping[str, Callable[[int], Awaitable[Finding]]] = {
+    "batch": measure_quick_items,
+    "batch-kills": measure_batch_kills,
+    "batch-cancel-kills": measure_cancelled_batch_kills,
+}
+"""Those whose number of items may be given."""
 
 
-async def run(names: list[str]) -> list[Finding]:
-    """Run the benchmarks one after the other, each on a stack of its own."""
+async def run(names: list[str], items: int | None = None) -> list[Finding]:
+    """Run the benchmarks one after the other, each on a stack of its own; with `items`, those that have a size."""
     findings: list[Finding] = []
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        findings.append(await _run(name))
+        findings.append(await _run(name, items))
         print_figures(findings[-1])
     return findings
 
 
-async def _run(name: str) -> Finding:
+async def _run(name: str, items: int | None) -> Finding:
     """One that breaks is a target missed; the others still have their figures."""
     try:
-        return await BENCHMARKS[name]()
+        return await (BENCHMARKS[name]() if items is None or name not in SIZED else SIZED[name](items))
     except CannotRunError as error:
         print(error, file=sys.stderr)
     except Exception:  # noqa: BLE001  # whatever it is, it is shown and the exit code says it
@@ -82,7 +93,8 @@ def main() -> int:
     accepted = guard.read_accepted(guard.ACCEPTED)
     _raise_file_limit()
     held = [name for name in accepted if name not in ON_REQUEST] if options.check else []
-    findings = asyncio.run(run(options.names or held or [name for name in BENCHMARKS if name not in ON_REQUEST]))
+    names = options.names or held or [name for name in BENCHMARKS if name not in ON_REQUEST]
+    findings = asyncio.run(run(names, options.items))
     print_table(findings)
     if options.json:
         write_json(findings, options.json)
@@ -97,6 +109,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     default = f"default all but {', '.join(sorted(ON_REQUEST))}"
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(BENCHMARKS)}; {default}")
+    parser.add_argument("--items", type=int, metavar="N", help=f"the size of {', '.join(SIZED)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
     against = parser.add_mutually_exclusive_group()
     against.add_argument("--check", action="store_true", help="fail when a ratio is worse than the accepted one")

@@ -136,6 +136,15 @@ async def test_the_ui_mode_always_has_what_its_widgets_call(http: httpx.AsyncCli
     assert all(tools[name]["_meta"]["openai/widgetAccessible"] for name in called)
 
 
+@pytest.mark.parametrize("selected", ["batches", "start-batch"])
+async def test_who_can_start_a_batch_has_what_its_widget_calls(http: httpx.AsyncClient, selected: str) -> None:
+    tools = await tools_of(Wire(http, MODERN, f"?ui=openai&tools=docs,{selected}"))
+    called = set(re.findall(r'callTool\("([\w-]+)"', widget_page("batch.html")))
+    assert called == {"get-batch", "get-batch-results", "cancel-batch"}
+    assert all(tools[name]["_meta"]["openai/widgetAccessible"] for name in called)
+    assert tools["start-batch"]["_meta"]["ui"]["resourceUri"] == "ui://outlast/batch.html"
+
+
 @EVERY_MODE
 @PAYMENT
 @pytest.mark.parametrize("selected", ["call-actor", "outlast/sleeper", "docs,outlast/sleeper"])

@@ -1,7 +1,8 @@
 """`WorkflowItemTasks`: an item of a batch is a `ToolCallWorkflow`, like every other call."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -11,14 +12,16 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReus
 from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutcome
+from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutcome, MetTask
 from outlast.activities.dispatch.contracts import written
 from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.runs.resurrection_rules import has_money_left, is_cut_short
 from outlast.activities.spending.contracts import exact_usd
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.eager_share import EagerShare
+from outlast.worker.batches.equal_tasks import EqualTasks
 from outlast.worker.ended_runs import ended_call, taken_up
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -31,40 +34,54 @@ _ASKED_AT_ONCE = 20
 class WorkflowItemTasks:
     """See `outlast.activities.batches.tasks.ItemTasks`."""
 
-    def __init__(self, client: Client) -> None:
-        """Start workflows with `client`."""
+    def __init__(self, client: Client, objects: OutputObjects) -> None:
+        """Start workflows with `client`. Answers of equal calls that are stored are in `objects`."""
         self._client = client
         self._eager = EagerShare(client)
+        self._equal = EqualTasks(client, objects)
 
     async def start(
         self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
-    ) -> None:
-        """Start the item's task; nothing when there is one already. It goes on with the run of the task `after`, if it
-        may.
+    ) -> MetTask:
+        """Start the item's task, unless there is one already: its own, or one that equal calls share.
+
+        Its own task goes on with the run of the task `after`, if it may.
         """
         call, summary = _call_of(place, item, limit_usd)
-        if after is not None and call.options.resurrect is not None:
-            resurrects = await self._resurrected(after, call)
-            call = call.model_copy(update={"resurrects": resurrects})
-            summary = summary.model_copy(update={"resurrects": resurrects.task_id if resurrects else None})
+        if item.equal is None or _differs(place, limit_usd):
+            if after is not None and call.options.resurrect is not None:
+                resurrects = await self._resurrected(after, call)
+                call = call.model_copy(update={"resurrects": resurrects})
+                summary = summary.model_copy(update={"resurrects": resurrects.task_id if resurrects else None})
+            with suppress(WorkflowAlreadyStartedError):
+                await self._start(place, call, summary, task_id)
+            return MetTask(task_id=task_id)
+        equal, keyed = item.equal, summary.model_copy(update={"request_key": task_id})
+        return await self._equal.meet(
+            place.caller_id,
+            equal,
+            task_id,
+            lambda shared_id: self._start(place, call, keyed, shared_id, reuse=equal.digest),
+        )
+
+    async def _start(
+        self, place: BatchPlace, call: ToolCall, summary: TaskSummary, task_id: str, *, reuse: str | None = None
+    ) -> None:
         # A run is started within the first task, in ways that were thought through for tasks from a queue only.
         eager = not place.starts_runs and await self._eager.takes_next()
-        try:
-            await self._client.start_workflow(
-                ToolCallWorkflow.run,
-                call,
-                id=task_id,
-                task_queue=TOOLS_TASK_QUEUE,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                memo={memo.SUMMARY: summary},
-                search_attributes=search_attributes.of_task(call, summary),
-                static_summary=f"{call.tool} for {place.caller_id}, item of {place.batch_id}",
-                request_eager_start=eager,
-                priority=Priority(fairness_key=place.caller_id[:64]) if place.is_fair else Priority.default,
-            )
-        except WorkflowAlreadyStartedError:
-            return
+        await self._client.start_workflow(
+            ToolCallWorkflow.run,
+            call,
+            id=task_id,
+            task_queue=TOOLS_TASK_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            memo={memo.SUMMARY: summary},
+            search_attributes=search_attributes.of_task(call, summary, reuse=reuse),
+            static_summary=f"{call.tool} for {place.caller_id}, item of {place.batch_id}",
+            request_eager_start=eager,
+            priority=Priority(fairness_key=place.caller_id[:64]) if place.is_fair else Priority.default,
+        )
 
     async def _resurrected(self, task_id: str, call: ToolCall) -> ResurrectedTask | None:
         """The task of an attempt whose run was cut short and may go on; None when another run has to be started."""
@@ -105,21 +122,26 @@ class WorkflowItemTasks:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
 
-    async def existing(self, task_ids: Collection[str]) -> frozenset[str]:
-        """Those of the tasks that exist."""
-        ordered = sorted(task_ids)
-        found: set[str] = set()
+    async def existing(self, items: Mapping[str, ItemLine]) -> Mapping[str, MetTask]:
+        """The tasks that were started for items."""
+        ordered = sorted(items)
+        found: dict[str, MetTask] = {}
         for start in range(0, len(ordered), _ASKED_AT_ONCE):
             some = ordered[start : start + _ASKED_AT_ONCE]
-            there = await asyncio.gather(*(self._exists(task_id) for task_id in some))
-            found.update(task_id for task_id, is_there in zip(some, there, strict=True) if is_there)
-        return frozenset(found)
+            tasks = await asyncio.gather(*(self._own(task_id, items[task_id]) for task_id in some))
+            found.update({task_id: task for task_id, task in zip(some, tasks, strict=True) if task is not None})
+        return found
 
     async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
         """The tasks of a batch that have ended since a moment."""
         of_batch = f"{search_attributes.BATCH.name} = {search_attributes.quoted(batch_id)}"
         query = f"WorkflowType = 'ToolCallWorkflow' AND {of_batch} AND CloseTime > '{written(since)}'"
         return frozenset([one.id async for one in self._client.list_workflows(query, page_size=1_000)])
+
+    async def _own(self, task_id: str, item: ItemLine) -> MetTask | None:
+        if await self._exists(task_id):
+            return MetTask(task_id=task_id)
+        return await self._equal.own(item.equal, task_id) if item.equal is not None else None
 
     async def _exists(self, task_id: str) -> bool:
         try:
@@ -129,6 +151,11 @@ class WorkflowItemTasks:
                 return False
             raise
         return True
+
+
+def _differs(place: BatchPlace, limit_usd: Decimal | None) -> bool:
+    """Whether the batch's budget limits the run further than its call says: then it is equal to no other."""
+    return limit_usd is not None and limit_usd != place.own_limit_usd
 
 
 def _call_of(place: BatchPlace, item: ItemLine, limit_usd: Decimal | None) -> tuple[ToolCall, TaskSummary]:

@@ -17,6 +17,16 @@ def age_of(text: str) -> timedelta:
     return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
+def same_task_id(digest: str, number: int) -> str:
+    """The id of a task that equal calls share: the first one of their digest, or the one that follows it."""
+    return f"same-{digest}-{number}"
+
+
+def same_task_number(task_id: str) -> int:
+    """Which one of its digest the task is."""
+    return int(task_id.rpartition("-")[2])
+
+
 def _as_text(value: object) -> object:
     """Seconds as a number are seconds."""
     return f"{value}s" if isinstance(value, int) and not isinstance(value, bool) else value

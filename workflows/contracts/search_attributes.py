@@ -65,6 +65,11 @@ def query_of_session(caller_id: str, session_id: str) -> str:
     return f"{CALLER.name} = {quoted(caller_id)} AND {SESSION.name} = {quoted(session_id)}"
 
 
+def query_of_equal_calls(digest: str) -> str:
+    """Temporal's list filter for the tasks of calls that are equal."""
+    return f"WorkflowType = 'ToolCallWorkflow' AND {REUSE.name} = {quoted(digest)}"
+
+
 def quoted(value: str) -> str:
     """A value in a list filter."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

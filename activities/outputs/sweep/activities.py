@@ -1,6 +1,7 @@
 """The sweep: deletes objects that are no longer needed, one page of the store per activity.
 
-    expired outputs, unless a running task produced them or refers to them
+    expired outputs, unless a running task produced them or refers to them, or they are the results of a batch that
+      Temporal still keeps: a resume builds on them
     parts that no manifest names, of tasks that have ended (a killed writer leaves them)
     incomplete files of killed writes, on disk
     tombstones after 30 days

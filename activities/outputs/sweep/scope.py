@@ -75,9 +75,11 @@ class ScopeSweep:
             await self._remove_orphans(scope, left, manifests)
 
     async def _removable(self, expired: Mapping[str, OutputManifest]) -> list[str]:
-        """The keys of the expired manifests that no running task needs."""
+        """The keys of the expired manifests that no running task needs, nor a batch that can still be resumed."""
         running = await self._tasks.running({manifest.task_id for manifest in expired.values()})
-        free = {key: manifest for key, manifest in expired.items() if manifest.task_id not in running}
+        growing = {manifest.task_id for manifest in expired.values() if manifest.series is not None}
+        needed = running | await self._tasks.known(growing)
+        free = {key: manifest for key, manifest in expired.items() if manifest.task_id not in needed}
         in_use = await self._tasks.referred_to({manifest.locator for manifest in free.values()})
         return [key for key, manifest in free.items() if manifest.locator not in in_use]
 

@@ -45,6 +45,14 @@ class ItemLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Reusing:
+    """Whether equal calls may answer items."""
+
+    max_age: str | None = None
+    refresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """What a resume or a retry may change, too."""
 
@@ -71,6 +79,7 @@ class Asked:
     order: str | None
     mode: str | None
     name: str | None
+    reuse: Reusing = Reusing()
 
     def options(self) -> dict[str, Any]:
         """The options of `client.batches`. Raises `BadInput`."""
@@ -89,6 +98,8 @@ class Asked:
             "max_items": limits.max_items,
             "max_run_seconds": limits.max_run_seconds,
             "until": until_of(limits.until),
+            "reuse": self.reuse.max_age,
+            "refresh": self.reuse.refresh or None,
         }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from outlast.api.cli.batches import options as given
-from outlast.api.cli.batches.asked import Asked, Changes, ItemLimits, Source
+from outlast.api.cli.batches.asked import Asked, Changes, ItemLimits, Reusing, Source
 from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
@@ -45,6 +45,8 @@ def run(
     deadline: given.DeadlineOption = None,
     stop: given.StopOption = None,
     retry: given.RetryOption = None,
+    reuse: given.ReuseOption = None,
+    refresh: given.RefreshOption = False,
     order: given.RowOrderOption = None,
     mode: given.ModeOption = None,
     name: given.NameOption = None,
@@ -67,7 +69,8 @@ def run(
     source = Source(file, output, dataset, tuple(mapping or ()), key, delimiter)
     limits = ItemLimits(max_usd, max_items, max_run_time, deadline, tuple(until or ()))
     changes = Changes(concurrency, budget, tuple(stop or ()))
-    asked = Asked(tool, source, tuple(arg or ()), limits, changes, tuple(retry or ()), order, mode, name)
+    reusing = Reusing(reuse, refresh)
+    asked = Asked(tool, source, tuple(arg or ()), limits, changes, tuple(retry or ()), order, mode, name, reusing)
     _run(Options(url, token, data_dir, as_json), "run_batch", asked, again=again, save=save, detach=detach)
 
 

@@ -59,6 +59,13 @@ UntilOption = Annotated[list[str] | None, _limit("Of one item's run. " + UNTIL_H
 DeadlineOption = Annotated[
     float | None, _limit("An item fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME")
 ]
+ReuseOption = Annotated[
+    str | None,
+    typer.Option(metavar="AGE", help="Take answers of equal calls that run, or are not older than this: 90s, 6h, 7d."),
+]
+RefreshOption = Annotated[
+    bool, typer.Option("--refresh", help="Start the items in any case; later calls with --reuse may take the answers.")
+]
 StopOption = Annotated[
     list[str] | None,
     _limit(

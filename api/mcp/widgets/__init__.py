@@ -1,4 +1,4 @@
-"""The widgets: two self-contained pages, assembled on first use for what the mode that shows them has.
+"""The widgets: self-contained pages, assembled on first use for what the mode that shows them has.
 
 A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and of the
 network nothing but pictures from the hosts that a mode names: no data of a run can add a script, a style or a request.
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.mcp.widgets.surfaces import UI_MODE, Surface
-from outlast.workflows.tools.openai.widgets import RUN_WIDGET_URI, SEARCH_WIDGET_URI
+from outlast.workflows.tools.openai.widgets import BATCH_WIDGET_URI, RUN_WIDGET_URI, SEARCH_WIDGET_URI
 
 _POLICY_PLACE = "<!-- Content-Security-Policy -->"
 _PARTS = ("theme.css", "host.js", "markdown.js")
@@ -79,6 +79,12 @@ def widget_resources() -> tuple[Resource, ...]:
             "actor-run.html",
             title="Actor run",
             description="A live run: status, progress, cost, rows so far, end of the log, and a button to abort it.",
+        ),
+        _widget_resource(
+            BATCH_WIDGET_URI,
+            "batch.html",
+            title="Batch",
+            description="A live batch: counts, rate, time left, cost, the latest results, and a button to cancel it.",
         ),
     )
 

@@ -24,8 +24,9 @@ from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.reuse.reuse_rules import Reusable
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model
-from outlast.api.temporal.visibility import reuse_query
 from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.reuse import same_task_id, same_task_number
+from outlast.workflows.contracts.search_attributes import query_of_equal_calls
 from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolResult
 
 _REMEMBERED = 10_000
@@ -85,12 +86,12 @@ class Generations:
         async with turn:
             number = self._newest.get(digest) or await self._listed(call.caller, digest)
             for _ in range(_TRIES):
-                met = await self._met(call, tasks, _id(digest, number)) if number else None
+                met = await self._met(call, tasks, same_task_id(digest, number)) if number else None
                 if met is not None:
                     self._newest[digest] = number
                     return met
                 try:
-                    task = await start(_id(digest, number + 1))
+                    task = await start(same_task_id(digest, number + 1))
                 except WorkflowAlreadyStartedError:
                     number += 1
                     continue
@@ -104,8 +105,8 @@ class Generations:
         """The newest number that visibility knows; 0 for none."""
         async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
             with temporal_errors():
-                found = self._client.list_workflows(reuse_query(digest), limit=_LISTED, page_size=_LISTED)
-                numbers = [int(execution.id.rpartition("-")[2]) async for execution in found]
+                found = self._client.list_workflows(query_of_equal_calls(digest), limit=_LISTED, page_size=_LISTED)
+                numbers = [same_task_number(execution.id) async for execution in found]
         return max(numbers, default=0)
 
     async def _met(self, call: ReusableCall, tasks: Tasks, task_id: str) -> Task | None:
@@ -139,10 +140,6 @@ class Generations:
         except OutputRefusal:
             return False  # It has expired, or somebody deleted it.
         return True
-
-
-def _id(digest: str, number: int) -> str:
-    return f"same-{digest}-{number}"
 
 
 def _age(task: Task) -> timedelta:

@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import Field, JsonValue
 
 from outlast.client.contracts.base import Response
-from outlast.client.contracts.tasks import ToolError
+from outlast.client.contracts.tasks import Reused, ToolError
 
 WORKING = "working"
 
@@ -71,6 +71,8 @@ class BatchRow(Response):
     """`completed`, `failed` or `cancelled`."""
     task_id: str
     attempts: int = 1
+    reused: Reused | None = None
+    """Of an item that the task of an equal call has answered."""
     run_id: str | None = None
     dataset_id: str | None = None
     cost_usd: float | None = None

@@ -94,6 +94,10 @@ class BatchOptions(TypedDict, total=False):
     """How long stored outputs of items, and the results, are kept."""
     resurrect: int | None
     """How often an item's run that is cut short may go on, instead of being paid anew."""
+    reuse: str | None
+    """An equal call that runs, or was answered not longer ago than this (`90s`, `6h`, `7d`), answers an item."""
+    refresh: bool | None
+    """Starts the items in any case; later equal calls may be answered by them."""
     tool_mask: Mapping[str, bool] | None
     idempotency_key: str | None
     """The same key with the same batch gives the same batch. Without it every batch is a new one."""
@@ -169,7 +173,7 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
             budget=_budget(options),
             output=_output(options.get("compress"), options.get("keep_output_seconds")),
-            reuse=given(max_age=options.get("reuse"), refresh=options.get("refresh") or None) or None,
+            reuse=_reuse(options.get("reuse"), refresh=options.get("refresh")),
             resurrect=_resurrection(options.get("resurrect")),
             until=_until(options),
         ),
@@ -218,6 +222,7 @@ def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
             budget=_budget(options),
             output=_output(None, options.get("keep_output_seconds")),
+            reuse=_reuse(options.get("reuse"), refresh=options.get("refresh")),
             resurrect=_resurrection(options.get("resurrect")),
             until=_until(options),
         ),
@@ -295,6 +300,10 @@ def _controls(controls: Mapping[str, JsonValue] | None) -> JsonValue:
 
 def _budgets(budgets: Budgets | None) -> JsonValue:
     return None if budgets is None else budgets.document()
+
+
+def _reuse(max_age: str | None, *, refresh: bool | None) -> Body | None:
+    return given(max_age=max_age, refresh=refresh or None) or None
 
 
 def _output(compress: bool | None, keep_seconds: float | None) -> JsonValue:

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import TextContent
+from mcp_types import TextContent, TextResourceContents, Tool
 
 from tests.support.calls.batches import begun, doubles, ended, rows_of, seen, sleepers
 from tests.support.http.mcp_wire import MODERN
@@ -38,6 +38,19 @@ async def refused(mcp: Client, name: str, /, **arguments: Any) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
+async def expect_widget(mcp: Client, listed: dict[str, Tool], *, shown: bool) -> None:
+    """The UI mode shows a live batch, whose page may call what it needs; other modes show nothing."""
+    metas = {name: listed[name].meta or {} for name in TOOLS}
+    assert {meta.get("openai/widgetAccessible") for meta in metas.values()} == ({True} if shown else {None})
+    pages = {metas[name].get("ui", {}).get("resourceUri") for name in ("start-batch", "get-batch")}
+    if not shown:
+        assert pages == {None}
+        return
+    [content] = (await mcp.read_resource(pages.pop())).contents
+    assert isinstance(content, TextResourceContents)
+    assert "get-batch-results" in content.text
+
+
 @CONNECTIONS
 async def test_a_model_starts_a_batch_waits_and_reads_its_rows(service: Service, revision: str, mode: str) -> None:
     async with client(service, revision, mode) as mcp:
@@ -45,6 +58,7 @@ async def test_a_model_starts_a_batch_waits_and_reads_its_rows(service: Service,
         assert listed.keys() >= TOOLS
         assert listed["get-batch"].annotations is not None
         assert listed["get-batch"].annotations.read_only_hint
+        await expect_widget(mcp, listed, shown=mode == "openai")
         begun_batch, text = await called(mcp, "start-batch", **sleepers(3, name="three"))
         batch_id = begun_batch["batch"]["id"]
         assert batch_id in text

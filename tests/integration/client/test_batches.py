@@ -23,6 +23,15 @@ def test_rows_come_as_the_items_end(client: Client) -> None:
     assert messages == [f"m{number}" for number in range(8)]
 
 
+def test_equal_items_have_one_run_and_the_rows_say_so(client: Client) -> None:
+    inputs = [{"message": "the same for the client"}] * 3
+    with client.map(SLEEPER, inputs, QUICK, reuse="1h") as found:
+        rows = list(found)
+    assert len({row.run_id for row in rows}) == 1
+    assert [row.reused is None for row in rows].count(True) == 1
+    assert sum(row.cost_usd or 0 for row in rows if row.reused is not None) == 0
+
+
 async def test_rows_come_to_an_asynchronous_client(async_client: AsyncClient) -> None:
     async with async_client.map(SLEEPER, [{"message": "a"}, {"message": "b"}], QUICK, name="two") as rows:
         keys = [row.key async for row in rows]

@@ -38,12 +38,14 @@ def runs_of(sandbox: Sandbox) -> int:
     return accepted
 
 
+@pytest.mark.parametrize("calls", [100, pytest.param(1_000, marks=pytest.mark.thorough)])
 async def test_equal_calls_at_once_start_one_run(
-    api: httpx.AsyncClient, other_api: httpx.AsyncClient, sandbox: Sandbox
+    api: httpx.AsyncClient, other_api: httpx.AsyncClient, sandbox: Sandbox, calls: int
 ) -> None:
     before = runs_of(sandbox)
-    body = call(2, message="at once")
-    answers = await asyncio.gather(*(completed(one, body) for _ in range(50) for one in (api, other_api)))
+    body = call(2, message=f"{calls} at once")
+    doors = [api, other_api] * (calls // 2)
+    answers = await asyncio.gather(*(completed(one, body) for one in doors))
     assert runs_of(sandbox) == before + 1
     assert len({answer["task"]["id"] for answer in answers}) == 1
     assert {answer["task"]["status"] for answer in answers} == {"completed"}

@@ -12,7 +12,7 @@ from outlast.workflows.tools.core.search_actors import SearchActorsArguments, se
 JsonObject = dict[str, Any]
 
 SITE = "https://docs.example.com"
-PAGES = [
+SITE_PAGES = [
     ("Running Actors", "/platform/actors/running", 200, 1_843, "Start an Actor from Console, the API or a schedule."),
     ("Actor tasks", "/platform/actors/running/tasks", 200, 967, "Save an input under a name and run it again."),
     ("Standby mode", "/platform/actors/running/standby", 200, 1_210, "Serve requests at once, without a cold start."),
@@ -33,7 +33,7 @@ def rows(count: int) -> list[JsonObject]:
             "words": words,
             "summary": summary,
         }
-        for title, path, status, words, summary in (PAGES * 4)[:count]
+        for title, path, status, words, summary in (SITE_PAGES * 4)[:count]
     ]
 
 
@@ -143,3 +143,35 @@ DETAILS: JsonObject = {
         "required": ["startUrls"],
     },
 }
+
+
+def batch(status: str = "working", **changes: Any) -> JsonObject:
+    """What `start-batch` and `get-batch` answer: forty items, of which a few have failed."""
+    told = {
+        "id": "batch-7b1c0e2f5d6a49c8a3f00b9e1d2c4f5a",
+        "tool": "call-actor",
+        "mode": "openai",
+        "actor": "outlast/site-crawler",
+        "status": status,
+        "created_at": "2026-11-21T22:14:02Z",
+        "total": 40,
+        "completed": 9,
+        "failed": 1,
+        "cancelled": 0,
+        "under_way": 5,
+        "waiting": 25,
+        "rows": 190,
+        "cost_usd": 0.0421,
+        "budget_usd": 20.0,
+        "per_minute": 24.0,
+        "seconds_left": 75.0,
+        "results": "out_ru4cywpq6r6jd_2yfdqtmt6xqc3ku6byshlzklfpdyqtwd_gdas34",
+        "options": {"concurrency": 5},
+        **changes,
+    }
+    return {"batch": told}
+
+
+def batch_rows(*rows: JsonObject) -> JsonObject:
+    """What `get-batch-results` answers."""
+    return {"items": list(rows), "nextOffset": len(rows)}

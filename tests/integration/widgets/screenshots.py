@@ -11,7 +11,17 @@ from outlast.api.mcp.widgets import widget_page
 from tests.integration.widgets.apify_samples import INPUT_SCHEMA, README, USAGE, details
 from tests.integration.widgets.apify_samples import run as run_answer
 from tests.integration.widgets.host import JsonObject, Tool, WidgetHost, running_chromium, showing
-from tests.integration.widgets.samples import DETAILS, dataset_page, log, rows, run_report, search_answer
+from tests.integration.widgets.samples import (
+    DETAILS,
+    SITE_PAGES,
+    batch,
+    batch_rows,
+    dataset_page,
+    log,
+    rows,
+    run_report,
+    search_answer,
+)
 
 FOLDER = Path(__file__).parents[3] / "docs" / "screenshots"
 WIDTH = 760
@@ -45,6 +55,34 @@ async def run(browser: Browser, name: str, *, theme: str, tab: str = "Rows", **r
         await host.give_result(answer)
         await expect(host.frame.get_by_role("table")).to_be_visible()
         await host.frame.get_by_role("tab", name=tab).click()
+        await take(host, name)
+
+
+async def live_batch(browser: Browser, name: str, *, theme: str) -> None:
+    """The widget of a batch at work."""
+    found = [
+        {
+            "key": title,
+            "index": number,
+            "status": "failed" if words == 0 else "completed",
+            "cost_usd": 0.0021 + number / 10_000,
+            **({"error": {"message": f"{path} was not found (404)."}} if words == 0 else {"items": [{"words": words}]}),
+        }
+        for number, (title, path, _, words, _) in enumerate(SITE_PAGES)
+    ]
+    answer = batch(completed=17, failed=1, waiting=17)
+    tools: dict[str, Tool] = {"get-batch": lambda _: answer, "get-batch-results": lambda _: batch_rows(*found)}
+    async with showing(
+        browser,
+        widget_page("batch.html"),
+        tools=tools,
+        width=WIDTH,
+        scale=RUN_SCALE,
+        context={"theme": theme, "locale": "en-US"},
+    ) as host:
+        await host.page.evaluate("theme => { document.documentElement.className = theme; }", theme)
+        await host.give_result(answer)
+        await expect(host.frame.get_by_role("table")).to_be_visible()
         await take(host, name)
 
 
@@ -94,6 +132,7 @@ async def main() -> None:
         await run(browser, "run-light", theme="light")
         await run(browser, "run-dark-log", theme="dark", tab="Log")
         await run(browser, "run-finished", theme="light", status="SUCCEEDED", message="Done: 30 pages", seconds=214)
+        await live_batch(browser, "batch-light", theme="light")
         await search(browser, "search-light", theme="light")
         await search(browser, "search-dark", theme="dark")
         await in_mode_apify(

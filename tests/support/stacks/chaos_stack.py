@@ -163,6 +163,11 @@ class ChaosStack:
         for part in (self.api, self.worker, self.temporal):
             part.kill()
 
+    @property
+    def outputs(self) -> Path:
+        """The folder of its output store."""
+        return self._folder / "outputs"
+
     def new_worker(self, name: str, port: int | None = None, **extra: str) -> Part:
         """A worker of its own, with its metrics on `port`; several of them share the work."""
         ready_file = self._folder / f"{name}.ready"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from outlast.api.cli.batches.asked import Asked, Changes, ItemLimits, Source
+from outlast.api.cli.batches.asked import Asked, Changes, ItemLimits, Reusing, Source
 from outlast.api.cli.batches.display import progress_line, state_line
 from outlast.api.cli.errors import BadInput
 from outlast.client import Batch
@@ -26,8 +26,14 @@ def source(**given: Any) -> Source:
 
 
 def asked(changes: Changes, retries: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
-    options = Asked("t", source(**given), (), NO_LIMITS, changes, retries, None, None, None).options()
+    reusing = given.pop("reusing", Reusing())
+    options = Asked("t", source(**given), (), NO_LIMITS, changes, retries, None, None, None, reusing).options()
     return {name: value for name, value in options.items() if value is not None}
+
+
+def test_answers_are_reused_or_refreshed_as_asked() -> None:
+    assert asked(Changes(None, None, ()), reusing=Reusing("6h"))["reuse"] == "6h"
+    assert asked(Changes(None, None, ()), reusing=Reusing(refresh=True))["refresh"] is True
 
 
 def test_options_are_those_of_the_client() -> None:

@@ -21,6 +21,8 @@ TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
 """Offered whenever a call may outlast its connection: clients without tasks get the result with these."""
 OUTPUT_COMPANIONS = ("restore-tool-output",)
 """Offered whenever an answer may be stored."""
+BATCH_COMPANIONS = ("get-batch", "get-batch-results", "cancel-batch")
+"""Offered whenever a batch can be started."""
 
 
 def read(mode: str, parameters: Parameters) -> Selection:
@@ -55,13 +57,15 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
 
 
 def arrange(_selection: Selection, loaded: LoadedChoice) -> list[Tool]:
-    """The chosen tools, those of Actors, the mode's companions, and those for runs, tasks and stored outputs."""
+    """The chosen tools, those of Actors, the mode's companions; those for runs, tasks, stored outputs and batches."""
     tools = [*loaded.tools, *loaded.actor_tools, *loaded.companions]
     names: list[str] = []
     if any(definition.calls_actor for definition in tools):
         names += [*RUN_COMPANIONS, *TASK_COMPANIONS]
     if any(definition.may_store for definition in tools):
         names += OUTPUT_COMPANIONS
+    if any(definition.name == "start-batch" for definition in tools):
+        names += BATCH_COMPANIONS
     return [*tools, *(loaded.available[name] for name in names if name in loaded.available)]
 
 

@@ -10,7 +10,7 @@ from outlast.workflows.tools.openai.get_actor_run import GET_ACTOR_RUN
 from outlast.workflows.tools.openai.present_run import present_started_run
 from outlast.workflows.tools.openai.search_actors import SEARCH_ACTORS
 from outlast.workflows.tools.openai.search_actors_internal import SEARCH_ACTORS_INTERNAL
-from outlast.workflows.tools.openai.widgets import CALLED_BY_WIDGETS, run_widget_meta, silent_meta
+from outlast.workflows.tools.openai.widgets import CALLED_BY_WIDGETS, batch_widget_metas, run_widget_meta, silent_meta
 
 _EXECUTOR = AsyncActorExecutor(present_started_run)
 
@@ -42,6 +42,6 @@ MODE = Mode(
     actor_tool_purpose=(
         "This tool starts the Actor {actor} and answers at once with the run's id. A widget shows its progress."
     ),
-    common_meta={name: silent_meta() for name in CALLED_BY_WIDGETS},
+    common_meta={**{name: silent_meta() for name in CALLED_BY_WIDGETS}, **batch_widget_metas()},
     companions=(*CALLED_BY_WIDGETS, SEARCH_ACTORS_INTERNAL.name),
 )

@@ -4,6 +4,7 @@ from pydantic import JsonValue
 
 RUN_WIDGET_URI = "ui://outlast/actor-run.html"
 SEARCH_WIDGET_URI = "ui://outlast/search-results.html"
+BATCH_WIDGET_URI = "ui://outlast/batch.html"
 CALLED_BY_WIDGETS = (
     "get-actor-run",
     "get-dataset-items",
@@ -12,7 +13,7 @@ CALLED_BY_WIDGETS = (
     "search-actors",
     "fetch-actor-details-internal",
 )
-"""Every tool that a widget calls."""
+"""Every tool that a widget calls, but for those of batches: a connection without batches shows none."""
 
 
 def run_widget_meta() -> dict[str, JsonValue]:
@@ -33,6 +34,16 @@ def search_widget_meta() -> dict[str, JsonValue]:
 def details_widget_meta() -> dict[str, JsonValue]:
     """For tools whose answer is shown as the card of one Actor."""
     return _widget_meta(SEARCH_WIDGET_URI, invoking="Looking the Actor up", invoked="Here is the Actor")
+
+
+def batch_widget_metas() -> dict[str, dict[str, JsonValue]]:
+    """For the tools of batches, by name: those whose answer is shown as a live batch, and those that it calls."""
+    return {
+        "start-batch": _widget_meta(BATCH_WIDGET_URI, invoking="Starting the batch", invoked="The batch has begun"),
+        "get-batch": _widget_meta(BATCH_WIDGET_URI, invoking="Looking at the batch", invoked="Here is the batch"),
+        "get-batch-results": silent_meta(),
+        "cancel-batch": silent_meta(),
+    }
 
 
 def silent_meta() -> dict[str, JsonValue]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,10 +19,13 @@ from outlast.activities.batches.contracts import (
     BatchOptions,
     BatchPlace,
     BatchState,
+    EqualCalls,
     ItemLine,
     ItemOutcome,
     ItemRow,
     Lines,
+    MetTask,
+    ReusedAnswer,
     RoundInput,
     StopReason,
     StopRule,
@@ -48,6 +51,8 @@ class Tasks:
         self.started: dict[str, str] = {}
         self.cancelled: set[str] = set()
         self.held: set[str] = set()
+        self.shared: dict[str, MetTask] = {}
+        """What somebody else has started for equal calls, by the key of the item that meets it once."""
         self.calls_left: int | None = None
         self.cost_usd = Decimal("0.01")
         self.may_start = asyncio.Event()
@@ -57,10 +62,14 @@ class Tasks:
 
     async def start(
         self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
-    ) -> None:
+    ) -> MetTask:
         await self.may_start.wait()
-        self.started.setdefault(task_id, item.key)
+        met = self.shared.pop(item.key, None)
+        if met is None:
+            met = MetTask(task_id=f"same-{item.key}" if item.equal is not None else task_id)
+            self.started.setdefault(met.task_id, item.key)
         self._die_in_time()
+        return met
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
         self._die_in_time()
@@ -81,8 +90,9 @@ class Tasks:
         if task_id in self.started:
             self.cancelled.add(task_id)
 
-    async def existing(self, task_ids: Collection[str]) -> frozenset[str]:
-        return frozenset(task_ids) & self.started.keys()
+    async def existing(self, items: Mapping[str, ItemLine]) -> Mapping[str, MetTask]:
+        ids = {key: f"same-{item.key}" if item.equal is not None else key for key, item in items.items()}
+        return {key: MetTask(task_id=task_id) for key, task_id in ids.items() if task_id in self.started}
 
     async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
         return frozenset()
@@ -167,11 +177,12 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(window, "_FLUSH_SECONDS", 0.0005)
     monkeypatch.setattr(window, "_LOOK_AGAIN_SECONDS", 0.001)
 
-    async def make(count: int, **options: object) -> Batch:
+    async def make(count: int, *, equal: bool = False, **options: object) -> Batch:
         objects = OutputObjects.open(str(tmp_path))
         writer = LineWriter(objects, namespace="default", batch_id=BATCH)
         for number in range(count):
-            line = ItemLine(key=f"k{number}", call={}, summary={})
+            calls = EqualCalls(digest=f"d{number}", max_age_seconds=60) if equal else None
+            line = ItemLine(key=f"k{number}", call={}, summary={}, equal=calls)
             await writer.add(line.model_dump_json().encode())
         return Batch(objects, Tasks(), await writer.finish(), BatchOptions.model_validate(options))
 
@@ -332,3 +343,54 @@ async def test_a_horizon_ends_the_round_with_what_is_under_way(made: Make) -> No
     batch.tasks.held = set()
     state = await batch.attempt(batch.request(state))
     expect_all(batch, await batch.rows())
+
+
+async def test_what_was_started_for_equal_calls_is_found_by_its_key_and_ended(made: Make) -> None:
+    """The attempt died before it said which tasks its items had."""
+    batch = await made(20, equal=True, concurrency=4)
+    batch.tasks.held = {f"k{number}" for number in range(20)}
+    batch.tasks.calls_left = 6
+    with pytest.raises(ApplicationError):
+        await batch.attempt(batch.request())
+    assert batch.tasks.started
+    batch.tasks.calls_left, batch.beat = None, None
+    state = await batch.attempt(batch.request(step="abort", looks_back=True))
+    assert batch.tasks.cancelled == batch.tasks.started.keys()
+    assert state.counts.cancelled == len(batch.tasks.started)
+    assert {row.task_id for row in await batch.rows()} == batch.tasks.started.keys()
+
+
+def met_elsewhere(batch: Batch, key: str) -> str:
+    """A task that somebody else has started, and that the item of this key meets."""
+    batch.tasks.started["elsewhere"] = "elsewhere"
+    reused = ReusedAnswer(joined=True, age_seconds=0)
+    batch.tasks.shared[key] = MetTask(task_id="elsewhere", reused=reused)
+    return "elsewhere"
+
+
+async def test_an_item_that_an_equal_call_answers_costs_nothing(made: Make) -> None:
+    batch = await made(3, equal=True, concurrency=1)
+    task_id = met_elsewhere(batch, "k1")
+    state = await batch.attempt(batch.request())
+    assert (state.counts.completed, state.cost_usd) == (3, Decimal("0.02"))
+    rows = {row.key: row for row in await batch.rows()}
+    assert (rows["k1"].task_id, rows["k1"].cost_usd, rows["k1"].text) == (task_id, 0, "elsewhere")
+    assert [key for key, row in rows.items() if row.reused is not None] == ["k1"]
+
+
+async def test_a_batch_that_is_cancelled_leaves_the_tasks_of_others(made: Make) -> None:
+    batch = await made(20, equal=True, concurrency=6)
+    task_id = met_elsewhere(batch, "k1")
+    batch.tasks.held = {"elsewhere", *(f"k{number}" for number in range(20))}
+    state = await cancelled(batch, batch.request())
+    state = await batch.attempt(batch.request(state, step="abort"))
+    assert state.counts.cancelled == 6
+    assert batch.tasks.cancelled == batch.tasks.started.keys() - {task_id}
+
+
+async def test_an_item_whose_equal_call_is_cancelled_by_somebody_else_starts_its_own(made: Make) -> None:
+    batch = await made(3, equal=True, concurrency=1)
+    batch.tasks.cancelled.add(met_elsewhere(batch, "k1"))
+    state = await batch.attempt(batch.request())
+    assert (state.counts.completed, state.cost_usd) == (3, Decimal("0.03"))
+    assert [row.reused for row in await batch.rows()] == [None] * 3

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from outlast.activities.batches.contracts import ItemOutcome
+from outlast.activities.batches.contracts import ItemOutcome, MetTask
 from outlast.activities.batches.rows import MAX_ANSWER_BYTES, row_of
 
 
 def row(outcome: ItemOutcome) -> dict[str, Any]:
-    return json.loads(row_of(outcome, key="k", index=3, task_id="t", attempts=1))
+    return json.loads(row_of(outcome, key="k", index=3, task=MetTask(task_id="t"), attempts=1))
 
 
 def report(items: list[Any] | None, count: int | None = None) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Benchmarks of batches: beside single calls, and while everything is killed."""
