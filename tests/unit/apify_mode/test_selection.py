@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from outlast.activities.contracts import JsonObject
 from outlast.api.mcp.connections import selection_from
 from outlast.workflows.tools.apify.selection import shows_apps
 from outlast.workflows.tools.framework.selection import ClientFacts, Selection
@@ -111,7 +112,7 @@ async def test_the_tool_of_an_actor_with_a_huge_schema_is_not_offered() -> None:
     """That server compiles none that is larger; `call-actor` still runs the Actor."""
 
     async def load(actor: str) -> tuple[Tool, ...]:
-        fields = {"text": {"type": "string", "default": "ü" * (140_000 if actor == "a/huge" else 10)}}
+        fields: JsonObject = {"text": {"type": "string", "default": "ü" * (140_000 if actor == "a/huge" else 10)}}
         return (actor_tool_of("apify", actor, title=actor, description="", schema={"properties": fields}),)
 
     found = await load_tools(chosen(tools=["a/huge,a/small"]), load)
