@@ -48,6 +48,15 @@ class InvalidCall(ApiError):
         self.envelope = envelope
 
 
+class UnfitInput(InvalidCall):
+    """The input that a call has for an Actor breaks the Actor's own schema; nothing was started."""
+
+    def __init__(self, envelope: ErrorEnvelope, input_schema: JsonObject) -> None:
+        """Carry the envelope, and the schema."""
+        super().__init__(envelope)
+        self.input_schema = input_schema
+
+
 class UnpaidCall(InvalidCall):
     """The call lacks its payment; nothing was started."""
 

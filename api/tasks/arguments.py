@@ -11,7 +11,7 @@ from outlast.activities.failures.contracts import Violation
 from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.secrets.sealed_json import MASK, places_of_masks
-from outlast.api.errors import InvalidCall
+from outlast.api.errors import InvalidCall, UnfitInput
 from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
@@ -31,9 +31,10 @@ class ArgumentCheck:
 
         If the input schema of `actor` is not known, only the platform checks the input.
         """
-        _raise_any(
-            tool, await self._tool_violations(tool, arguments) or await self._actor_violations(tool, arguments, actor)
-        )
+        _raise_any(tool, await self._tool_violations(tool, arguments))
+        violations = await self._actor_violations(tool, arguments, actor)
+        if violations and actor is not None:
+            raise UnfitInput(invalid_arguments(tool.name, violations), actor.input_schema or {})
 
     async def of_edited(self, tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
         """Like `of_call`, for arguments with masks: the value behind a mask is known to fit the schema.

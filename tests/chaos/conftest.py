@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.http.docs_site import docs_settings, serving_docs
+from tests.support.http.pages import WebServer
 from tests.support.paths import TEST_ACTORS
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import ChaosStack
@@ -12,11 +14,18 @@ from tests.support.stacks.sandbox import running_sandbox
 
 
 @pytest.fixture(scope="session")
-def chaos_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosStack]:
+def docs_site() -> Iterator[WebServer]:
+    """A documentation of one page."""
+    with serving_docs() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def chaos_stack(tmp_path_factory: pytest.TempPathFactory, docs_site: WebServer) -> Iterator[ChaosStack]:
     folder = tmp_path_factory.mktemp("chaos")
     with (
         running_sandbox(folder, "--actors", str(TEST_ACTORS / "toolbox")) as sandbox,
-        ChaosStack(folder, sandbox) as stack,
+        ChaosStack(folder, sandbox, **docs_settings(docs_site)) as stack,
     ):
         yield stack
 

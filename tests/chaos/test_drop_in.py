@@ -21,7 +21,9 @@ from outlast.workflows.tools.registry import MODES
 from tests.integration.widgets.host import running_chromium, showing
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
+from tests.support.http.docs_site import INDEX, PAGE
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire
+from tests.support.http.pages import WebServer
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.x402_wallet import Wallet
 
@@ -32,7 +34,7 @@ MOST_SECONDS = 45
 """The longest `waitSecs`."""
 Structured = dict[str, Any]
 EVERY = (
-    "?mode=apify&ui=apps&tools=actors,runs,storage,tasks,schedules,call-actor-widget,get-actor-run-widget,"
+    "?mode=apify&ui=apps&tools=actors,docs,runs,storage,tasks,schedules,call-actor-widget,get-actor-run-widget,"
     "outlast/toolbox"
 )
 READS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -62,6 +64,11 @@ READS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a tool by call-actor": ("call-actor", {"actor": "outlast/toolbox:show", "input": {}}, "^/standby/"),
 }
 """What is called, and the platform's route that is held back. `$run`, `$dataset` ... are things of the sandbox."""
+ON_DOCS: dict[str, tuple[dict[str, Any], str]] = {
+    "search-apify-docs": ({"query": "actors run"}, INDEX),
+    "fetch-apify-docs": ({"url": f"$docs{PAGE}"}, PAGE),
+}
+"""Tools that ask the documentation's site: what they are called with, and the page of it that is held back."""
 CHANGES: dict[str, tuple[str, dict[str, Any], str, str, dict[str, Any]]] = {
     "update-actor-task": ("update-actor-task", {"title": "New"}, "PUT", "^/v2/actor-tasks/", {"title": "New"}),
     "publish-actor-task": ("publish-actor-task", {}, "PUT", "^/v2/actor-tasks/", {}),
@@ -72,7 +79,6 @@ CHANGES: dict[str, tuple[str, dict[str, Any], str, str, dict[str, Any]]] = {
 """What is called on a saved thing of its own, the platform's method and route, and what the answer says of it."""
 UNHELD = {
     "report-problem": "It asks no platform: it writes to the log.",
-    "search-apify-docs, fetch-apify-docs": "They ask the documentation's site, which is outside of this stack.",
     "call-actor, outlast--sleeper, call-actor-widget": "The tests below kill in the start and while the run goes on.",
     "create-actor-task, create-schedule, abort-actor-run": "The test of starts and writes kills in them.",
 }
@@ -219,8 +225,15 @@ async def things_to_read(chaos: Chaos, wire: Wire) -> dict[str, str]:
     }
 
 
-async def test_each_reading_call_is_answered_when_the_worker_dies_in_it(chaos: Chaos) -> None:
-    """All of them at once: the platform says nothing until the worker is dead."""
+async def read_docs(wire: Wire, site: WebServer) -> list[Any]:
+    """The answers of the tools that ask the documentation's site."""
+    calls = filled([(tool, given) for tool, (given, _) in ON_DOCS.items()], {"$docs": site.url})
+    params = [{"name": tool, "arguments": arguments} for tool, arguments in calls]
+    return lasting(await asyncio.gather(*(wire.request("tools/call", each) for each in params)))
+
+
+async def test_each_reading_call_is_answered_when_the_worker_dies_in_it(chaos: Chaos, docs_site: WebServer) -> None:
+    """All of them at once: the platform, and the documentation, say nothing until the worker is dead."""
     async with api_client(chaos.stack.api_url, chaos.sandbox.token) as http:
         wire = Wire(http, MODERN, EVERY)
         calls = filled(READS, await things_to_read(chaos, wire))
@@ -234,18 +247,25 @@ async def test_each_reading_call_is_answered_when_the_worker_dies_in_it(chaos: C
         routes = Counter(route for _, _, route in calls.values())
         for route in routes:
             chaos.sandbox.order_fault("hang", path=route)
-        asked = asyncio.ensure_future(answers())
+        docs_site.asked.clear()
+        docs_site.hold()
+        asked = asyncio.gather(answers(), read_docs(wire, docs_site))
 
         def are_all_held() -> bool:
             held = {fault["match"]["path"]: fault["hits"] for fault in chaos.sandbox.faults}
-            return asked.done() or all(held[route] >= calls_there for route, calls_there in routes.items())
+            pages = {page for _, page in ON_DOCS.values()} <= set(docs_site.asked)
+            return asked.done() or (pages and all(held[route] >= calls for route, calls in routes.items()))
 
         await chaos.until(are_all_held)
         assert not asked.done(), "the worker was to die before the platform answers"
         chaos.stack.worker.kill()
         chaos.sandbox.clear_faults()
+        docs_site.release()
         await chaos.stack.worker.ready()
-        assert await asked == expected
+        answered, of_docs = await asked
+        assert answered == expected
+        assert not any(answer["isError"] for answer in of_docs), of_docs
+        assert of_docs == await read_docs(wire, docs_site)
 
 
 async def things_to_change(chaos: Chaos, wire: Wire) -> dict[str, dict[str, Any]]:
@@ -304,7 +324,7 @@ async def test_each_change_is_answered_when_the_worker_dies_in_it(chaos: Chaos) 
 
 
 def test_every_tool_of_the_mode_is_killed_in() -> None:
-    killed = {tool for tool, *_ in (*READS.values(), *CHANGES.values())}
+    killed = {tool for tool, *_ in (*READS.values(), *CHANGES.values())} | ON_DOCS.keys()
     killed |= {name for names in UNHELD for name in names.split(", ")}
     assert {definition.name for definition in MODES["apify"].tools} <= killed
 

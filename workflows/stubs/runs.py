@@ -297,6 +297,9 @@ class Runs:
 
     async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
         """Abort any run of the caller, and wait until the platform says that it has ended. Raises `ToolError`."""
+        if not run_id:
+            message = "There is no run without an id."
+            raise ToolError(ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, self._call.tool, message))
         request = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
         with tool_errors(self._call.tool):
             return (await self._abort(request, within=remaining(self._call))).runs[0]

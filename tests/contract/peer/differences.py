@@ -87,6 +87,7 @@ TASKS_ON_PURPOSE: dict[tuple[str, str], str] = {
 TASK_METHODS_ON_PURPOSE = {
     "the result of a working task": "It waits for the end, as the specification says.",
     "the result of a cancelled task": "It is told like every other end, as the specification says.",
+    "a page": "It has what fits: 50 tasks, and not 10. `nextCursor` says whether there are more.",
     "a bad cursor": "It is the client's error: -32602, as the specification says.",
     "the order": "The newest are wanted most.",
     "tasks of others": "Whoever knows a task can read what it answers, and cancel it.",
@@ -164,12 +165,22 @@ SCHEMAS_ON_PURPOSE: dict[str, str] = {
 """By the place in the schema of a dataset."""
 
 
+CONSOLE_ON_PURPOSE = (
+    "Tokens that begin with `apify_ui_` are those of Apify Console's own pages, which speak with Apify's server and no "
+    "other: answers have no links into the Console (`apifyConsoleUrl`, one more text, the addresses of Actors)."
+)
+"""Why a session of the Console is answered as every other."""
 BAD_TOKEN_ON_PURPOSE = (
     "Whoever is not known is not served: the connection is refused with 401, so that the client asks for another "
     "token. The peer finds out with the first call."
 )
 """Why a token that the platform does not know is refused at connect, over HTTP."""
 
+NOT_KNOWN_ON_PURPOSE = (
+    "Clients act on the status 401 and on `WWW-Authenticate`, which are the same. All of the API says it in the form "
+    "of RFC 9457 instead of JSON-RPC (-32001), and says it to `server/discover` as well."
+)
+"""How who is not known is told so."""
 _DEFAULTS = "What a server does not say of its tool is told with the protocol's defaults."
 LISTED_OF_SERVERS = {
     "/annotations": _DEFAULTS,

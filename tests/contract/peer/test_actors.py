@@ -1,14 +1,21 @@
 """What both servers say of Actors that cost something, have many fields or need much memory, and of rows."""
 
+import json
+import re
 from typing import Any
 
 import pytest
 
 from tests.contract.peer.conftest import Both, both_of
-from tests.contract.peer.differences import LISTED_BESIDES, OUTPUTS_ON_PURPOSE, SCHEMAS_ON_PURPOSE
+from tests.contract.peer.differences import (
+    CONSOLE_ON_PURPOSE,
+    LISTED_BESIDES,
+    OUTPUTS_ON_PURPOSE,
+    SCHEMAS_ON_PURPOSE,
+)
 from tests.contract.peer.shapes import differences, without_texts
-from tests.contract.peer.test_answers import called, unexplained
-from tests.support.http.mcp_wire import LEGACY, Wire
+from tests.contract.peer.test_answers import called, comparable, unexplained
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
 from tests.support.stacks.service import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -95,6 +102,73 @@ async def test_tools_of_actors_have_their_pictures(both: Both) -> None:
     } == {}
     assert listed[1]["outlast--heavy"]["icons"][0]["src"].endswith("/heavy.png")
     assert "icons" not in listed[1]["outlast--sleeper"]
+
+
+async def test_a_connection_that_cannot_run_an_actor_is_told_so(both: Both) -> None:
+    """And of no tool that it has not."""
+    sleeper = {"actor": "outlast/sleeper"}
+    calls: dict[str, dict[str, Any]] = {
+        "fetch-actor-details": {**sleeper, "output": {"description": True}},
+        "fetch-actor-details-widget": sleeper,
+        "search-actors": {"keywords": "sleeper"},
+        "search-actors-widget": {"keywords": "sleeper"},
+    }
+    told: dict[str, list[tuple[str, int, bool]]] = {}
+    for beside in ("docs", "outlast/sleeper", "outlast/heavy", "call-actor", "call-actor-widget"):
+        wires = await connected(both, f"?ui=apps&tools=search-actors,fetch-actor-details,{beside}")
+        told[beside] = []
+        for tool, arguments in calls.items():
+            answers = [await called(wire, tool, arguments) for wire in wires]
+            assert len(answers[0]["content"]) == len(answers[1]["content"]), (beside, tool)
+            words = [" ".join(block["text"] for block in answer["content"]) for answer in answers]
+            cannot = [bool(re.search("cannot be run|can run only|cannot run", text)) for text in words]
+            assert cannot[0] == cannot[1], (beside, tool)
+            told[beside].append((tool, len(answers[1]["content"]), cannot[1]))
+    runs = {beside: {cannot for *_, cannot in each} for beside, each in told.items()}
+    assert runs == {
+        "docs": {True},
+        "outlast/sleeper": {False},
+        "outlast/heavy": {True},
+        "call-actor": {False},
+        "call-actor-widget": {True},
+    }
+    _, alone = both.wires(MODERN, "?tools=fetch-actor-details")
+    for output in ({"mcpTools": True}, {"pricing": True}):
+        answer = await called(alone, "fetch-actor-details", {**sleeper, "output": output})
+        assert "Run it with call-actor" not in answer["content"][0]["text"]
+    lost = await called(alone, "fetch-actor-details", {"actor": "outlast/nothing-there"})
+    assert "search-actors" not in lost["content"][0]["text"]
+    _, found = both.wires(MODERN, "?tools=search-actors")
+    assert "fetch-actor-details" not in json.dumps(await called(found, "search-actors", calls["search-actors"]))
+
+
+async def test_sessions_of_the_console_get_no_links_into_it(service: Service, peer_url: str) -> None:
+    user = service.sandbox.add_user("of-the-console", token=f"apify_ui_{'a1' * 18}")
+    async with both_of(service, peer_url, user.token) as both:
+        wires = both.wires(MODERN, "?tools=actors,runs,storage")
+        begun = await called(wires[1], "call-actor", {"actor": "outlast/sleeper", "input": {"seconds": 0}})
+        run = begun["structuredContent"]
+        dataset, store = (run["storages"][kind]["default"]["id"] for kind in ("datasets", "keyValueStores"))
+        calls: dict[str, dict[str, Any]] = {
+            "get-actor-run": {"runId": run["runId"]},
+            "get-dataset-items": {"datasetId": dataset},
+            "get-dataset": {"datasetId": dataset},
+            "get-key-value-store-record": {"keyValueStoreId": store, "recordKey": "INPUT"},
+            "search-actors": {"keywords": "sleeper"},
+        }
+        found: set[str] = set()
+        for tool, arguments in calls.items():
+            theirs, ours = [await called(wire, tool, arguments) for wire in wires]
+            assert "https://console.apify.com" in json.dumps(theirs), CONSOLE_ON_PURPOSE
+            assert "console.apify.com" not in json.dumps(ours)
+            lines = differences(comparable(theirs), comparable(ours))
+            found |= {re.sub(r"/\d+", "", line.partition(":")[0]) for line in lines}
+    assert found == {
+        "/content",
+        "/structuredContent/apifyConsoleUrl",
+        "/structuredContent/storages/datasets/default/apifyConsoleUrl",
+        "/structuredContent/storages/keyValueStores/default/apifyConsoleUrl",
+    }
 
 
 async def memory_of(service: Service, wire: Wire, name: str, arguments: dict[str, Any]) -> int:

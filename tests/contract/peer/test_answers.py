@@ -113,6 +113,10 @@ async def test_answers_have_the_same_keys_types_and_blocks(both: Both, revision:
             error_parts |= {f"/{line[1:].partition(':')[0].partition('/')[0]}" for line in lines}
     assert {label: lines for label, lines in found.items() if lines} == {}
     assert error_parts == ERRORS_ON_PURPOSE.keys()
+    unfit = [await called(wire, *REFUSED["input that does not fit"]) for wire in (peer, ours)]
+    schemas = [json.loads(answer["content"][1]["text"].partition("```json")[2].rstrip("` \n")) for answer in unfit]
+    assert schemas[0]["properties"].keys() - {"waitSecs"} == schemas[1]["properties"].keys()
+    assert "seconds" in schemas[1]["properties"]
 
 
 async def test_a_call_that_outlasts_its_wait_goes_on_and_can_be_aborted(both: Both) -> None:
@@ -131,7 +135,10 @@ async def test_a_call_that_outlasts_its_wait_goes_on_and_can_be_aborted(both: Bo
             await called(wire, "abort-actor-run", {"runId": run}) for wire, run in zip((peer, ours), runs, strict=True)
         ]
         assert unexplained("an abort", *aborted) == []
-        assert aborted[1]["structuredContent"]["status"] == "ABORTED"
+        told = aborted[1]["structuredContent"]
+        assert told["status"] == "ABORTED"
+        assert told["storages"]["datasets"]["default"]["id"] in told["nextStep"]
+        assert "empty" not in told["nextStep"], "nobody has looked"
 
 
 async def test_documentation_is_found_and_read_alike(both: Both, docs_site: WebServer) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.peer.conftest import Both, both_of
-from tests.contract.peer.differences import BAD_TOKEN_ON_PURPOSE
+from tests.contract.peer.differences import BAD_TOKEN_ON_PURPOSE, NOT_KNOWN_ON_PURPOSE
 from tests.contract.peer.process.server import VERSION
 from tests.contract.peer.test_answers import beginning, called
 from tests.contract.peer.test_refusals import READS, REFUSALS
@@ -42,10 +42,22 @@ async def test_it_is_refused_at_connect(service: Service, peer_url: str) -> None
         for method in ("initialize", "tools/list", "tools/call"):
             answer = await http.post(f"/mcp{QUERY}&mode=apify", **message(method))
             assert (answer.status_code, answer.headers["www-authenticate"].split()[0]) == (401, "Bearer")
+            assert answer.headers["content-type"] == "application/problem+json", NOT_KNOWN_ON_PURPOSE
+        asked = discovery()
+        assert (await nobody.post(f"/{QUERY}", **asked)).status_code == 200
+        assert (await http.post(f"/mcp{QUERY}&mode=apify", **asked)).status_code == 401, NOT_KNOWN_ON_PURPOSE
         without = await nobody.post(f"/{QUERY}", **message("initialize"))
         # What the peer answers to a client without any token.
         assert (without.status_code, without.json()["error"]["code"]) == (401, -32001)
         assert "www-authenticate" in without.headers
+
+
+def discovery() -> dict[str, Any]:
+    """`server/discover`, which the peer answers to everybody."""
+    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": MODERN}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}
+    return {"json": request, "headers": {**headers, "Mcp-Method": "server/discover"}}
 
 
 def message(method: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ _DEEP: Any = 1
 for _ in range(60):
     _DEEP = [_DEEP]
 TEXTS = [
+    " ",
     "..",
     "../../users/me",
     "a/b/c",
@@ -62,6 +63,21 @@ async def test_a_name_that_no_actor_has_is_looked_for_and_not_found(both: Both, 
         error = answer.get("_meta", {}).get("outlast/error", {})
         assert answer.get("code") == -32602 or (answer["isError"] and error["category"] != "unknown"), (name, answer)
     assert service.sandbox.counters["startsAccepted"] == starts
+
+
+OPTIONS = ("memory", "timeout", "build", "maxItems", "maxTotalChargeUsd")
+
+
+async def test_options_that_no_platform_takes_are_refused(both: Both) -> None:
+    """Each by itself, where the others are right."""
+    _, ours = both.wires(MODERN, ALL)
+    values: tuple[Any, ...] = (".5", " ", "x" * 5_000, 1e300, 10**30, 1e-300, "0x10", ["1e9"])
+    calls = [(option, value) for option in OPTIONS for value in values]
+    given = [{"actor": "outlast/nothing-there", "input": {}, "callOptions": {name: value}} for name, value in calls]
+    answers = await asyncio.gather(*(called(ours, "call-actor", each) for each in given))
+    for call, answer in zip(calls, answers, strict=True):
+        error = answer.get("_meta", {}).get("outlast/error", {})
+        assert answer.get("code") == -32602 or (answer["isError"] and error["category"] != "unknown"), (call, answer)
 
 
 async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Service) -> None:

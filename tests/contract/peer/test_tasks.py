@@ -23,6 +23,7 @@ SLOW = {"actor": "outlast/sleeper", "input": {"seconds": 4, "steps": 2}}
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 UNKNOWN = {"actor": "outlast/nothing-there", "input": {}}
 UNFIT = {"actor": "outlast/sleeper", "input": {"seconds": "x"}}
+SHORT_PAGE = 10
 STATUS_MESSAGE = re.compile(r"outlast/sleeper: [A-Z-]+( — .+)?")
 
 
@@ -210,8 +211,10 @@ async def own_in_list(wire: Wire, made: list[str]) -> list[int]:
 async def told_by_methods(wire: Wire, stranger: Wire, *, waits: bool) -> dict[str, Any]:
     """What a server says of four tasks, two of which have ended, to who made them and to a stranger.
 
-    `waits` is whether it answers `tasks/result` when the task has ended, or at once.
+    There are some more, so that a short page does not have all. `waits` is whether it answers `tasks/result` when the
+    task has ended, or at once.
     """
+    await asyncio.gather(*(as_task(wire, "outlast--sleeper", {"seconds": 0}) for _ in range(8)))
     made: list[str] = []
     for arguments in ({"seconds": 0}, {"seconds": 0}, {"seconds": 300}, {"seconds": 300}):
         made.append((await as_task(wire, "outlast--sleeper", arguments))["taskId"])
@@ -223,7 +226,13 @@ async def told_by_methods(wire: Wire, stranger: Wire, *, waits: bool) -> dict[st
         assert len(found) == len(made)
         return found
 
+    async def first_page() -> list[Any]:
+        page = await wire.request("tasks/list")
+        assert "nextCursor" in page or len(page["tasks"]) > SHORT_PAGE
+        return page["tasks"]
+
     said: dict[str, Any] = {"the order": await eventually(order)}
+    said["a page"] = len(await eventually(first_page)) > SHORT_PAGE
     said["tasks of others"] = sorted(await own_in_list(stranger, made))
     said["a bad cursor"] = await asked(wire, "tasks/list", cursor="x")
     result = asyncio.ensure_future(asked(wire, "tasks/result", taskId=made[2]))
@@ -249,6 +258,7 @@ async def test_lists_and_results_of_tasks_are_told_as_the_list_of_differences_sa
         ours = await told_by_methods(wires[1], strangers[1], waits=True)
     assert (ours["the order"], theirs["the order"]) == ([3, 2, 1, 0], [0, 1, 2, 3])
     assert (ours["tasks of others"], theirs["tasks of others"]) == ([], [0, 1, 2, 3])
+    assert (ours["a page"], theirs["a page"]) == (True, False)
     assert [said["a bad cursor"].partition(":")[0] for said in (theirs, ours)] == ["-32603", "-32602"]
     for state in ("working", "cancelled"):
         label = f"the result of a {state} task"

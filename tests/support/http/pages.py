@@ -27,6 +27,15 @@ class WebServer:
     url: str
     answers: dict[str, Served]
     asked: list[str]
+    open: threading.Event = field(default_factory=threading.Event)
+
+    def hold(self) -> None:
+        """Let requests come, and answer none of them before `release`."""
+        self.open.clear()
+
+    def release(self) -> None:
+        """Answer what was held, and everything that comes."""
+        self.open.set()
 
     def page(self, path: str, body: str, content_type: str = "text/html; charset=utf-8") -> str:
         """Serve a page; its address."""
@@ -49,6 +58,8 @@ def serving_pages(host: str = "127.0.0.1") -> Iterator[WebServer]:
     """Serve on a free port until the end of the block."""
     answers: dict[str, Served] = {}
     asked: list[str] = []
+    served = WebServer("", answers, asked)
+    served.release()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -57,12 +68,13 @@ def serving_pages(host: str = "127.0.0.1") -> Iterator[WebServer]:
             asked.append(self.path)
             answer = answers.get(self.path, Served(b"<h1>Nothing here</h1>", status=404))
             time.sleep(answer.delay_seconds)
-            self.send_response(answer.status)
-            for name, value in {"Content-Type": answer.content_type, **answer.headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
+            served.open.wait()
             with suppress(OSError):  # the client has seen enough
+                self.send_response(answer.status)
+                for name, value in {"Content-Type": answer.content_type, **answer.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer.body)))
+                self.end_headers()
                 self.wfile.write(answer.body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class's name)
@@ -71,7 +83,9 @@ def serving_pages(host: str = "127.0.0.1") -> Iterator[WebServer]:
     server = ThreadingHTTPServer((host, 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        yield WebServer(f"http://{host}:{server.server_address[1]}", answers, asked)
+        served.url = f"http://{host}:{server.server_address[1]}"
+        yield served
     finally:
+        served.release()
         server.shutdown()
         server.server_close()

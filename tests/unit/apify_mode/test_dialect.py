@@ -36,10 +36,14 @@ SCHEMA: dict[str, Any] = {
         ({"count": "1.5", "cost": "nan", "flag": "yes"}, {"count": "1.5", "cost": "nan", "flag": "yes"}),
         ({"cost": "inf", "count": "1_000", "list": ["1", "x"]}, {"cost": "inf", "count": "1_000", "list": [1, "x"]}),
         ({"unknown": 1, "inner": {"x": "1", "y": 2}, "open": {"y": "2"}}, {"inner": {"x": 1}, "open": {"y": "2"}}),
-        ({"inner": "text", "list": "text"}, {"inner": "text", "list": "text"}),
+        ({"inner": "text", "list": "2", "name": []}, {"inner": "text", "list": [2], "name": []}),
+        # As JavaScript reads numbers, and a list of one value is that value.
+        ({"count": " ", "cost": "0x1f", "name": ["a"]}, {"count": 0, "cost": 31, "name": "a"}),
+        ({"count": ["7"], "inner": [{"x": "1"}], "flag": ["x"]}, {"count": 7, "inner": {"x": 1}, "flag": "x"}),
+        ({"count": "", "cost": "0b", "name": [["a"]]}, {"count": "", "cost": "0b", "name": ["a"]}),
     ],
 )
-def test_scalars_get_the_type_of_the_schema_and_unknown_names_are_dropped(
+def test_values_get_the_type_of_the_schema_and_unknown_names_are_dropped(
     given: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     assert coerced_object(SCHEMA, given) == wanted

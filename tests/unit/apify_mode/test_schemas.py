@@ -1,5 +1,6 @@
 """The schemas of the mode `apify`: an Actor's own one reduced, and names that stay within what clients take."""
 
+from hashlib import sha256
 from typing import Any
 
 from outlast.api.tasks.sealing import secret_fields
@@ -66,6 +67,10 @@ def test_the_shown_schema_keeps_what_is_no_matter_of_the_form() -> None:
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
-    one, other = (tool_name(f"user/{'very-long-' * 8}{end}") for end in "ab")
-    assert (len(one), len(other), one == other) == (64, 64, False)
+    """To the name that clients have written down: 59 characters, and 4 digits of the Actor's digest."""
+    actors = [f"user/{'very-long-' * 8}{end}" for end in "ab"]
+    whole = f"user--{'very-long-' * 8}"
+    expected = [f"{whole[:59]}-{sha256(actor.encode()).hexdigest()[:4]}" for actor in actors]
+    assert [tool_name(actor) for actor in actors] == expected
+    assert expected[0] != expected[1]
     assert tool_name("a.b/c") == "a-dot-b--c"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from outlast.activities.contracts import JsonObject
 from outlast.api.mcp.connections import selection_from
 from outlast.workflows.tools.apify.selection import shows_apps
 from outlast.workflows.tools.framework.selection import ClientFacts, Selection
@@ -105,6 +106,17 @@ def test_a_command_takes_what_it_was_not_given_from_the_environment() -> None:
     assert read.selectors == ("runs", "a/b")
     assert (read.option("ui"), read.option("telemetry")) == ("apps", "off")
     assert selection_from({}, default_mode="default", environment=environment).selectors is None
+
+
+async def test_the_tool_of_an_actor_with_a_huge_schema_is_not_offered() -> None:
+    """That server compiles none that is larger; `call-actor` still runs the Actor."""
+
+    async def load(actor: str) -> tuple[Tool, ...]:
+        fields: JsonObject = {"text": {"type": "string", "default": "ü" * (140_000 if actor == "a/huge" else 10)}}
+        return (actor_tool_of("apify", actor, title=actor, description="", schema={"properties": fields}),)
+
+    found = await load_tools(chosen(tools=["a/huge,a/small"]), load)
+    assert [name for name in found.tools if name.startswith("a--")] == ["a--small"]
 
 
 async def test_a_mode_has_the_tools_that_it_names_and_no_others() -> None:

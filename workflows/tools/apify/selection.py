@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
+from outlast.workflows.tools.apify.answers.blocks import compact
 from outlast.workflows.tools.apify.payments import SCHEMES
 from outlast.workflows.tools.framework.selection import (
     Choice,
@@ -30,6 +31,8 @@ RETIRED = frozenset({"add-actor", "experimental", "preview", "get-actor-log"})
 COMPANIONS = ("get-actor-run", "get-dataset-items", "get-key-value-store-record", "abort-actor-run")
 """Offered beside whatever starts or follows a run, in this order."""
 REPORT = "report-problem"
+MAX_SCHEMA_BYTES = 262_144
+"""Of the arguments of an Actor's tool, as JSON: an Actor with a larger schema is run with `call-actor`."""
 _CALL, _FOLLOW = "call-actor", "get-actor-run"
 _CALL_WIDGET, _FOLLOW_WIDGET = "call-actor-widget", "get-actor-run-widget"
 _BROUGHT = {"search-actors": "search-actors-widget", "fetch-actor-details": "fetch-actor-details-widget"}
@@ -91,8 +94,9 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
 
 def arrange(selection: Selection, loaded: LoadedChoice) -> list[Tool]:
     """The tools in the order in which that server lists them, with the companions of what runs Actors."""
-    direct = [each for each in loaded.actor_tools if each.calls_actor]
-    of_actors = [*direct, *(each for each in loaded.actor_tools if not each.calls_actor)]
+    loadable = [each for each in loaded.actor_tools if _has_usable_schema(each)]
+    direct = [each for each in loadable if each.calls_actor]
+    of_actors = [*direct, *(each for each in loadable if not each.calls_actor)]
     tools = _with_companions([*loaded.tools, *of_actors], loaded.available, runs_actors=bool(direct))
     widgets = _brought_by(tools, loaded.available) if shows_apps(selection) else []
     if selection.client.is_modern:
@@ -101,6 +105,12 @@ def arrange(selection: Selection, loaded: LoadedChoice) -> list[Tool]:
         return [*of_actors, *(each for each in tools if each not in of_actors), *widgets]
     last = [each for each in tools if each.name == REPORT]
     return [*(each for each in tools if each not in last), *widgets, *last]
+
+
+def _has_usable_schema(definition: Tool) -> bool:
+    """Whether the tool of an Actor is small enough to be offered, as that server counts it."""
+    as_kept = len(definition.input_schema_json.encode())  # With spaces, so no smaller than without.
+    return as_kept <= MAX_SCHEMA_BYTES or len(compact(definition.input_schema).encode()) <= MAX_SCHEMA_BYTES
 
 
 def _brought_by(tools: list[Tool], available: Mapping[str, Tool]) -> list[Tool]:

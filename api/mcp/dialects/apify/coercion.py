@@ -7,11 +7,15 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,2})?", re.ASCII)
+_OF_BASE = re.compile(r"0(?:[xX][0-9a-fA-F]{1,200}|[oO][0-7]{1,300}|[bB][01]{1,900})", re.ASCII)
+"""Hexadecimal, octal and binary numbers as JavaScript writes them."""
 _WORDS = {"true": True, "false": False}
 
 
 def coerced_object(schema: JsonObject, value: JsonObject) -> JsonObject:
-    """`value` with scalars in the types that `schema` asks for, and without what its closed objects do not know.
+    """`value` in the types that `schema` asks for, and without what its closed objects do not know.
+
+    As Ajv coerces: scalars to other scalars, a list of one value to that value, and a scalar to a list of it.
 
     What cannot be coerced stays, for the check to name it.
     """
@@ -24,13 +28,17 @@ def coerced_object(schema: JsonObject, value: JsonObject) -> JsonObject:
 def _as_known(schema: JsonValue, value: JsonValue) -> JsonValue:
     if not isinstance(schema, dict):
         return value
+    kinds = _types(schema)
+    if isinstance(value, list) and len(value) == 1 and kinds and "array" not in kinds:
+        value = value[0]
     if isinstance(value, dict):
         return coerced_object(schema, value)
     if isinstance(value, list):
         return [_as_known(schema.get("items"), entry) for entry in value]
-    kinds = _types(schema)
     if not kinds or _fits(value, kinds):
         return value
+    if kinds == ["array"]:
+        return [_as_known(schema.get("items"), value)]
     changed = (_as(kind, value) for kind in kinds)
     return next((each for each in changed if each is not None), value)
 
@@ -64,12 +72,21 @@ def _as(kind: str, value: JsonValue) -> JsonValue:
 def _as_number(kind: str, value: JsonValue) -> int | float | None:
     if value is None or isinstance(value, bool):
         return int(bool(value))
-    if not isinstance(value, str) or _NUMBER.fullmatch(value.strip()) is None:
+    if not isinstance(value, str) or not value:
         return None
-    number = float(value)
+    number = _number_in(value.strip())
+    if number is None:
+        return None
     if number.is_integer():
         return int(number)
     return number if kind == "number" else None
+
+
+def _number_in(text: str) -> float | None:
+    """What JavaScript reads a text as; blanks are 0."""
+    if _OF_BASE.fullmatch(text):
+        return float(int(text, 0))
+    return float(text or 0) if not text or _NUMBER.fullmatch(text) else None
 
 
 def _as_boolean(value: JsonValue) -> bool | None:

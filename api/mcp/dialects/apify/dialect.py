@@ -9,8 +9,9 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.storages.item_schema import simplified_schema
 from outlast.api.contracts.tasks import Task
-from outlast.api.errors import InvalidCall, TaskNotFound, UnpaidCall
+from outlast.api.errors import InvalidCall, TaskNotFound, UnfitInput, UnpaidCall
 from outlast.api.mcp.dialects.apify.addresses import ADDRESSES
 from outlast.api.mcp.dialects.apify.coercion import coerced_object
 from outlast.api.mcp.dialects.apify.pages import PAGES
@@ -21,6 +22,8 @@ from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.tasks.wait_argument import WAIT_ARGUMENT
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
 from outlast.workflows.tools.apify.actors.actor_tool import tool_name as actor_tool_name
+from outlast.workflows.tools.apify.actors.input_schema import shown_schema
+from outlast.workflows.tools.apify.answers.blocks import compact
 from outlast.workflows.tools.apify.answers.failures import is_thrown
 from outlast.workflows.tools.apify.answers.payments import demand_for_payment
 from outlast.workflows.tools.apify.answers.run import USAGE_META
@@ -34,7 +37,8 @@ from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 
 _MAX_URI_CHARS = 200
-_ACTOR_INPUT = "/input/"
+_MAX_SCHEMA_BYTES = 32_768
+"""Of an Actor's input schema in a refusal; the deepest parts of a larger one are left out."""
 _NO_TASK = {"type": TaskNotFound.slug}
 _REPORTED_EVENTS = frozenset({"run_started", "run_resurrected", "status_message", "run_finished"})
 """Events of a task of which its client is told, once a run is known."""
@@ -107,8 +111,8 @@ class ApifyDialect(Dialect):
         violations = error.envelope.violations or ()
         if error.envelope.category is not ErrorCategory.VALIDATION or not violations:
             return ToolResult.failed(error.envelope)
-        if all(violation.path.startswith(_ACTOR_INPUT) or violation.path == "/input" for violation in violations):
-            return _refused_input(str(arguments.get("actor", "")), error.envelope, violations)
+        if isinstance(error, UnfitInput):
+            return _refused_input(str(arguments.get("actor", "")), error, violations)
         raise _invalid(definition, _first(definition, arguments, violations))
 
     def failure(self, result: ToolResult, tool: str, tools: ToolSet) -> ToolResult:
@@ -206,12 +210,13 @@ def _invalid(definition: Tool, violation: str) -> MCPError:
     return MCPError(INVALID_PARAMS, text)
 
 
-def _refused_input(actor: str, envelope: ErrorEnvelope, violations: tuple[Violation, ...]) -> ToolResult:
-    """Three texts, as that server has them: what failed, where the schema is, and each violation."""
+def _refused_input(actor: str, error: UnfitInput, violations: tuple[Violation, ...]) -> ToolResult:
+    """Three texts, as that server has them: what failed, the Actor's schema, and each violation."""
+    schema = simplified_schema(shown_schema(error.input_schema), max_bytes=_MAX_SCHEMA_BYTES)
     lines = [f"{violation.path.removeprefix('/input') or '/'}: {violation.message}" for violation in violations]
     texts = (
         f"Input validation failed for Actor '{actor}'. Nothing was started.",
-        "Input schema:\nfetch-actor-details with this Actor answers it.",
+        f"Input schema:\n```json\n{compact(schema)}\n```",
         "Validation errors:\n" + "\n".join(lines),
     )
-    return ToolResult(content=tuple(TextContent(text=text) for text in texts), is_error=True, error=envelope)
+    return ToolResult(content=tuple(TextContent(text=text) for text in texts), is_error=True, error=error.envelope)

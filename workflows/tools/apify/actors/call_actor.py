@@ -1,14 +1,16 @@
 """`call-actor`: run any Actor, or call a tool of one that is an MCP server."""
 
+import math
 from decimal import Decimal
 from typing import Any, cast
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.apify.answers.blocks import bounded
 from outlast.workflows.tools.apify.answers.failures import (
     Handler,
@@ -30,7 +32,7 @@ from outlast.workflows.tools.apify.schemas.runs import RUN
 from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
-from outlast.workflows.tools.framework.ids import unquoted
+from outlast.workflows.tools.framework.ids import MAX_ID_CHARS, unquoted
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
 
 DESCRIPTION = """
@@ -41,6 +43,8 @@ limits what it may cost.
 """
 
 
+MAX_SECONDS = 1_000_000_000
+"""The longest time-out of a run: 30 years. A longer one is a mistake, and no duration of this program."""
 RUN_ARGUMENTS: JsonObject = {
     "input": free_object("What the Actor takes, by its own input schema."),
     "callOptions": inner(
@@ -64,7 +68,7 @@ def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
     if envelope.message.startswith((NOT_CONNECTED, NOT_CALLED)):
         return envelope.message
     if is_missing(envelope):
-        return f"Actor '{name}' was not found. Check its name, `user/name`, or look for it with search-actors."
+        return f"Actor '{name}' was not found. Check its name, `user/name`."
     if mcp_tool is not None:
         is_no_server = "is not an MCP server" in envelope.message
         return f"Actor '{name}' is not an MCP server." if is_no_server else envelope.message
@@ -74,12 +78,12 @@ def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
 
 
 def _handler(executor: ActorExecutor) -> Handler:
-    @failing_as(not_called)
+    @failing_as(not_called, search="search-actors")
     async def call_actor(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
         actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
         run_input: JsonObject = given.get("input") or {}
         if mcp_tool is None:
-            return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, run_input, options_of(given)))
+            return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, run_input, options_of(ctx, given)))
         answer = await call_tool_of(ctx, actor, mcp_tool, run_input)
         passed_on = _passed_on(actor, mcp_tool, failed=answer.is_error)
         content = bounded(answer.raw_content or (), ctx.call.output.inline_limit_bytes)
@@ -88,17 +92,25 @@ def _handler(executor: ActorExecutor) -> Handler:
     return call_actor
 
 
-def options_of(given: dict[str, Any]) -> RunOptions:
-    """The call's options; a time-out of 0 is none."""
+def options_of(ctx: ToolContext, given: dict[str, Any]) -> RunOptions:
+    """The call's options; a time-out of 0 is none. Raises `ToolError` for what no platform takes."""
     options = cast("dict[str, Any]", given.get("callOptions") or {})
-    cost = options.get("maxTotalChargeUsd")
+    cost, build, timeout = options.get("maxTotalChargeUsd"), options.get("build"), options.get("timeout") or 0
+    if build and len(build) > MAX_ID_CHARS:
+        raise _refused(ctx, f"callOptions.build has {len(build)} characters; the limit is {MAX_ID_CHARS}.")
+    if timeout > MAX_SECONDS:
+        raise _refused(ctx, f"callOptions.timeout is larger than {MAX_SECONDS} seconds. 0 is no limit.")
     return RunOptions(
         memory=int(options["memory"]) if options.get("memory") else None,
-        timeout=int(options["timeout"]) if options.get("timeout") else None,
-        build=options.get("build") or None,
+        timeout=math.ceil(timeout) or None,
+        build=build or None,
         maxItems=options.get("maxItems"),
         maxTotalChargeUsd=Decimal(str(cost)) if cost is not None else None,
     )
+
+
+def _refused(ctx: ToolContext, message: str) -> ToolError:
+    return ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, message))
 
 
 def _passed_on(actor: str, mcp_tool: str, *, failed: bool) -> JsonObject:

@@ -6,13 +6,15 @@ from temporalio import workflow
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.storages.item_schema import simplified_schema
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.actors.cards import CARD, CARD_MEMBERS, card_as_markdown, card_of
 from outlast.workflows.tools.apify.actors.input_schema import shown_schema
 from outlast.workflows.tools.apify.actors.pricing import FREE_TIER, current_price, price_list, tier_of
+from outlast.workflows.tools.apify.actors.runnable import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.actors.type_objects import in_words, type_object
-from outlast.workflows.tools.apify.answers.blocks import compact, texts
+from outlast.workflows.tools.apify.answers.blocks import compact, first_that_fit, texts
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas.build import answer, arguments, flag, inner, required_text, text
@@ -49,15 +51,16 @@ def no_actor(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
     """The text for an Actor that does not exist."""
     if not is_missing(envelope):
         return None
-    return f"Actor information for '{unquoted(given['actor'])}' was not found. Look for it with search-actors."
+    return f"Actor information for '{unquoted(given['actor'])}' was not found."
 
 
-@failing_as(no_actor)
+@failing_as(no_actor, search="search-actors")
 async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The parts that are wanted, a text each."""
     actor = normalised_actor(unquoted(given["actor"]))
     wanted = _wanted(given.get("output"))
-    readme_chars = min(MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
+    limit = ctx.call.output.inline_limit_bytes
+    readme_chars = min(MAX_README_CHARS, limit)
     details = await ctx.actors.details(actor, max_readme_chars=readme_chars, infer_output="outputSchema" in wanted)
     structured: JsonObject = {}
     blocks: list[str] = []
@@ -72,8 +75,10 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
         structured["readme"] = details.readme or ""
         blocks.append(f"# README\n{details.readme or ''}")
     if "inputSchema" in wanted:
-        structured["inputSchema"] = schema = shown_schema(details.input_schema)
-        blocks.append(f"# [Input schema]({url}/input)\n```json\n{compact(schema)}\n```")
+        whole = shown_schema(details.input_schema)
+        structured["inputSchema"] = schema = simplified_schema(whole, max_bytes=limit)
+        cut = "" if schema == whole else "\nThe whole of it would make the answer too large: the deepest is left out."
+        blocks.append(f"# [Input schema]({url}/input)\n```json\n{compact(schema)}\n```{cut}")
     if "outputSchema" in wanted:
         structured["outputSchema"] = types = type_object(details.output.item_schema) if details.output else {}
         schema_text = (
@@ -85,6 +90,8 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
             ctx, details.card.full_name, is_server=details.mcp_path is not None
         )
         blocks.append(tools_text)
+    if not can_run(ctx, details.card.full_name):
+        blocks.append(CANNOT_RUN)
     return texts(structured, *blocks)
 
 
@@ -103,11 +110,17 @@ def _reduced(card: JsonObject, wanted: set[str]) -> JsonObject:
 
 
 async def _tools_of(ctx: ToolContext, actor: str, *, is_server: bool) -> str:
+    by_call_actor = ctx.offers("call-actor")
     if not is_server:
-        return f"{actor} is no MCP server, so it has no tools of its own. Run it with call-actor."
+        run = " Run it with call-actor." if by_call_actor else ""
+        return f"{actor} is no MCP server, so it has no tools of its own.{run}"
     tools = await list_tools_of(ctx, actor)
     lines = [f"- `{tool.name}`: {tool.description}\n  Input: {compact(tool.input_schema)}" for tool in tools]
-    return "\n".join([f"# Available MCP Tools\nCall one with call-actor, actor `{actor}:tool`.", *lines])
+    shown = [str(line) for line in first_that_fit(lines, ctx.call.output.inline_limit_bytes)]
+    left = len(lines) - len(shown)
+    call = [f"Call one with call-actor, actor `{actor}:tool`."] if by_call_actor else []
+    more = [f"{left} more would make the answer too large."] if left else []
+    return "\n".join(["# Available MCP Tools", *call, *shown, *more])
 
 
 FETCH_ACTOR_DETAILS = reading_tool(

@@ -10,6 +10,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.actors.cards import CARD, USER_TIER, card_as_markdown, card_of
 from outlast.workflows.tools.apify.actors.pricing import current_price, price_for, tier_of
+from outlast.workflows.tools.apify.actors.runnable import SOME_CANNOT_RUN, can_run_all
 from outlast.workflows.tools.apify.answers.blocks import texts
 from outlast.workflows.tools.apify.answers.failures import failing_as
 from outlast.workflows.tools.apify.definition import reading_tool
@@ -45,14 +46,22 @@ async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     keywords = keywords_of(given)
     found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
     cards = priced_cards(found, tier)
-    hint = (
-        "For an Actor's input and documentation, call fetch-actor-details with its full name."
-        if cards
-        else NOTHING_FITS
-    )
+    hint = _what_next(ctx, cards) if cards else NOTHING_FITS
     structured: JsonObject = {**cards_report(keywords, cards, tier), "instructions": hint}
     head = f"# Actors\nFound for “{keywords}”: {len(cards)}" if keywords else f"# Actors\nMost used: {len(cards)}"
     return texts(structured, "\n\n".join([head, *(card_as_markdown(card) for card in cards), hint]))
+
+
+def _what_next(ctx: ToolContext, cards: list[JsonObject]) -> str:
+    """Names no tool that the connection has not, and says so where it cannot run all that was found."""
+    details = "For an Actor's input and documentation, call fetch-actor-details with its full name."
+    hints = [details] if ctx.offers("fetch-actor-details") else ["An Actor is called by its full name."]
+    return " ".join([*hints, *without_run(ctx, cards)])
+
+
+def without_run(ctx: ToolContext, cards: list[JsonObject]) -> tuple[str, ...]:
+    """A sentence where the connection cannot run each of the Actors, else none."""
+    return () if can_run_all(ctx, (str(card["fullName"]) for card in cards)) else (SOME_CANNOT_RUN,)
 
 
 def keywords_of(given: dict[str, Any]) -> str:

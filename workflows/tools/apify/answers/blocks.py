@@ -52,6 +52,30 @@ def bounded(content: Sequence[JsonObject], limit_bytes: int) -> tuple[JsonObject
     return tuple(kept)
 
 
+def first_that_fit(values: Sequence[JsonValue], limit_bytes: int) -> list[JsonValue]:
+    """The first of `values` whose JSON takes no more than `limit_bytes` together."""
+    kept: list[JsonValue] = []
+    for value in values:
+        limit_bytes -= len(compact(value).encode()) + len(",")
+        if limit_bytes < 0:
+            break
+        kept.append(value)
+    return kept
+
+
+def smallest_that_fit(fields: JsonObject, limit_bytes: int) -> JsonObject:
+    """`fields` without the largest ones, as far as the JSON of the others takes more than `limit_bytes`."""
+    sizes = {name: len(compact({name: value}).encode()) for name, value in fields.items()}
+    left = sum(sizes.values())
+    too_many: set[str] = set()
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        if left <= limit_bytes:
+            break
+        too_many.add(name)
+        left -= sizes[name]
+    return {name: value for name, value in fields.items() if name not in too_many}
+
+
 def _cut(block: JsonObject, size: int, left: int) -> JsonObject:
     words = block.get("text")
     if block.get("type") != "text" or not isinstance(words, str) or left == 0:

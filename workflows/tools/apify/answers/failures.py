@@ -9,6 +9,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.ids import unquoted
 
 _REFUSAL = re.compile(r"The platform answered \d+ \((?P<type>[\w-]+)\): (?P<message>.*)", re.DOTALL)
 """How the classifier tells a refusal of the platform (`activities/failures/classify.py`)."""
@@ -21,8 +22,11 @@ Wording = Callable[[Any, ErrorEnvelope], str | None]
 """From the call's arguments and the failure to the text; None for the text of every other failure."""
 
 
-def failing_as(wording: Wording) -> Callable[[Handler], Handler]:
-    """Have a handler answer its failures in these words, as tool errors."""
+def failing_as(wording: Wording, *, search: str | None = None) -> Callable[[Handler], Handler]:
+    """Have a handler answer its failures in these words, as tool errors.
+
+    `search` is a tool that finds what was not there: the text names it where the connection has it.
+    """
 
     def decorate(handler: Handler) -> Handler:
         @wraps(handler)
@@ -31,6 +35,8 @@ def failing_as(wording: Wording) -> Callable[[Handler], Handler]:
                 return await handler(ctx, arguments)
             except ToolError as error:
                 text = wording(arguments, error.envelope) or thrown(ctx.call.tool, error.envelope)
+                if search is not None and is_missing(error.envelope) and ctx.offers(search):
+                    text = f"{text} Look for it with {search}."
                 return failed(error.envelope, text)
 
         return handle
@@ -45,7 +51,12 @@ def failed(envelope: ErrorEnvelope, *lines: str) -> ToolResult:
 
 def not_there(what: str) -> Wording:
     """`what` with the arguments filled in, when the platform has no such thing."""
-    return lambda arguments, envelope: what.format(**arguments) if is_missing(envelope) else None
+
+    def wording(arguments: Any, envelope: ErrorEnvelope) -> str | None:
+        named = {name: unquoted(value) for name, value in arguments.items()}
+        return what.format(**named) if is_missing(envelope) else None
+
+    return wording
 
 
 def is_missing(envelope: ErrorEnvelope) -> bool:

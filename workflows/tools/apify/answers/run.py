@@ -16,6 +16,8 @@ DEFAULT = "default"
 _STATS = ("runTimeSecs", "computeUnits", "memMaxBytes")
 _INPUT_KEY = "INPUT"
 _PAGE_OF_ITEMS = 20
+_NAMED_FIELDS = 50
+"""Fields of items that a sentence names; `fields` has all of them that fit."""
 
 
 @dataclass(frozen=True)
@@ -121,16 +123,11 @@ def next_step_of(run: JsonObject, storages: RunStorages, offers: Offers) -> str:
     if not is_final(run):
         return f"Follow it with get-actor-run, runId={run_id} and waitSecs={WAIT_DEFAULT_SECONDS}."
     dataset = storages.datasets.get(DEFAULT, {})
-    count, fields = dataset.get("itemCount"), dataset.get("fields")
-    if isinstance(count, int) and count > 0:
-        size = dataset.get("inflatedBytes")
-        about = f", about {size} bytes" if isinstance(size, int) else ""
-        listed = ", ".join(map(str, fields)) if isinstance(fields, list) else ""
-        named = f' Choose among the fields with fields="...": {listed}.' if listed else ""
-        page = f"limit={min(count, _PAGE_OF_ITEMS)}"
-        return (
-            f"Read the items ({count} in all{about}) with get-dataset-items, datasetId={dataset['id']}, {page}.{named}"
-        )
+    count = dataset.get("itemCount")
+    if not isinstance(count, int):
+        return f"Read what it has written, if anything, with get-dataset-items, datasetId={dataset.get('id')}."
+    if count > 0:
+        return _reading_of(dataset, count)
     store = storages.stores.get(DEFAULT, {})
     keys = store.get("keys")
     records = [str(key) for key in keys if key != _INPUT_KEY] if isinstance(keys, list) else []
@@ -143,6 +140,17 @@ def next_step_of(run: JsonObject, storages: RunStorages, offers: Offers) -> str:
         return f"It wrote nothing: datasetId={dataset.get('id')} is empty. Its log may say why."
     log = f"Its log says why: get-actor-run-log, runId={run_id}. " if offers("get-actor-run-log") else ""
     return f"{log}It has written no items: datasetId={dataset.get('id')} is empty."
+
+
+def _reading_of(dataset: JsonObject, count: int) -> str:
+    """How to read a dataset that has items."""
+    size, fields = dataset.get("inflatedBytes"), dataset.get("fields")
+    about = f", about {size} bytes" if isinstance(size, int) else ""
+    names = [str(name) for name in fields] if isinstance(fields, list) else []
+    more = f" and {len(names) - _NAMED_FIELDS} more" if len(names) > _NAMED_FIELDS else ""
+    chosen = f' Choose among the fields with fields="...": {", ".join(names[:_NAMED_FIELDS])}{more}.' if names else ""
+    page = f"limit={min(count, _PAGE_OF_ITEMS)}"
+    return f"Read the items ({count} in all{about}) with get-dataset-items, datasetId={dataset['id']}, {page}.{chosen}"
 
 
 def _seconds(run: JsonObject) -> str:

@@ -28,7 +28,7 @@ async def get_actor_run_list(ctx: ToolContext, given: dict[str, Any]) -> ToolRes
     page = await ctx.platform.get(
         *path,
         offset=int(given.get("offset", 0)),
-        limit=int(given.get("limit", _DEFAULT_LIMIT)),
+        limit=int(given.get("limit") or _DEFAULT_LIMIT),
         desc=bool(given.get("desc", False)),
         status=given.get("status"),
     )

@@ -10,6 +10,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.apify.answers.blocks import first_that_fit
 from outlast.workflows.tools.apify.answers.run import (
     DEFAULT,
     RunStorages,
@@ -47,7 +48,8 @@ async def answer_about(
 async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> RunStorages:
     """What the run's storages hold so far. One that cannot be read is its id."""
     ids = RunStorages.named_in(run)
-    datasets = asyncio.gather(*(_dataset(ctx, str(each["id"])) for each in ids.datasets.values()))
+    share = ctx.call.output.inline_limit_bytes // (2 * len(ids.datasets))
+    datasets = asyncio.gather(*(_dataset(ctx, str(each["id"]), share) for each in ids.datasets.values()))
     stores = asyncio.gather(*(_store(ctx, str(each["id"]), with_keys=is_final(run)) for each in ids.stores.values()))
     read = RunStorages(
         dict(zip(ids.datasets, await datasets, strict=True)), dict(zip(ids.stores, await stores, strict=True))
@@ -57,11 +59,12 @@ async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> 
             if read.datasets[DEFAULT].get("itemCount") != 0:
                 break
             await workflow.sleep(timedelta(seconds=pause))
-            read.datasets[DEFAULT] = await _dataset(ctx, str(ids.datasets[DEFAULT]["id"]))
+            read.datasets[DEFAULT] = await _dataset(ctx, str(ids.datasets[DEFAULT]["id"]), share)
     return read
 
 
-async def _dataset(ctx: ToolContext, dataset_id: str) -> JsonObject:
+async def _dataset(ctx: ToolContext, dataset_id: str, limit_bytes: int) -> JsonObject:
+    """What is told of a dataset: the names of its fields as far as they fit into `limit_bytes`."""
     try:
         found = await ctx.platform.get("datasets", dataset_id)
     except ToolError as error:
@@ -74,7 +77,7 @@ async def _dataset(ctx: ToolContext, dataset_id: str) -> JsonObject:
         "title": found.get("title") or None,
         "itemCount": found.get("itemCount"),
         "inflatedBytes": (stats.get("inflatedBytes") if isinstance(stats, dict) else None) or None,
-        "fields": cast("JsonObject", {"": dotted(found.get("fields"))})[""] or None,
+        "fields": first_that_fit(dotted(found.get("fields")), limit_bytes) or None,
     }
     return {name: value for name, value in described.items() if value is not None}
 

@@ -20,7 +20,7 @@ _ONE = arguments({"taskId": TASK_ID}, required=("taskId",))
 async def get_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The task as it is."""
     task = await saved_task(ctx, given["taskId"])
-    return task_answer(task, f"Task {task.get('name')} (taskId={task.get('id')}).")
+    return _answer(ctx, task, "Task")
 
 
 @failing_as(no_task)
@@ -44,7 +44,12 @@ async def unpublish_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolR
 async def _changed(ctx: ToolContext, given: dict[str, Any], changes: JsonObject, done: str) -> ToolResult:
     # Clients of that server find the input in the answer.
     task = await change_saved_task(ctx, given["taskId"], changes, hidden=())
-    return task_answer(task, f"{done} task {task.get('name')} (taskId={task.get('id')}).")
+    return _answer(ctx, task, f"{done} task")
+
+
+def _answer(ctx: ToolContext, task: JsonObject, what: str) -> ToolResult:
+    sentence = f"{what} {task.get('name')} (taskId={task.get('id')})."
+    return task_answer(task, sentence, limit_bytes=ctx.call.output.inline_limit_bytes)
 
 
 def _changing(name: str, title: str, does: str, handler: Handler, schema: JsonObject = _ONE) -> Tool:

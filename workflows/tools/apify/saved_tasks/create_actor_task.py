@@ -22,7 +22,8 @@ async def create_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResu
     """Save it once, whatever fails in between."""
     # Clients of that server find the input in the answer.
     task = await create_saved_task(ctx, given["actorId"], changes_of(given), hidden=())
-    return task_answer(task, f"Saved task {task.get('name')} (taskId={task.get('id')}).")
+    sentence = f"Saved task {task.get('name')} (taskId={task.get('id')})."
+    return task_answer(task, sentence, limit_bytes=ctx.call.output.inline_limit_bytes)
 
 
 CREATE_ACTOR_TASK = (

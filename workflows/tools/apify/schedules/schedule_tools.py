@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import JsonValue
+
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
@@ -11,6 +13,7 @@ from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.apify.answers.blocks import compact, texts
 from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
 from outlast.workflows.tools.apify.definition import begun, reading_tool
+from outlast.workflows.tools.apify.saved_tasks.saved_tasks import shown_input
 from outlast.workflows.tools.apify.schemas.build import arguments
 from outlast.workflows.tools.apify.schemas.schedules import FIELDS, NEW_FIELDS, REMOVED, SCHEDULE, SCHEDULE_ID
 from outlast.workflows.tools.core.schedule_actions import MAX_OF_A_KIND, OPTIONS, ScheduledRun, as_read
@@ -54,20 +57,20 @@ async def make_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Make it once, whatever fails in between."""
     # Clients of that server find the inputs in the answer.
     made = await create_schedule(ctx, _fields(given), _runs(ctx, given) or (), hidden=())
-    return _answer(made, "Made schedule")
+    return _answer(ctx, made, "Made schedule")
 
 
 @failing_as(_no_schedule)
 async def get_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The schedule as it is."""
-    return _answer(await schedule(ctx, given["scheduleId"]), "Schedule")
+    return _answer(ctx, await schedule(ctx, given["scheduleId"]), "Schedule")
 
 
 @failing_as(_of_change)
 async def update_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Change what was given; actions take the place of all that there were."""
     changed = await change_schedule(ctx, given["scheduleId"], _fields(given), _runs(ctx, given), hidden=())
-    return _answer(changed, "Changed schedule")
+    return _answer(ctx, changed, "Changed schedule")
 
 
 @failing_as(_no_schedule)
@@ -116,17 +119,21 @@ def _run(action: dict[str, Any]) -> ScheduledRun:
     )
 
 
-def _shown(run: ScheduledRun) -> JsonObject:
+def _shown(run: ScheduledRun, shown: JsonValue) -> JsonObject:
+    """The action with its input as far as that is shown."""
     target: JsonObject = {"taskId": run.task} if run.task else {"actorId": run.actor}
-    return {**target, "input": run.input, **run.options} if run.has_input else {**target, **run.options}
+    return {**target, "input": shown, **run.options} if run.has_input else {**target, **run.options}
 
 
-def _answer(found: JsonObject, done: str) -> ToolResult:
+def _answer(ctx: ToolContext, found: JsonObject, done: str) -> ToolResult:
     structured: JsonObject = {name: found.get(field) for name, field in _SHOWN.items()}
-    structured["actions"] = [_shown(run) for run in as_read(found)]
+    runs = as_read(found)
+    share = ctx.call.output.inline_limit_bytes // max(1, len(runs))
+    inputs = [shown_input(run.input, share) for run in runs]
+    structured["actions"] = [_shown(run, shown) for run, (shown, _) in zip(runs, inputs, strict=True)]
     due = f"next at {found.get('nextRunAt')}" if found.get("nextRunAt") else "it is off"
     sentence = f"{done} {found.get('name')} (scheduleId={found.get('id')}); {due}."
-    return texts(structured, compact(structured), sentence)
+    return texts(structured, compact(structured), "".join([sentence, *(left_out for _, left_out in inputs)]))
 
 
 CREATE_SCHEDULE = (

@@ -8,7 +8,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.storages.contracts import DatasetSchemaInput
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.answers.blocks import with_sentences
+from outlast.workflows.tools.apify.answers.blocks import first_that_fit, with_sentences
 from outlast.workflows.tools.apify.answers.failures import failing_as, not_there
 from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas.build import answer, arguments, array, flag, number, required_text, text
@@ -28,10 +28,15 @@ async def get_dataset(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     dataset_id = unquoted(given["datasetId"])
     found = await ctx.platform.get("datasets", dataset_id)
     shown = {name: value for name, value in found.items() if name != "schema"}
-    fields, stats = found.get("fields"), found.get("stats")
+    given_fields, stats = found.get("fields"), found.get("stats")
+    fields = given_fields if isinstance(given_fields, list) else []
+    listed = first_that_fit(fields, ctx.call.output.inline_limit_bytes)
     size = stats.get("inflatedBytes") if isinstance(stats, dict) else None
     about = f", about {size} bytes in all" if size else ""
-    summary = f"Items: {found.get('itemCount')}. Fields: {len(fields) if isinstance(fields, list) else 0}."
+    summary = f"Items: {found.get('itemCount')}. Fields: {len(fields)}."
+    if len(listed) < len(fields):
+        shown["fields"] = listed
+        summary += f" The first {len(listed)} are listed: more would make the answer too large."
     step = f"Read the items with get-dataset-items, datasetId={dataset_id}{about}."
     return with_sentences({**shown, "summary": summary, "nextStep": step})
 

@@ -40,7 +40,7 @@ async def listed(ctx: ToolContext, collection: str, given: dict[str, Any], *, to
     page = await ctx.platform.get(
         collection,
         offset=int(given.get("offset", 0)),
-        limit=int(given.get("limit", _DEFAULT_LIMIT)),
+        limit=int(given.get("limit") or _DEFAULT_LIMIT),
         desc=bool(given.get("desc", False)),
         unnamed=bool(given.get("unnamed", False)),
     )

@@ -76,7 +76,7 @@ async def _as_begun(ctx: ToolContext, started: RunState) -> JsonObject:
 _EXECUTOR = ShownRunExecutor()
 
 
-@failing_as(not_called)
+@failing_as(not_called, search="search-actors")
 async def call_actor_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """Run the Actor. A tool of one that is an MCP server has no run to be shown."""
     actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
@@ -86,7 +86,7 @@ async def call_actor_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResu
         return failed(
             ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, message, hint=instead), message, instead
         )
-    spec = run_spec(ctx, actor, given.get("input") or {}, options_of(given))
+    spec = run_spec(ctx, actor, given.get("input") or {}, options_of(ctx, given))
     return await _EXECUTOR.execute_actor_tool(ctx, spec)
 
 

@@ -10,6 +10,7 @@ from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.actors.cards import CARD_MEMBERS, card_as_markdown, card_of
 from outlast.workflows.tools.apify.actors.fetch_actor_details import ACTOR_ARGUMENT, MAX_README_CHARS, no_actor
 from outlast.workflows.tools.apify.actors.pricing import current_price, price_for, tier_of
+from outlast.workflows.tools.apify.actors.runnable import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.answers.blocks import texts
 from outlast.workflows.tools.apify.answers.failures import failing_as
 from outlast.workflows.tools.apify.definition import begun
@@ -27,7 +28,7 @@ shows nothing.
 """
 
 
-@failing_as(no_actor)
+@failing_as(no_actor, search="search-actors")
 async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     """The Actor for the page; the model gets its name and address."""
     actor = normalised_actor(unquoted(given["actor"]))
@@ -41,7 +42,8 @@ async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) ->
     }
     words = f"# Actor information\n{card['fullName']} ({card['url']}) is shown to the user in the widget."
     what = f"{card['fullName']}: what it does, its price, its use and its documentation"
-    return ACTORS_PAGE.showing(texts(structured, words), what)
+    told = (words,) if can_run(ctx, details.card.full_name) else (words, CANNOT_RUN)
+    return ACTORS_PAGE.showing(texts(structured, *told), what)
 
 
 FETCH_ACTOR_DETAILS_WIDGET = (

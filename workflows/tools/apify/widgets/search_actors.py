@@ -17,6 +17,7 @@ from outlast.workflows.tools.apify.actors.search_actors import (
     keywords_of,
     priced_cards,
     store_entries,
+    without_run,
 )
 from outlast.workflows.tools.apify.answers.blocks import texts
 from outlast.workflows.tools.apify.answers.failures import failing_as
@@ -46,7 +47,8 @@ async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolR
     head = f"Found for “{keywords}”: {len(found)}" if keywords else f"Most used: {len(found)}"
     instruction = "The user sees them in the widget: do not list or repeat them."
     what = f"{len(found)} Actors of Apify Store, with price and use" + (f", for “{keywords}”" if keywords else "")
-    return ACTORS_PAGE.showing(texts(structured, f"# Actors\n{head}\n\n{instruction}"), what)
+    blocks = (f"# Actors\n{head}\n\n{instruction}", *without_run(ctx, cards))
+    return ACTORS_PAGE.showing(texts(structured, *blocks), what)
 
 
 SEARCH_ACTORS_WIDGET = (
