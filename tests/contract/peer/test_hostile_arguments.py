@@ -35,6 +35,7 @@ TEXTS = [
 ]
 OTHERS: list[Any] = [None, True, -1, 1e300, 10**30, [], {}, {"$sealed": "x"}, _DEEP, ["x"] * 2_000]
 AT_ONCE = 8
+SHARES = 4
 OWN_TOOL = "outlast--sleeper"
 """Some of these values are an input that the Actor takes."""
 
@@ -64,7 +65,9 @@ async def test_a_name_that_no_actor_has_is_looked_for_and_not_found(both: Both, 
     assert service.sandbox.counters["startsAccepted"] == starts
 
 
-async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Service) -> None:
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.thorough) for share in range(1, SHARES))])
+async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Service, share: int) -> None:
+    """Each share has every tool and every value: what differs is which tool is given which."""
     _, ours = both.wires(MODERN, ALL)
     tools = [tool for tool in await listed(ours) if tool["name"] not in LISTED_BESIDES]
     before, starts = service.sandbox.saved_objects(), service.sandbox.counters["startsAccepted"]
@@ -84,7 +87,12 @@ async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Serv
             runs.append(number)
         return None if answer.get("isError") is False else f"{tool['name']} {str(given)[:200]}: {text[:400]}"
 
-    calls = [(tool, number) for tool in tools for number in range(len(TEXTS) + len(OTHERS))]
+    calls = [
+        (tool, number)
+        for place, tool in enumerate(tools)
+        for number in range(len(TEXTS) + len(OTHERS))
+        if (place + number) % SHARES == share
+    ]
     found = [line for line in await asyncio.gather(*(answered(*call) for call in calls)) if line]
     assert not found, "\n".join(found)
     assert service.sandbox.saved_objects() == before
