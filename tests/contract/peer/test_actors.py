@@ -58,7 +58,9 @@ def with_marks(value: Any) -> Any:
     return {name: "TEXT" if name in NOTES else with_marks(entry) for name, entry in value.items()}
 
 
-@pytest.mark.parametrize("tier", ["", "GOLD", "DIAMOND", "none-of-these"])
+@pytest.mark.parametrize(
+    "tier", ["GOLD", "none-of-these", *(pytest.param(tier, marks=pytest.mark.thorough) for tier in ("", "DIAMOND"))]
+)
 async def test_cards_have_the_same_prices_pictures_and_fields(service: Service, peer_url: str, tier: str) -> None:
     """To the value: a user pays by the tier of the plan."""
     user = service.sandbox.add_user(f"tier-{tier.lower() or 'unset'}", tier=tier)

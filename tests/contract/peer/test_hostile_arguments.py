@@ -36,6 +36,7 @@ TEXTS = [
 ]
 OTHERS: list[Any] = [None, True, -1, 1e300, 10**30, [], {}, {"$sealed": "x"}, _DEEP, ["x"] * 2_000]
 AT_ONCE = 8
+SHARES = 4
 OWN_TOOL = "outlast--sleeper"
 """Some of these values are an input that the Actor takes."""
 
@@ -80,7 +81,9 @@ async def test_options_that_no_platform_takes_are_refused(both: Both) -> None:
         assert answer.get("code") == -32602 or (answer["isError"] and error["category"] != "unknown"), (call, answer)
 
 
-async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Service) -> None:
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.thorough) for share in range(1, SHARES))])
+async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Service, share: int) -> None:
+    """Each share has every tool and every value: what differs is which tool is given which."""
     _, ours = both.wires(MODERN, ALL)
     tools = [tool for tool in await listed(ours) if tool["name"] not in LISTED_BESIDES]
     before, starts = service.sandbox.saved_objects(), service.sandbox.counters["startsAccepted"]
@@ -100,7 +103,12 @@ async def test_every_tool_answers_whatever_it_is_given(both: Both, service: Serv
             runs.append(number)
         return None if answer.get("isError") is False else f"{tool['name']} {str(given)[:200]}: {text[:400]}"
 
-    calls = [(tool, number) for tool in tools for number in range(len(TEXTS) + len(OTHERS))]
+    calls = [
+        (tool, number)
+        for place, tool in enumerate(tools)
+        for number in range(len(TEXTS) + len(OTHERS))
+        if (place + number) % SHARES == share
+    ]
     found = [line for line in await asyncio.gather(*(answered(*call) for call in calls)) if line]
     assert not found, "\n".join(found)
     assert service.sandbox.saved_objects() == before

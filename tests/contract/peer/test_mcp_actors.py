@@ -18,7 +18,7 @@ from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
 from tests.support.stacks.service import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
+REVISIONS = pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 TOOLBOX = "outlast/toolbox"
 LONG_NAMED = "toolbox-makers/a-toolbox-whose-name-leaves-few-letters"
 BROKEN = "outlast/broken-server"

@@ -54,7 +54,7 @@ async def refused_by_both(both: Both, revision: str, tool: str, arguments: dict[
     return found if texts[0] == texts[1] else [*found, f"the peer says {texts[0]}, ours {texts[1]}"]
 
 
-@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+@pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 async def test_refused_starts_are_told_as_the_peer_tells_them(both: Both, service: Service, revision: str) -> None:
     found: dict[str, list[str]] = {}
     for refusal, (status, kind, message) in REFUSALS.items():

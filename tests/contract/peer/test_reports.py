@@ -54,7 +54,7 @@ async def test_a_report_is_answered_as_the_peer_answers_it(both: Both) -> None:
     assert theirs["structuredContent"] == ours["structuredContent"] == {"reported": True}
 
 
-@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+@pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 async def test_errors_name_it_where_those_of_the_peer_do(both: Both, service: Service, revision: str) -> None:
     wires = await connected(both, revision, OFFERED)
     found = {label: await named_by_both(wires, *call) for label, call in FAILING.items()}

@@ -16,7 +16,7 @@ from tests.support.stacks.api_server import connect
 from tests.support.stacks.service import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
+REVISIONS = pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 TINY = base64.b64decode("iVBORw0KGgo=")
 
 

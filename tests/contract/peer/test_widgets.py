@@ -19,7 +19,7 @@ from tests.support.stacks.service import Service
 from tests.support.x402_wallet import Wallet
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
+REVISIONS = pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 QUERY = "?ui=apps&tools=actors,runs,call-actor-widget,get-actor-run-widget"
 WIDGETS = ("search-actors-widget", "fetch-actor-details-widget", "call-actor-widget", "get-actor-run-widget")
 PAGES = ("ui://widget/search-actors.html", "ui://widget/actor-run.html")
@@ -147,7 +147,9 @@ async def test_answers_have_the_same_keys_types_and_blocks(both: Both, revision:
     assert {label: lines for label, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("tier", ["", "GOLD", "none-of-these"])
+@pytest.mark.parametrize(
+    "tier", ["GOLD", *(pytest.param(tier, marks=pytest.mark.thorough) for tier in ("", "none-of-these"))]
+)
 async def test_pages_are_told_the_same_of_an_actor(service: Service, peer_url: str, tier: str) -> None:
     """To the value: prices by the tier of the user's plan, pictures, use."""
     user = service.sandbox.add_user(f"shown-{tier.lower() or 'unset'}", tier=tier)

@@ -305,7 +305,7 @@ async def test_bodies_hosts_and_origins_are_checked(http: httpx.AsyncClient) -> 
     assert (await http.post("/mcp", content=b" " * (9 * 1024 * 1024), headers=accept)).status_code == 413
 
 
-@REVISIONS
+@pytest.mark.parametrize("revision", [pytest.param("legacy", marks=pytest.mark.thorough), MODERN])
 async def test_cancelling_over_stdio_stops_the_run(
     service: Service, sandbox: Sandbox, tmp_path: Path, revision: str
 ) -> None:

@@ -122,7 +122,7 @@ async def test_the_inspector(environment: dict[str, str], config: Path, transpor
     assert "Computed it" in await output_of([*program, *call], environment)
 
 
-@TRANSPORTS
+@HTTP_FIRST
 async def test_mcpc(environment: dict[str, str], config: Path, transport: str) -> None:
     package = npm_package("@apify/mcpc", "0.2.6")
     mcpc = [str(node()), str(package / "bin" / "mcpc")]

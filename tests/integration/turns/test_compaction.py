@@ -9,6 +9,7 @@ from temporalio.client import Client
 
 from outlast.activities.llm.compaction import INSTRUCTIONS
 from tests.support.calls.turns import named, new_session, sent, streamed, turn_events
+from tests.support.providers.model_requests import ONE_PROVIDER
 from tests.support.providers.script import Asked, Call, Refusal, Step, says
 from tests.support.providers.server import ProviderServer
 from tests.support.stacks.api_server import api_settings, connect, serving_api
@@ -79,7 +80,7 @@ async def client(service: Service) -> Client:
     return await connect(service.temporal_address)
 
 
-@pytest.mark.parametrize("provider_id", ["openai", "anthropic", "zai", "generic"])
+@pytest.mark.parametrize("provider_id", ONE_PROVIDER)
 async def test_a_refusal_for_length_is_recovered_from(
     api: httpx.AsyncClient, provider: ProviderServer, provider_id: str
 ) -> None:

@@ -21,8 +21,12 @@ def look_up(run_id: str, tool: str = "get-actor-run") -> Call:
     ("calls", "reminders", "reason", "steps"),
     [
         ([FAILING_RUN], 1, "doom_loop", 2),
-        ([look_up("absent")], 1, "doom_loop", 2),
-        ([look_up("absent"), look_up("gone"), look_up("lost"), look_up("no-run")], 0, "stop", 5),
+        pytest.param([look_up("absent")], 1, "doom_loop", 2, marks=pytest.mark.thorough),
+        pytest.param(
+            [look_up("absent"), look_up("gone"), look_up("lost"), look_up("no-run")],
+            *(0, "stop", 5),
+            marks=pytest.mark.thorough,
+        ),
         ([look_up("absent"), look_up("absent", "get-actor-log"), look_up("gone")], 0, "stop", 4),
         ([Call("nothing", {"a": 1}), Call("nothing", {"a": 2})], 1, "doom_loop", 2),
         ([GREETING], 1, "doom_loop", 6),

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.support.calls.turns import new_session, sent
+from tests.support.providers.model_requests import ONE_PROVIDER
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import ProviderServer
 from tests.support.tools.conformance_tools import PNG
@@ -27,7 +28,7 @@ def sent_result(provider: ProviderServer) -> Any:
             return seen.body["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize("provider_id", ["openai", "anthropic", "zai", "generic"])
+@pytest.mark.parametrize("provider_id", ONE_PROVIDER)
 async def test_a_failed_call_shows_its_output_before_its_error(
     api: httpx.AsyncClient, provider: ProviderServer, provider_id: str
 ) -> None:

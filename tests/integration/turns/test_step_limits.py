@@ -4,14 +4,14 @@ import httpx
 import pytest
 
 from tests.support.calls.turns import named, new_session, sent, session_events, streamed
+from tests.support.providers.model_requests import ONE_PROVIDER
 from tests.support.providers.script import Asked, Call, Reply, Step, by_position, says
 from tests.support.providers.server import ProviderServer
 
-PROVIDERS = ("openai", "anthropic", "zai", "generic")
 GREETING = Call("hello_world", {"name": "Ann"})
 
 
-@pytest.mark.parametrize("provider_id", PROVIDERS)
+@pytest.mark.parametrize("provider_id", ONE_PROVIDER)
 async def test_a_model_that_only_calls_tools_ends_with_words(
     api: httpx.AsyncClient, provider: ProviderServer, provider_id: str
 ) -> None:
@@ -23,7 +23,7 @@ async def test_a_model_that_only_calls_tools_ends_with_words(
     assert turn["text"] == last["parts"][0]["text"]
 
 
-@pytest.mark.parametrize("provider_id", PROVIDERS)
+@pytest.mark.parametrize("provider_id", ONE_PROVIDER)
 async def test_a_model_that_says_nothing_in_the_last_step_is_asked_once_more(
     api: httpx.AsyncClient, provider: ProviderServer, provider_id: str
 ) -> None:
@@ -65,7 +65,7 @@ async def test_without_tools_to_withhold_no_step_is_missed(api: httpx.AsyncClien
 
 
 @pytest.mark.parametrize("arguments", ['{"text": "Once upon a ti', ""], ids=["inside", "before"])
-@pytest.mark.parametrize("provider_id", PROVIDERS)
+@pytest.mark.parametrize("provider_id", ONE_PROVIDER)
 async def test_a_call_that_is_cut_off_is_told_as_that_and_counts_for_nothing(
     api: httpx.AsyncClient, provider: ProviderServer, provider_id: str, arguments: str
 ) -> None:

@@ -20,8 +20,15 @@ async def test_apify_is_named_only_where_actors_can_be_called(
     assert ("Apify" in system) is told
 
 
-@pytest.mark.parametrize("masks", ["session", "message"])
-@pytest.mark.parametrize("is_masked", [True, False], ids=["masked", "free"])
+@pytest.mark.parametrize(
+    ("is_masked", "masks"),
+    [
+        (True, "session"),
+        (False, "message"),
+        pytest.param(True, "message", marks=pytest.mark.thorough),
+        pytest.param(False, "session", marks=pytest.mark.thorough),
+    ],
+)
 async def test_a_model_that_cannot_restore_is_not_told_how(
     api: httpx.AsyncClient, provider: ProviderServer, is_masked: bool, masks: str
 ) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Self
 
+import pytest
+
 from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import (
     CallModelInput,
@@ -20,6 +22,8 @@ from outlast.worker.shared_tools import configured_providers
 from tests.support.providers.server import KEY, ProviderServer
 
 PROVIDERS = ("openai", "anthropic", "zai", "generic")
+ONE_PROVIDER = ["anthropic", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("openai", "zai", "generic"))]
+"""For what a turn does with every provider alike: the matrices of turns have each of them in every run."""
 CALLER = Caller(id="caller")
 
 
