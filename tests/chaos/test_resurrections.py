@@ -17,12 +17,12 @@ NEVER_ARRIVED: list[dict[str, Any]] = [
     {"action": "status", "status": 503},
     {"action": "status", "status": 429},
 ]
-GOES_ON: dict[str, Any] = {"budget": {"max_run_seconds": 2}, "resurrect": {"max_times": 1}}
-"""A call whose run is cut short once; a second resurrection would be seen in its count."""
 
 
-async def cut_short(chaos: Chaos, *, mode: str = "default", seconds: float = 3) -> str:
-    return await chaos.start(seconds=seconds, mode=mode, options=GOES_ON)
+async def cut_short(chaos: Chaos, *, mode: str = "default", seconds: float = 3, rows: int = 3, limit: int = 2) -> str:
+    """A call whose run is cut short once; a second resurrection would be seen in its count."""
+    options: dict[str, Any] = {"budget": {"max_run_seconds": limit}, "resurrect": {"max_times": 1}}
+    return await chaos.start(seconds=seconds, rows=rows, mode=mode, options=options)
 
 
 async def expect_two_lives(chaos: Chaos, task_id: str) -> None:
@@ -62,7 +62,7 @@ async def test_a_worker_that_is_killed_around_a_resurrection_leaves_it_to_anothe
 @pytest.mark.parametrize("action", ["delay", "delay_after"])
 async def test_a_call_that_is_cancelled_during_a_resurrection_leaves_no_run_running(chaos: Chaos, action: str) -> None:
     chaos.sandbox.order_fault(action, path=RESURRECT, method="POST", seconds=2, times=1)
-    task = await cut_short(chaos, seconds=120)
+    task = await cut_short(chaos, seconds=40, rows=10, limit=5)
     await chaos.until(lambda: chaos.faults_left() == 0)
     assert (await chaos.cancel(task)).status_code == 202
     await chaos.expect_cancelled(task)
@@ -73,7 +73,7 @@ async def test_a_killed_worker_and_a_cancelled_call_leave_no_run_running(chaos: 
     """Nobody has read the answer to the resurrection, and replicas do not show it yet."""
     chaos.sandbox.order_fault("late_resurrection", path=RESURRECT, seconds=4)
     chaos.sandbox.order_fault("delay_after", path=RESURRECT, method="POST", seconds=5, times=1)
-    task = await cut_short(chaos, seconds=120)
+    task = await cut_short(chaos, seconds=120, rows=10, limit=13)
     await chaos.until(lambda: chaos.faults_left() == 0)
     chaos.stack.worker.kill()
     assert (await chaos.cancel(task)).status_code == 202
