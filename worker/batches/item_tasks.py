@@ -19,7 +19,7 @@ from outlast.activities.runs.resurrection_rules import has_money_left, is_cut_sh
 from outlast.activities.spending.contracts import exact_usd
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.eager_share import EagerShare
-from outlast.worker.ended_runs import ended_call, taken_up
+from outlast.worker.ended_tasks.ended_runs import ended_call, taken_up
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ResurrectedTask, TaskCompleted, TaskSummary, ToolCall, ToolOutcome
