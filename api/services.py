@@ -117,10 +117,9 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     limits = CallerLimits(policy)
     outputs = StoredOutputs(objects, audit)
     generations = Generations(client, outputs, limits)
-    ui_url = settings.temporal_ui_url
-    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=ui_url)
+    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=settings.temporal_ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=settings.fairness)
-    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
+    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(

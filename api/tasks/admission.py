@@ -34,7 +34,7 @@ from outlast.api.tasks.until_rules import check_until
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
+from outlast.workflows.contracts.tool_calls import CallOptions, TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
@@ -120,9 +120,7 @@ class Admission:
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
 
         # May a run that is cut short go on?
-        resurrect = ResurrectRules(self._policy.current).allowed(
-            caller, request.options.resurrect, tool, actor, is_paid=payment is not None
-        )
+        options = self._options(caller, request.options, tool, actor, is_paid=payment is not None)
 
         # Seal the secrets. From here on, none of them is readable.
         paid = self._sealer.seal(payment, purpose=caller.id) if payment is not None else None
@@ -143,13 +141,7 @@ class Admission:
             tool_mask=mask,
             permission=permission,
             caps=self._policy.caps_of(caller.id),
-            options=request.options.model_copy(
-                update={
-                    "run_heartbeat_seconds": self._settings.run_heartbeat_seconds,
-                    "reuse": None,
-                    "resurrect": resurrect,
-                }
-            ),
+            options=options,
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
@@ -296,6 +288,18 @@ class Admission:
         rules = ReuseRules(self._policy.current, self._sealer)
         age = rules.age_for(caller, request, tool, actor, is_paid=is_paid)
         return None if age is None else rules.reusable(caller, request, tool, mode, actor, age)
+
+    def _options(
+        self, caller: Caller, asked: CallOptions, tool: Tool, actor: CalledActor | None, *, is_paid: bool
+    ) -> CallOptions:
+        """The options with which the call is carried out."""
+        rules = ResurrectRules(self._policy.current)
+        changes = {
+            "run_heartbeat_seconds": self._settings.run_heartbeat_seconds,
+            "reuse": None,
+            "resurrect": rules.allowed(caller, asked.resurrect, tool, actor, is_paid=is_paid),
+        }
+        return asked.model_copy(update=changes)
 
     def _fingerprints(self, call: ToolCall, request: TaskRequest) -> tuple[str, ...]:
         """Digests that distinguish this request from another one under the same idempotency key.

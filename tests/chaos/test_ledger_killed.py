@@ -68,6 +68,7 @@ async def test_the_ledger_equals_the_platforms_charges_whenever_the_worker_is_ki
     chaos: Chaos, temporal: Client
 ) -> None:
     # After it has reserved, before the start was sent on; after the start, before its answer came; before it settled.
+    earlier = (await settled(temporal)).records if await _exists(temporal) else ()
     chaos.sandbox.order_fault("delay", method="POST", path="/runs$", seconds=3, times=1)
     tasks = [await chaos.start(seconds=1, options=BUDGET)]
 
@@ -86,7 +87,25 @@ async def test_the_ledger_equals_the_platforms_charges_whenever_the_worker_is_ki
     await chaos.stack.worker.restart()
     for task in tasks:
         await chaos.expect_right_answer(task)
-    assert await expect_equal_books(chaos, temporal) > 0
+    assert await expect_equal_books(chaos, temporal, earlier) > 0
+
+
+async def test_a_run_with_two_lives_is_booked_once_whenever_the_worker_is_killed(
+    chaos: Chaos, temporal: Client
+) -> None:
+    # Before its resurrection was sent on; after it, before the answer came.
+    earlier = (await settled(temporal)).records if await _exists(temporal) else ()
+    options = {"budget": {"max_total_charge_usd": "0.01", "max_run_seconds": 2}, "resurrect": {"max_times": 5}}
+    tasks: list[str] = []
+    for fault in ({"action": "delay", "seconds": 3}, {"action": "delay_after", "seconds": 2}):
+        chaos.sandbox.order_fault(**fault, method="POST", path="/resurrect$", times=1)
+        tasks.append(await chaos.start(seconds=3, options=options))
+        await chaos.until(lambda: chaos.faults_left() == 0)
+        await chaos.stack.worker.restart()
+    for task in tasks:
+        ended_task = await chaos.expect_right_answer(task)
+        assert ended_task["run"]["stats"]["resurrectCount"] == 1
+    await expect_equal_books(chaos, temporal, earlier)
 
 
 async def test_what_a_terminated_task_has_reserved_is_settled_with_what_its_run_has_cost(

@@ -22,7 +22,7 @@ from outlast.activities.spending.contracts import exact_usd
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.eager_share import EagerShare
 from outlast.worker.batches.equal_tasks import EqualTasks
-from outlast.worker.ended_runs import ended_call, taken_up
+from outlast.worker.ended_tasks.ended_runs import ended_call, taken_up
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ResurrectedTask, TaskCompleted, TaskSummary, ToolCall, ToolOutcome

@@ -11,6 +11,7 @@ OPERATIONS = {
     ("get", "/v1/tasks/{task_id}"),
     ("get", "/v1/tasks/{task_id}/result"),
     ("post", "/v1/tasks/{task_id}/cancel"),
+    ("post", "/v1/tasks/{task_id}/resurrect"),
     ("get", "/v1/tasks/{task_id}/events"),
     ("post", "/v1/batches"),
     ("post", "/v1/batches/uploads"),

@@ -114,6 +114,7 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     sessions.SessionExport,
     sessions.SessionRequest,
     sessions.SessionTitle,
+    tasks.ResurrectRequest,
     tasks.SubmittedInput,
     tasks.TaskListing,
     tasks.TaskRequest,
@@ -139,7 +140,6 @@ READ_OTHERWISE: dict[type[BaseModel], str] = {
 UNNAMED: dict[type[BaseModel], dict[str, str]] = {
     RunState: {
         "options": "what the platform was asked for, in its own words",
-        "stats": "the platform's own numbers, which differ from Actor to Actor",
     },
     StoredOutput: {"fields": "for a person who reads the whole document of an output"},
     llm.ReasoningPart: {

@@ -1,0 +1,1 @@
+"""Ended tasks, as what comes after them reads them."""
