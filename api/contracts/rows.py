@@ -30,16 +30,18 @@ class RowsEnd(BaseModel):
     """Data of `end`: no further row comes. `rows` counts those of the last dataset; the id is that of the last row."""
 
     status: TaskStatus = Field(description="State of the task.")
+    is_complete: bool = Field(description="Whether no further row comes; false only without `follow`.")
     rows: int
     dataset_id: str | None = Field(default=None, description="Absent where the rows are those of a stored output.")
     run_id: str | None = None
     run_status: str | None = None
 
     @classmethod
-    def of(cls, status: TaskStatus, rows: int, run: RunState | None) -> "RowsEnd":
+    def of(cls, status: TaskStatus, rows: int, run: RunState | None, *, is_complete: bool = True) -> "RowsEnd":
         """The end of the rows of a task whose last run is `run`."""
         return cls(
             status=status,
+            is_complete=is_complete,
             rows=rows,
             dataset_id=run.dataset_id if run else None,
             run_id=run.run_id if run else None,

@@ -29,6 +29,7 @@ from outlast.api.mcp.resources.platform_resources import PlatformResources
 from outlast.api.mcp.resources.prompt_methods import PromptMethods
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.mcp.resources.resource_methods import ResourceMethods
+from outlast.api.mcp.resources.row_resources import RowResources
 from outlast.api.mcp.resources.task_resources import TaskResources
 from outlast.api.mcp.subscriptions.listen_streams import ListenStreams
 from outlast.api.mcp.subscriptions.resource_updates import ResourceUpdates
@@ -96,6 +97,7 @@ class McpServer:
         self._tasks = TaskMethods(services, self._connections, self._calls.result_for_client)
         self._prompts = PromptMethods(self._connections, services.settings.actors)
         task_resources = TaskResources(services.tasks)
+        row_resources = RowResources(services.task_rows, services.limits)
         platform = PlatformResources(
             services.platform_bodies,
             services.record_links,
@@ -104,8 +106,8 @@ class McpServer:
             services.audit,
             max_bytes=services.settings.output_inline_limit_bytes,
         )
-        self._resources = ResourceMethods(self._connections, task_resources, platform, widgets)
-        self._updates = ResourceUpdates(self._connections, self._resources, task_resources)
+        self._resources = ResourceMethods(self._connections, task_resources, row_resources, platform, widgets)
+        self._updates = ResourceUpdates(self._connections, self._resources, task_resources, row_resources)
         self._streams = ListenStreams(services.tasks, self._connections, self._updates)
         self._task_status = TaskStatusNotifier(services.tasks)
         self.server = self._build_server()

@@ -93,6 +93,8 @@ async def rows_from(client: "apify.ApifyClientAsync", dataset_id: str, offset: i
         async for batch in dataset.new_rows():
             yield batch
         if not dataset.is_behind:
+            await dataset.count()
+        if not dataset.is_behind:
             return
 
 

@@ -24,7 +24,7 @@ _SLOT_RETRY_SECONDS = 2
 _AWAITED_SECONDS = 30.0
 _AWAITED_RETRY_SECONDS = 10
 _WORDS: dict[Slot, str] = {
-    "open_streams": "event streams are open",
+    "open_streams": "streams are open",
     "waiting_requests": "requests wait for their answers",
     "concurrent_queries": "queries of stored outputs run",
 }

@@ -30,7 +30,7 @@ class Limits(_Entry):
 
     requests_per_second: float = Field(default=200, gt=0, description="Requests per second over longer times.")
     request_burst: int = Field(default=2_000, ge=1, description="Requests that may come at once.")
-    open_streams: int = Field(default=1_000, ge=1, description="Event streams (GET) open at once.")
+    open_streams: int = Field(default=1_000, ge=1, description="Streams of events and rows (GET) open at once.")
     waiting_requests: int = Field(default=2_500, ge=1, description="Other requests without an answer at once.")
     concurrent_starts: int = Field(
         default=4, ge=1, description="Tasks that an API process starts at a time; more wait for their turn."

@@ -18,6 +18,7 @@ from outlast.api.mcp.protocol.platform_addresses import is_web_address
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.mcp.resources.platform_resources import PlatformResources
 from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resources.row_resources import RowResources, RowsUri, rows_template
 from outlast.api.mcp.resources.task_resources import TASK_MIME_TYPE, TaskResources, task_id_of, task_template
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.registry import selection_rules
@@ -33,12 +34,16 @@ class ResourceMethods:
         self,
         connections: Connections,
         tasks: TaskResources,
+        rows: RowResources,
         platform: PlatformResources,
         widgets: Sequence[Resource] = (),
     ) -> None:
-        """Offer `tasks`, `widgets`, what extensions and modes bring, and in some modes what the `platform` has."""
+        """Offer `tasks`, their `rows`, `widgets`, what extensions and modes bring, and in some modes what the
+        `platform` has.
+        """
         self._connections = connections
         self._tasks = tasks
+        self._rows = rows
         self._platform = platform
         self._resources = (*widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
 
@@ -53,7 +58,7 @@ class ResourceMethods:
         client = await self._connections.client(ctx)
         offered = self._offered_to(client)
         templates = [_resource_entry(entry, "uriTemplate", client.mode) for entry in offered if entry.is_template]
-        return {"resourceTemplates": [*self._platform.templates(client), task_template(), *templates]}
+        return {"resourceTemplates": [*self._platform.templates(client), task_template(), rows_template(), *templates]}
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> JsonObject:
         """`resources/read`. Raises -32602 (2025-11-25: -32002) for an unknown resource."""
@@ -61,6 +66,8 @@ class ResourceMethods:
         task_id = task_id_of(uri)
         if task_id is not None:
             return await self._read_task(ctx, client, uri, task_id)
+        if (rows := RowsUri.parse(uri)) is not None:
+            return await self._read_rows(ctx, client, rows)
         for resource in self._offered_to(client):
             parts = resource.match(uri)
             if parts is not None:
@@ -77,7 +84,8 @@ class ResourceMethods:
 
     async def require(self, ctx: Context, client: Client, uri: str) -> None:
         """Raise what `read` raises for an unknown resource."""
-        task_id = task_id_of(uri)
+        rows = RowsUri.parse(uri)
+        task_id = rows.task_id if rows is not None else task_id_of(uri)
         if task_id is not None:
             try:
                 await with_mcp_errors(self._tasks.check(client, task_id), except_for=TaskNotFound)
@@ -92,6 +100,13 @@ class ResourceMethods:
         except TaskNotFound as error:
             raise dialect_of(client.mode).unknown_resource(uri, is_modern=is_modern(ctx)) from error
         content = {"uri": uri, "mimeType": TASK_MIME_TYPE, "text": json.dumps(state, ensure_ascii=False)}
+        return {"contents": [content], **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+
+    async def _read_rows(self, ctx: Context, client: Client, wanted: RowsUri) -> JsonObject:
+        try:
+            content = await with_mcp_errors(self._rows.read(client, wanted), except_for=TaskNotFound)
+        except TaskNotFound as error:
+            raise dialect_of(client.mode).unknown_resource(str(wanted), is_modern=is_modern(ctx)) from error
         return {"contents": [content], **(_DO_NOT_CACHE if is_modern(ctx) else {})}
 
     def _offered_to(self, client: Client) -> tuple[Resource, ...]:

@@ -1,6 +1,7 @@
 """`notifications/resources/updated`: to subscribers (2025-11-25) and to `subscriptions/listen` streams (2026-07-28)."""
 
 import logging
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import mcp_types as types
@@ -11,6 +12,7 @@ from outlast.api.errors import ApiError
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.protocol.versions import Context, require_legacy
 from outlast.api.mcp.resources.resource_methods import ResourceMethods
+from outlast.api.mcp.resources.row_resources import RowResources, RowsUri
 from outlast.api.mcp.resources.task_resources import TaskResources, task_id_of
 from outlast.api.mcp.subscriptions.session_watchers import count_watchers, start_watcher, stop_watcher
 
@@ -22,13 +24,16 @@ _KEY_PREFIX = "resource "
 
 
 class ResourceUpdates:
-    """Subscriptions to resources. Only tasks change: a subscription to any other resource sends nothing."""
+    """Subscriptions to resources. Only tasks and their rows change: one to any other resource sends nothing."""
 
-    def __init__(self, connections: Connections, resources: ResourceMethods, tasks: TaskResources) -> None:
-        """Watch `tasks`; `resources` knows which resources exist."""
+    def __init__(
+        self, connections: Connections, resources: ResourceMethods, tasks: TaskResources, rows: RowResources
+    ) -> None:
+        """Watch `tasks` and `rows`; `resources` knows which resources exist."""
         self._connections = connections
         self._resources = resources
         self._tasks = tasks
+        self._rows = rows
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> dict[str, Any]:
         """`resources/subscribe`. Raises -32002 for an unknown resource, -32602 above 100 subscriptions."""
@@ -37,9 +42,9 @@ class ResourceUpdates:
         await self._resources.require(ctx, client, uri)
         if count_watchers(ctx, _KEY_PREFIX) >= MAX_SUBSCRIPTIONS:
             raise MCPError(INVALID_PARAMS, f"A session can subscribe to at most {MAX_SUBSCRIPTIONS} resources.")
-        task_id = task_id_of(uri)
-        if task_id is not None:
-            start_watcher(ctx, _KEY_PREFIX + uri, self._notify_session(ctx, client, uri, task_id))
+        changes = self._changes(client, uri)
+        if changes is not None:
+            start_watcher(ctx, _KEY_PREFIX + uri, self._notify_session(ctx, uri, changes))
         return {}
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> dict[str, Any]:
@@ -61,17 +66,24 @@ class ResourceUpdates:
 
     async def notify_stream(self, ctx: Context, client: Client, uri: str, meta: dict[str, Any]) -> None:
         """Notify the stream of `ctx` of each change of the resource, until the resource can no longer change."""
-        task_id = task_id_of(uri)
-        if task_id is None:
+        changes = self._changes(client, uri)
+        if changes is None:
             return
-        async for _ in self._tasks.changes(client, task_id):
+        async for _ in changes:
             params = types.ResourceUpdatedNotificationParams(uri=uri, _meta=cast(Any, meta))
             updated = types.ResourceUpdatedNotification(params=params)
             await ctx.session.send_notification(updated, related_request_id=ctx.request_id)
 
-    async def _notify_session(self, ctx: Context, client: Client, uri: str, task_id: str) -> None:
+    def _changes(self, client: Client, uri: str) -> AsyncIterator[None] | None:
+        """The changes of the resource from now on; None for one that does not change."""
+        if (rows := RowsUri.parse(uri)) is not None:
+            return self._rows.changes(client, rows)
+        task_id = task_id_of(uri)
+        return self._tasks.changes(client, task_id) if task_id is not None else None
+
+    async def _notify_session(self, ctx: Context, uri: str, changes: AsyncIterator[None]) -> None:
         try:
-            async for _ in self._tasks.changes(client, task_id):
+            async for _ in changes:
                 await ctx.session.send_resource_updated(uri)
         except ApiError as error:
             log.info("Stopped sending updates of %s: %s", uri, error)

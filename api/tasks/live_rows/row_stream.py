@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from temporalio.client import Client
 
 from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import classify
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.store.dataset_source import GrowingDataset
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.contracts.rows import RowsEnd
@@ -71,6 +73,19 @@ class TaskRows:
             return await self._stored(caller, task, place)
         return self._of_runs(caller, task_id, place, follow=follow)
 
+    async def latest(self, caller: Caller, task_id: str) -> str | None:
+        """The id of the last row so far; None when there is none, or when it is not known now."""
+        run = (await self._tasks.describe(caller, task_id)).run
+        if run is None:
+            return None
+        try:
+            count = await GrowingDataset(self._platform.client(caller), run.dataset_id).count()
+        except Exception as error:
+            if classify(error).category is ErrorCategory.UNKNOWN:
+                raise
+            return None
+        return str(RowPlace(run.dataset_id, count))
+
     async def _of_runs(self, caller: Caller, task_id: str, place: RowPlace, *, follow: bool) -> Rows:
         async with TaskRuns.followed(self._client, task_id) as runs:
             client, last = self._platform.client(caller), place
@@ -83,6 +98,7 @@ class TaskRows:
             is_without_run = runs.is_over and not runs.all
             run = runs.all[-1] if runs.all else None
         task = await self._tasks.describe(caller, task_id)
+        is_complete = follow or task.finished_at is not None
         if is_without_run:
             async with aclosing(await self._stored(caller, task, place)) as stored:
                 async for part in stored:
@@ -90,7 +106,12 @@ class TaskRows:
         else:
             yield LastRow(
                 str(last) if last.source is not None else None,
-                RowsEnd.of(task.status, last.number if last.source is not None else 0, task.run or run),
+                RowsEnd.of(
+                    task.status,
+                    last.number if last.source is not None else 0,
+                    task.run or run,
+                    is_complete=is_complete,
+                ),
             )
 
     async def _stored(self, caller: Caller, task: Task, place: RowPlace) -> Rows:

@@ -141,7 +141,7 @@ LISTS_MAY_BE_KEPT = "A list of tools may be kept for a minute: it is the same as
 NO_MESSAGE_UNASKED = "Log messages go to clients that have asked for them (`logging/setLevel`). The answer says it."
 """Why a refused call is not sent as `notifications/message` as well (2025-11-25)."""
 
-OWN_TEMPLATES = {"task"}
+OWN_TEMPLATES = {"task", "task-rows"}
 """A task is a resource in every mode: clients without tasks can read it."""
 
 

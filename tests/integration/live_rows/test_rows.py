@@ -148,8 +148,8 @@ async def test_a_task_without_rows_says_so(api: httpx.AsyncClient) -> None:
     assert (refused.status_code, refused.json()["type"]) == (409, "urn:outlast:problem:no-rows")
 
 
-async def test_rows_of_an_answer_that_was_stored_are_rows_too(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
-    dataset = sandbox.new_dataset([{"index": number} for number in range(40)])
+async def test_rows_of_an_answer_that_was_stored_are_rows_too(api: httpx.AsyncClient) -> None:
+    dataset = (await completed(api, sleeper_call(0, rows=40)))["task"]["run"]["dataset_id"]
     task = await started(api, {"tool": "keep-dataset", "arguments": {"dataset": dataset}})
     rows, end = await all_rows(api, task)
     assert indexes(rows) == list(range(40))

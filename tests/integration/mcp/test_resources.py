@@ -134,6 +134,80 @@ async def test_the_past_is_no_news(http: httpx.AsyncClient) -> None:
     assert heard[1:] == ["notifications/tools/list_changed", "notifications/resources/updated"]
 
 
+SLOW_ROWS = {
+    "tool": "call-actor",
+    "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 4, "steps": 8, "rows": 8}},
+}
+
+
+async def rows_of(mcp: Client, uri: str) -> tuple[list[int], str, bool]:
+    """The numbers of the rows that are read, the URI of those after them, and whether no further row comes."""
+    (content,) = (await mcp.read_resource(uri)).contents
+    assert isinstance(content, TextResourceContents)
+    assert content.mime_type == "application/x-ndjson"
+    meta = content.meta or {}
+    numbers = [json.loads(line)["index"] for line in content.text.splitlines()]
+    return numbers, meta["outlast/next"], meta["outlast/complete"]
+
+
+async def read_to_the_end(mcp: Client, uri: str, next_update: Any) -> list[int]:
+    """All rows, read each time that there are more."""
+    found: list[int] = []
+    is_complete = False
+    while not is_complete:
+        assert await asyncio.wait_for(next_update(), 60)
+        more, uri, is_complete = await rows_of(mcp, uri)
+        found += more
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
+async def test_a_session_reads_rows_as_it_hears_of_them(service: Service, http: httpx.AsyncClient) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.put_nowait(message.params.uri)
+
+    async with Client(f"{service.api_url}/mcp", mode="legacy", message_handler=on_message) as mcp:
+        uri = uri_of((await http.post("/v1/tasks", json=SLOW_ROWS)).json()["id"]) + "/rows"
+        await mcp.session.subscribe_resource(uri)  # pyright: ignore[reportDeprecated]
+        assert await read_to_the_end(mcp, uri, heard.get) == list(range(8))
+
+
+async def test_a_stream_tells_of_rows_that_are_read(service: Service, http: httpx.AsyncClient) -> None:
+    async with Client(f"{service.api_url}/mcp", mode=MODERN) as mcp:
+        templates = (await mcp.list_resource_templates()).resource_templates
+        assert "outlast://tasks/{id}/rows{?after}" in [template.uri_template for template in templates]
+        uri = uri_of((await http.post("/v1/tasks", json=SLOW_ROWS)).json()["id"]) + "/rows"
+        async with mcp.listen(resource_subscriptions=[uri]) as changes:
+            assert changes.honored.resource_subscriptions == [uri]
+            assert await read_to_the_end(mcp, uri, lambda: anext(changes)) == list(range(8))
+
+
+@REVISIONS
+async def test_rows_are_read_in_parts_and_only_by_their_owner(
+    service: Service, http: httpx.AsyncClient, stranger: httpx.AsyncClient, revision: str
+) -> None:
+    run_input = {"seconds": 0, "rows": 40, "rowBytes": 4_000}
+    body = {"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": run_input}}
+    task = (await http.post("/v1/tasks", json=body, headers={"Prefer": "wait=60"})).json()["task"]["id"]
+    foreign = (await stranger.post("/v1/tasks", json=body, headers={"Prefer": "wait=60"})).json()["task"]["id"]
+    async with Client(f"{service.api_url}/mcp", mode=revision) as mcp:
+        uri, is_complete, parts = uri_of(task) + "/rows", False, list[list[int]]()
+        while not is_complete:
+            more, uri, is_complete = await rows_of(mcp, uri)
+            parts.append(more)
+        assert [number for part in parts for number in part] == list(range(40))
+        assert len(parts) > 2
+        for unknown in (uri_of(foreign) + "/rows", uri_of("no-such-task") + "/rows"):
+            with pytest.raises(MCPError) as refused:
+                await mcp.read_resource(unknown)
+            assert refused.value.code == (-32002 if revision == "legacy" else -32602)
+        with pytest.raises(MCPError, match="id of the last row"):
+            await mcp.read_resource(uri_of(task) + "/rows?after=x.y")
+
+
 async def test_subscribing_belongs_to_the_older_revision(wire: Wire) -> None:
     with pytest.raises(WireError) as refused:
         await wire.request("resources/subscribe", {"uri": "test://static-text"})
