@@ -30,6 +30,7 @@ from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.platform_writes.activities import PlatformWriteActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming
+from outlast.activities.schedules.activities import FiringActivities
 from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
@@ -38,6 +39,7 @@ from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.platform_reads import platform_reads
+from outlast.worker.schedules.workflow_work import WorkflowWork
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
 from outlast.workflows.batches.batch import BatchWorkflow
@@ -50,6 +52,7 @@ from outlast.workflows.contracts.queues import (
 )
 from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.retention import RetentionWorkflow
+from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.stuck import EndStuckWorkflow
@@ -66,6 +69,7 @@ WORKFLOWS = (
     DispatchWorkflow,
     NothingToRelease,
     BatchWorkflow,
+    ScheduleFiringWorkflow,
 )
 
 
@@ -225,6 +229,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
     batches = _batches(objects, client)
+    firings = FiringActivities(client, WorkflowWork(client))
     return Activities(
         short=(
             runs.start_run,
@@ -234,12 +239,20 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             spending.find_charges,
             spending.read_charges,
             StuckTaskActivities(client).end_stuck_task,
+            firings.cancel_firing,
+            firings.pause_schedule,
             *_platform_objects(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
-        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, _dispatch(client).release_queued, batches.carry_on_batch),
+        waiting=(
+            runs.wait_for_run,
+            mcp_actors.call_mcp_tool,
+            _dispatch(client).release_queued,
+            batches.carry_on_batch,
+            firings.await_firing,
+        ),
         outputs=(
             sweep.sweep_page,
             spending.keep_usage,

@@ -154,6 +154,7 @@ class Batch(BaseModel):
     tool: str
     mode: str
     actor: str | None = None
+    schedule_id: str | None = Field(default=None, description="The schedule that has started it.")
     status: BatchStatus
     status_message: str | None = Field(default=None, description="What it does, or why it stopped.")
     stopped_by: StopReason | None = Field(default=None, description="Why it stopped before all items had run.")

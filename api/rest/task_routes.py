@@ -63,6 +63,7 @@ async def list_tasks(
         tool=listing.tool,
         session_id=listing.session_id,
         batch_id=listing.batch_id,
+        schedule_id=listing.schedule_id,
         page_size=listing.page_size,
         page_token=listing.page_token,
     )

@@ -114,7 +114,9 @@ class Admission:
             self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
 
         # May an equal call answer it?
-        reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
+        reuse = None
+        if given.schedule_id is None:  # a schedule is there to have something done anew
+            reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
 
         # Seal the secrets. From here on, none of them is readable.
         paid = self._sealer.seal(payment, purpose=caller.id) if payment is not None else None
@@ -135,6 +137,7 @@ class Admission:
             tool_mask=mask,
             permission=permission,
             caps=self._policy.caps_of(caller.id),
+            schedule_id=given.schedule_id,
             options=request.options.model_copy(
                 update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
             ),
@@ -155,6 +158,15 @@ class Admission:
         properties = tool.input_schema.get("properties")
         own = properties if isinstance(properties, dict) else {}
         return {**tool.input_schema, "properties": {**own, "input": actor.input_schema}}
+
+    async def sealed_arguments(self, caller: Caller, request: TaskRequest) -> JsonObject:
+        """The arguments with their secrets sealed, unchecked: they may be the common part of several calls.
+
+        Raises `UnknownToolCalled`, and `PlatformUnavailable` when an Actor has to be looked up and cannot be.
+        """
+        tool = await self._catalogue.resolve(request.mode or self._settings.mode, request.tool, caller)
+        actor = await self._called_actor(caller, tool, request.arguments)
+        return seal_arguments(tool, request.arguments, actor, self._sealer, caller)
 
     async def admit_edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Arguments that a person edited while approving a call, checked and sealed like those of a new call.

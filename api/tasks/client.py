@@ -315,6 +315,7 @@ class TaskClient:
         tool: str | None = None,
         session_id: str | None = None,
         batch_id: str | None = None,
+        schedule_id: str | None = None,
         page_size: int = 50,
         page_token: str | None = None,
     ) -> TaskPage:
@@ -324,7 +325,8 @@ class TaskClient:
         """
         # A page of 200 takes the event loop 80 ms, and Temporal's database as long.
         async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
-            query = list_query(caller.id, status=status, tool=tool, session_id=session_id, batch_id=batch_id)
+            wanted = {"tool": tool, "session_id": session_id, "batch_id": batch_id, "schedule_id": schedule_id}
+            query = list_query(caller.id, status=status, **wanted)
             token = read_page_token(page_token, query) if page_token else None
             pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):

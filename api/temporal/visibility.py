@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
+from outlast.activities.schedules.contracts import FIRING_WORKFLOW
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
@@ -22,9 +23,10 @@ def list_query(
     tool: str | None,
     session_id: str | None,
     batch_id: str | None = None,
+    schedule_id: str | None = None,
 ) -> str:
     """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an invalid value."""
-    few = status is TaskStatus.CANCELLED or (tool, session_id, batch_id) != (None, None, None)
+    few = status is TaskStatus.CANCELLED or any(part is not None for part in (tool, session_id, batch_id, schedule_id))
     parts = [_tasks_of(caller_id, but_few=few)]
     if status is not None:
         parts.append(_status_query(status))
@@ -34,6 +36,8 @@ def list_query(
         parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
     if batch_id is not None:
         parts.append(f"{search_attributes.BATCH.name} = {_quoted(batch_id)}")
+    if schedule_id is not None:
+        parts.append(f"{search_attributes.SCHEDULE.name} = {_quoted(schedule_id)}")
     return " AND ".join(parts)
 
 
@@ -42,10 +46,22 @@ def reuse_query(digest: str) -> str:
     return f"WorkflowType = '{TASK_WORKFLOW}' AND {search_attributes.REUSE.name} = {_quoted(digest)}"
 
 
-def batches_query(caller_id: str, *, only_open: bool) -> str:
-    """The visibility query for a caller's batches."""
+def batches_query(caller_id: str, *, only_open: bool, schedule_id: str | None = None) -> str:
+    """The visibility query for a caller's batches, or for those that one of its schedules has started."""
     own = f"WorkflowType = '{BATCH_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"
+    if schedule_id is not None:
+        own += f" AND {search_attributes.SCHEDULE.name} = {_quoted(schedule_id)}"
     return f"{own} AND ExecutionStatus = 'Running'" if only_open else f"{own} AND ExecutionStatus != 'ContinuedAsNew'"
+
+
+def schedules_query(caller_id: str) -> str:
+    """The query for a caller's schedules."""
+    return f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"
+
+
+def firings_query(temporal_id: str) -> str:
+    """The visibility query for the firings of a schedule, by its id in Temporal."""
+    return f"WorkflowType = '{FIRING_WORKFLOW}' AND TemporalScheduledById = {_quoted(temporal_id)}"
 
 
 def tasks_query(caller_id: str | None, status: TaskStatus) -> str:
@@ -145,7 +161,7 @@ def _status_query(status: TaskStatus) -> str:
 def _quoted(value: str) -> str:
     if not value.isprintable():
         raise BadRequest(
-            f"No task has {value[:50]!r} as its tool, session or batch: it holds characters that none can have."
+            f"No task has {value[:50]!r} as its tool, session, batch or schedule: it holds characters that none can have."
         )
     return search_attributes.quoted(value)
 
