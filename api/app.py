@@ -33,6 +33,8 @@ from outlast.api.rest import (
     operator_routes,
     output_routes,
     provider_routes,
+    saved_call_routes,
+    schedule_routes,
     session_routes,
     task_routes,
     tool_routes,
@@ -62,6 +64,8 @@ TRACED: TelemetryConfig = {
 _ROUTES = (
     task_routes,
     batch_routes,
+    schedule_routes,
+    saved_call_routes,
     handoff_routes,
     provider_routes,
     session_routes,
@@ -122,6 +126,7 @@ async def _background(services: Services) -> AsyncGenerator[None]:
         services.policy.watched(),
         services.queue_keeper.watching(),
         services.quick_calls.serving(),
+        services.firing_host.serving(),
         sending_metrics(services.settings, "api", series),
     ):
         yield

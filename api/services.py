@@ -29,6 +29,12 @@ from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
 from outlast.api.outputs import StoredOutputs
+from outlast.api.saved_calls.client import SavedCallClient
+from outlast.api.saved_calls.store import SavedCallStore
+from outlast.api.schedules.client import ScheduleClient
+from outlast.api.schedules.due import DueCalls
+from outlast.api.schedules.firing_host import FiringHost
+from outlast.api.schedules.firings import CallerFirings
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.collection import SessionCollection
 from outlast.api.sessions.kept import KeptConversations
@@ -76,6 +82,9 @@ class Services:
     handoffs: Handoffs
     batches: BatchClient
     stored_rows: StoredRows
+    saved_calls: SavedCallClient
+    schedules: ScheduleClient
+    firing_host: FiringHost
     catalogue: Catalogue
     platform_bodies: PlatformBodies
     record_links: RecordLinks
@@ -117,6 +126,12 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=settings.fairness)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
+    stored_rows = StoredRows(batches, outputs, platform)
+    callers = CallerResolver(settings, policy, platform, sealer, audit)
+    saved_store = SavedCallStore(objects, namespace=client.namespace)
+    saved_calls = SavedCallClient(saved_store, admission, sealer, policy, audit)
+    due = DueCalls(admission, saved_calls, sealer, policy)
+    firings = CallerFirings(callers, due, saved_calls, tasks, batches, stored_rows)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
@@ -136,12 +151,15 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
         handoffs=Handoffs(tasks),
         batches=batches,
-        stored_rows=StoredRows(batches, outputs, platform),
+        stored_rows=stored_rows,
+        saved_calls=saved_calls,
+        schedules=ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=ui_url),
+        firing_host=FiringHost(settings, firings),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
         record_links=RecordLinks(platform),
         payment_terms=PaymentTerms(settings.apify_api_base_url),
-        callers=CallerResolver(settings, policy, platform, sealer, audit),
+        callers=callers,
         sealer=sealer,
         outputs=outputs,
         sessions=sessions,

@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
-from outlast.activities.schedules.contracts import FiringEnd, FiringStart, PauseInput, StartFiringInput, Started
+from outlast.activities.schedules.contracts import FiringEnd, FiringStart, PauseInput, Started, StartFiringInput
 from outlast.activities.schedules.started_work import FiringStarter, StartedWork
 
 START_ATTEMPT_TIMEOUT = timedelta(minutes=10)

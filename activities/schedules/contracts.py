@@ -33,10 +33,12 @@ class StartFiringInput(Contract):
     """Input of `start_firing`: have what is due started, at most once for `firing_id`."""
 
     schedule_id: str = Field(description="As its caller named it.")
+    tool: str = Field(description="What errors are said to be of.")
     firing_id: str
     caller: Caller
     due: Due
     limit_usd: Decimal | None = Field(default=None, description="What it may cost at most; None without a limit.")
+    began_at: datetime = Field(description="When the firing began.")
     not_after: datetime = Field(description="Later than this, nothing is started any more.")
 
 

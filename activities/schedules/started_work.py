@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from outlast.activities.schedules.contracts import FiringEnd, FiringStart, StartFiringInput, Started
+from outlast.activities.schedules.contracts import FiringEnd, FiringStart, Started, StartFiringInput
 
 
 class FiringStarter(Protocol):

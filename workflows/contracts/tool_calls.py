@@ -208,7 +208,9 @@ class ToolCall(Contract):
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
-    schedule_id: str | None = Field(default=None, description="The schedule that has started it, as its caller named it.")
+    schedule_id: str | None = Field(
+        default=None, description="The schedule that has started it, as its caller named it."
+    )
 
     @property
     def is_paid(self) -> bool:

@@ -67,7 +67,7 @@ class Spending(Contract):
         default=None, gt=0, description="Most that all firings may cost together, in US dollars. Then it is paused."
     )
     pause_on: tuple[ErrorCategory, ...] = Field(
-        default=(ErrorCategory.PAYMENT, ErrorCategory.AUTHENTICATION),
+        default=(ErrorCategory.PAYMENT, ErrorCategory.AUTHENTICATION, ErrorCategory.PERMISSION),
         max_length=len(ErrorCategory),
         description="It is paused when a firing fails with one of these: the next one would, too.",
     )

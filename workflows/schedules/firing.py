@@ -32,8 +32,8 @@ from outlast.activities.schedules.contracts import (
     FiringEnd,
     FiringStart,
     PauseInput,
-    StartFiringInput,
     Started,
+    StartFiringInput,
 )
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
@@ -73,7 +73,9 @@ class ScheduleFiringWorkflow:
     async def _work(self) -> FiringOutcome:
         left = self._left_usd()
         if left is not None and left <= 0:
-            error = ErrorEnvelope.permanent(ErrorCategory.PAYMENT, self._order.tool, used_up(self._order, self._spent_usd))
+            error = ErrorEnvelope.permanent(
+                ErrorCategory.PAYMENT, self._order.tool, used_up(self._order, self._spent_usd)
+            )
             return await self._ended(FiringStatus.REFUSED, error=error)
         start = await self._start(left)
         if start.started is None:
@@ -93,10 +95,12 @@ class ScheduleFiringWorkflow:
         patience = timedelta(seconds=self._order.timing.catch_up_seconds)
         request = StartFiringInput(
             schedule_id=self._order.schedule_id,
+            tool=self._order.tool,
             firing_id=workflow.info().workflow_id,
             caller=self._order.caller,
             due=self._order.due,
             limit_usd=limit_usd,
+            began_at=workflow.info().start_time,
             not_after=workflow.info().start_time + patience,
         )
         try:
