@@ -1,6 +1,6 @@
 """Contracts of schedules: what is due, what was started, and how it has ended. Money is exact.
 
-A schedule starts a *firing* whenever it is due: a small workflow, which has the call or the batch started, and awaits it.
+A schedule starts a firing whenever it is due: a small workflow, which has the call or the batch started, and awaits it.
 """
 
 from datetime import datetime

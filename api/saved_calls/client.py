@@ -135,8 +135,8 @@ def check_size(document: JsonValue, tool: str) -> None:
     """Raise `CallTooLarge` for what is too large to be kept."""
     if len(orjson.dumps(document)) > MAX_BYTES or has_more_values(document):
         raise CallTooLarge(
-            f"It is larger than {MAX_BYTES} bytes. Put the large part into a key-value store or a dataset, and pass its "
-            "id.",
+            f"It is larger than {MAX_BYTES} bytes. Put the large part into a key-value store or a dataset, and pass "
+            "its id.",
             tool=tool,
         )
 

@@ -184,8 +184,8 @@ class ScheduleClient:
             due = await self._times(caller, schedule_id, asked)
             if len(due.times) > MAX_BACKFILLED:
                 raise ScheduleRefused(
-                    f"The schedule was due {len(due.times)} times in this time; a backfill has {MAX_BACKFILLED} at most. "
-                    "Nothing was started: ask for a shorter time."
+                    f"The schedule was due {len(due.times)} times in this time; a backfill has {MAX_BACKFILLED} at "
+                    "most. Nothing was started: ask for a shorter time."
                 )
             action.note(detail=f"{len(due.times)} firings")
             backfill = ScheduleBackfill(start_at=asked.start, end_at=asked.end, overlap=OVERLAPS[asked.overlap])
@@ -236,7 +236,8 @@ class ScheduleClient:
         if count >= most:
             LIMITED.labels("schedules").inc()
             raise TooManyRequests(
-                f"You have {count} schedules, and {most} may be (`schedules` in the operator's policy). Delete one first.",
+                f"You have {count} schedules, and {most} may be (`schedules` in the operator's policy). Delete one "
+                "first.",
                 retry_after_seconds=_RETRY_SECONDS,
             )
 

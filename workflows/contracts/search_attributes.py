@@ -26,7 +26,7 @@ SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 BATCH = SearchAttributeKey.for_keyword(BATCH_ATTRIBUTE)
 """Of a batch and of its items: the batch's id."""
 SCHEDULE = SearchAttributeKey.for_keyword(SCHEDULE_ATTRIBUTE)
-"""Of a schedule's firings, and of the tasks and batches that they started: the schedule's id, as its caller named it."""
+"""Of a schedule's firings, and of the tasks and batches that they started: the id that its caller gave it."""
 
 REUSE = SearchAttributeKey.for_keyword("OutlastReuse")
 """Digest of a call that equal ones may meet; absent where none may."""
