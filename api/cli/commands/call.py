@@ -142,7 +142,7 @@ async def call_tool(context: Context, request: CallRequest) -> ExitCode:
     )
     task = await context.client.start(request.tool, arguments, **_options(request))
     if request.detach:
-        return _leave(context, task)
+        return leave(context, task)
     answer = await see_through(context, task)
     return show_answer(context, answer)
 
@@ -195,7 +195,8 @@ def _say_not_done(context: Context, task: "Task") -> None:
     context.output.error(CliError(f"Task {task.id} is {task.status}{doing}", exit_code=ExitCode.NOT_DONE, hint=again))
 
 
-def _leave(context: Context, task: "Task") -> ExitCode:
+def leave(context: Context, task: "Task") -> ExitCode:
+    """Print the task's id, and how to go on."""
     output, command = context.output, context.options.command
     if output.as_json:
         output.document(task.document())

@@ -1,16 +1,18 @@
 """Schedules: what they start, when they are due, and what is told of it."""
 
-import httpx
-import pytest
-from temporalio.client import Client
+from email.utils import parsedate_to_datetime
+from typing import Any
 
-from tests.support.calls.schedules import fired, firings, scheduled, seen, triggered
+import httpx
+
+from tests.support.calls.schedules import fired, firings, scheduled, seen
 from tests.support.eventually import eventually
+from tests.support.stacks.sandbox import Sandbox
 
 DOUBLE = {"tool": "double", "arguments": {"number": 21}}
 
 
-def sleeper(seconds: float = 0) -> dict:
+def sleeper(seconds: float = 0) -> dict[str, Any]:
     return {"tool": "outlast--sleeper", "arguments": {"seconds": seconds}}
 
 
@@ -68,6 +70,184 @@ async def test_a_schedule_is_due_by_its_times(api: httpx.AsyncClient) -> None:
 
 
 async def _server_seconds(api: httpx.AsyncClient) -> int:
-    from email.utils import parsedate_to_datetime
-
     return int(parsedate_to_datetime((await api.get("/healthz")).headers["date"]).timestamp())
+
+
+BERLIN = {"cron": ["30 2 * * *"], "time_zone": "Europe/Berlin"}
+"""A time that the clocks skip on the last Sunday of March, and have twice on that of October."""
+
+
+async def test_a_backfill_over_both_changes_of_the_clock_has_the_right_instants(api: httpx.AsyncClient) -> None:
+    await scheduled(api, "berlin", call=DOUBLE, **BERLIN)
+    spring = {"start": "2026-03-28T00:00:00Z", "end": "2026-03-31T00:00:00Z"}
+    autumn = {"start": "2026-10-24T00:00:00Z", "end": "2026-10-27T00:00:00Z"}
+    # There is no 02:30 on 29 March; 25 October has it twice, and it is due once.
+    in_spring = ["2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z"]
+    in_autumn = ["2026-10-24T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"]
+    preview = await api.get("/v1/schedules/berlin/times", params=spring)
+    assert preview.json()["times"] == in_spring, preview.text
+    for period, instants in ((spring, in_spring), (autumn, in_autumn)):
+        answer = await api.post("/v1/schedules/berlin/backfill", json=period)
+        assert (answer.status_code, answer.json()) == (202, {"times": instants})
+        done = await firings(api, "berlin", len(instants))
+        assert [one["scheduled_at"] for one in done] == instants
+        assert {one["status"] for one in done} == {"completed"}
+        assert [one["id"].rpartition("Z")[0][-19:] + "Z" for one in done] == instants
+    assert (await seen(api, "berlin"))["fired"] == 5
+    # An hour later than usual by the clock of the world, at the same hour by that of the wall.
+    await api.patch("/v1/schedules/berlin", json={"cron": ["30 8 * * *"]})
+    times = (await api.get("/v1/schedules/berlin/times", params=spring)).json()["times"]
+    assert times == ["2026-03-28T07:30:00Z", "2026-03-29T06:30:00Z", "2026-03-30T06:30:00Z"]
+
+
+async def test_a_backfill_that_is_too_long_starts_nothing(api: httpx.AsyncClient) -> None:
+    await scheduled(api, "often", call=DOUBLE, every=[{"seconds": 60}], paused=True)
+    for end in ("2026-01-01T09:00:00Z", "2030-01-01T00:00:00Z"):
+        answer = await api.post("/v1/schedules/often/backfill", json={"start": "2026-01-01T00:00:00Z", "end": end})
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:outlast:problem:schedule-refused")
+    assert (await seen(api, "often"))["fired"] == 0
+
+
+@pytest.mark.parametrize(
+    ("overlap", "ends"),
+    [
+        ("skip", ["completed"]),
+        ("buffer_one", ["completed", "completed"]),
+        ("cancel_other", ["cancelled", "completed"]),
+        ("allow_all", ["completed", "completed"]),
+    ],
+)
+async def test_what_becomes_of_a_firing_during_another(api: httpx.AsyncClient, overlap: str, ends: list[str]) -> None:
+    name = f"overlap-{overlap}"
+    await scheduled(api, name, call=sleeper(3), overlap=overlap)
+    await triggered(api, name)
+
+    async def at_work() -> bool:
+        (firing,) = (await seen(api, name))["recent"]
+        return firing["status"] == "working"
+
+    await eventually(at_work)
+    assert (await api.post(f"/v1/schedules/{name}/trigger")).status_code == 202
+    done = await firings(api, name, len(ends))
+    assert [one["status"] for one in done] == ends
+    schedule = await seen(api, name)
+    assert (schedule["skipped"], schedule["fired"]) == (1 if overlap == "skip" else 0, len(ends))
+    tasks = [(await api.get(f"/v1/tasks/{one['task_id']}")).json() for one in done]
+    assert [task["status"] for task in tasks] == ends
+    assert [task["run"]["status"] for task in tasks] == [
+        "ABORTED" if end == "cancelled" else "SUCCEEDED" for end in ends
+    ]
+    if overlap == "buffer_one":
+        assert tasks[1]["created_at"] > tasks[0]["finished_at"]
+
+
+async def test_a_budget_of_the_schedule_caps_each_run_and_pauses_it_when_it_is_used_up(
+    api: httpx.AsyncClient, sandbox: Sandbox
+) -> None:
+    """Of a cent, a run takes a part; when nothing is left, nothing is started."""
+    await scheduled(api, "cheap", call=sleeper(0), budget_usd="0.01")
+    first = await fired(api, "cheap")
+    task = (await api.get(f"/v1/tasks/{first['task_id']}")).json()
+    assert first["cost_usd"] == task["cost_usd"] > 0
+    assert sandbox.run(task["run"]["run_id"])["options"]["maxTotalChargeUsd"] == pytest.approx(0.01)
+    cost = first["cost_usd"]
+    schedule = await seen(api, "cheap")
+    assert (schedule["spent_usd"], schedule["paused"]) == (cost, False)
+    # Of what is left, the next run gets no more.
+    second = await fired(api, "cheap")
+    task = (await api.get(f"/v1/tasks/{second['task_id']}")).json()
+    assert sandbox.run(task["run"]["run_id"])["options"]["maxTotalChargeUsd"] == pytest.approx(0.01 - cost)
+
+    await api.patch("/v1/schedules/cheap", json={"budget_usd": str(cost)})
+    third = await fired(api, "cheap")
+    assert (third["status"], third["error"]["category"]) == ("refused", "payment")
+    assert "task_id" not in third
+    schedule = await seen(api, "cheap")
+    assert schedule["paused"], schedule
+    assert "is used up" in schedule["paused_because"]
+    assert schedule["spent_usd"] == pytest.approx(2 * cost)
+
+    await api.patch("/v1/schedules/cheap", json={"budget_usd": None})
+    assert not (await api.post("/v1/schedules/cheap/resume")).json()["paused"]
+    assert (await fired(api, "cheap"))["status"] == "completed"
+    assert (await seen(api, "cheap"))["spent_usd"] == pytest.approx(3 * cost)
+
+
+async def test_a_schedule_is_paused_by_hand_and_triggered_all_the_same(api: httpx.AsyncClient) -> None:
+    await scheduled(api, "by-hand", call=DOUBLE)
+    paused = (await api.post("/v1/schedules/by-hand/pause", json={"reason": "holidays"})).json()
+    assert (paused["paused"], paused["paused_because"]) == (True, "holidays")
+    assert (await fired(api, "by-hand"))["status"] == "completed"
+    resumed = (await api.post("/v1/schedules/by-hand/resume")).json()
+    assert not resumed["paused"]
+    assert "paused_because" not in resumed or resumed["paused_because"] is None
+
+
+async def test_a_failure_that_would_come_again_pauses_it_and_another_does_not(api: httpx.AsyncClient) -> None:
+    failing = {"tool": "double", "arguments": {"number": 1, "fails_with": "payment"}}
+    await scheduled(api, "unpaid", call=failing)
+    assert (await fired(api, "unpaid"))["error"]["category"] == "payment"
+    schedule = await seen(api, "unpaid")
+    assert (schedule["paused"], schedule["paused_because"]) == (True, "Paused after a failure (payment): 1 fails.")
+    await scheduled(api, "unlucky", call={"tool": "double", "arguments": {"number": 1, "fails_with": "network"}})
+    assert (await fired(api, "unlucky"))["status"] == "failed"
+    assert not (await seen(api, "unlucky"))["paused"]
+
+
+async def test_a_cancelled_firing_cancels_its_task(api: httpx.AsyncClient, temporal: Client) -> None:
+    await scheduled(api, "cancelled", call=sleeper(60))
+    await triggered(api, "cancelled")
+
+    async def at_work() -> dict[str, Any]:
+        (firing,) = (await seen(api, "cancelled"))["recent"]
+        assert firing["status"] == "working"
+        return firing
+
+    firing = await eventually(at_work)
+    await temporal.get_workflow_handle(firing["id"]).cancel()
+    (ended,) = await firings(api, "cancelled", 1)
+    assert ended["status"] == "cancelled"
+    task = (await api.get(f"/v1/tasks/{firing['task_id']}")).json()
+    assert (task["status"], task["run"]["status"]) == ("cancelled", "ABORTED")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cron": ["61 * * * *"]}, "Minute is not in range"),
+        ({"time_zone": "Mars/Olympus"}, "unknown time zone"),
+        ({"cron": ["* * * * * *"]}, "five fields"),
+        ({"cron": ["@every 1s"]}, "is none of"),
+        ({"cron": [], "every": []}, "never due"),
+        ({"cron": [], "every": [{"seconds": 5}]}, "60"),
+        ({"every": [{"seconds": 60, "offset_seconds": 60}]}, "offset_seconds"),
+        ({"overlap": "terminate_other"}, "overlap"),
+        ({"overlap": "allow_all", "budget_usd": 1}, "allow_all"),
+        ({"call": {"tool": "double", "arguments": {"number": "x"}}}, "number"),
+        ({"call": {"tool": "no-such-tool"}}, "no-such-tool"),
+        ({"call": {**DOUBLE, "options": {"reuse": {"max_age": "1h"}}}}, "reuse"),
+        ({"call": {"tool": "get-task", "arguments": {"taskId": "x"}}}, "get-task"),
+        ({"batch": {"tool": "double", "items": [{"arguments": {"number": 1}}]}}, "one of"),
+        ({"saved": {"name": "nothing"}, "call": None}, "saved no call"),
+        ({"call": None, "batch": {"tool": "double", "items": [{"arguments": {"number": "x"}}]}}, "Line 1"),
+        ({"call": {"tool": "double", "arguments": {"number": 1, "label": "x" * 140_000}}}, "131072 bytes"),
+        ({"id": "../x"}, "id"),
+        ({"start_at": "2026-01-02T00:00:00Z", "end_at": "2026-01-01T00:00:00Z"}, "end_at"),
+        ({"start_at": "2026-01-02T00:00:00"}, "start_at"),
+        ({"spell": 1}, "spell"),
+    ],
+)
+async def test_what_cannot_be_scheduled_is_refused(api: httpx.AsyncClient, changes: dict[str, Any], words: str) -> None:
+    body = {"id": "refused", "call": DOUBLE, "cron": ["0 0 * * *"], **changes}
+    answer = await api.post("/v1/schedules", json={name: value for name, value in body.items() if value is not None})
+    assert answer.status_code in (404, 413, 422), answer.text
+    assert words in answer.text
+    assert (await api.get("/v1/schedules/refused")).status_code == 404
+
+
+async def test_the_same_request_again_changes_nothing_and_another_is_a_conflict(api: httpx.AsyncClient) -> None:
+    made = await scheduled(api, "once", call=DOUBLE)
+    again = await scheduled(api, "once", call=DOUBLE)
+    assert again["created_at"] == made["created_at"]
+    other = await api.post("/v1/schedules", json={"id": "once", "call": DOUBLE, "cron": ["0 0 * * *"]})
+    assert (other.status_code, other.json()["type"]) == (409, "urn:outlast:problem:schedule-exists")
