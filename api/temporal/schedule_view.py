@@ -76,7 +76,9 @@ async def schedule_from(
 
 def firings_without_state(description: ScheduleDescription) -> list[Firing]:
     """The latest firings, the last one first, as far as the schedule itself knows them."""
-    return [_firing(result) for result in reversed(description.info.recent_actions)]
+    found = [_firing(result) for result in reversed(description.info.recent_actions)]
+    # Two triggers within one second are one firing.
+    return [*{firing.id: firing for firing in found}.values()]
 
 
 async def latest_firings(client: Client, description: ScheduleDescription) -> tuple[list[Firing], float | None]:
