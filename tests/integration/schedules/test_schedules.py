@@ -164,7 +164,7 @@ async def test_a_budget_of_the_schedule_caps_each_run_and_pauses_it_when_it_is_u
     await api.patch("/v1/schedules/cheap", json={"budget_usd": str(cost)})
     third = await fired(api, "cheap")
     assert (third["status"], third["error"]["category"]) == ("refused", "payment")
-    assert "task_id" not in third
+    assert third["task_id"] is None
     schedule = await seen(api, "cheap")
     assert schedule["paused"], schedule
     assert "is used up" in schedule["paused_because"]
