@@ -162,7 +162,6 @@ class ScheduleFiringWorkflow:
         outcome = FiringOutcome(
             status=status, started=started, cost_usd=cost_usd, spent_usd=self._spent_usd, error=error
         )
-        self._tell(FiringProgress.model_validate(outcome.model_dump()))
         note = reason_to_pause(self._order, outcome)
         if note is not None:
             await workflow.execute_activity_method(
@@ -173,6 +172,8 @@ class ScheduleFiringWorkflow:
                 retry_policy=PATIENT_RETRY_POLICY,
                 summary="pause the schedule",
             )
+        # With the workflow's end, not before: who sees it may trigger the schedule again, which overlaps with nothing.
+        self._tell(FiringProgress.model_validate(outcome.model_dump()))
         return outcome
 
     def _tell(self, progress: FiringProgress) -> None:
