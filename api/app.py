@@ -40,6 +40,8 @@ from outlast.api.rest import (
     tool_routes,
     usage_routes,
 )
+from outlast.api.schedules.firing_host import FiringHost
+from outlast.api.schedules.firings import CallerFirings
 from outlast.api.services import Services
 from outlast.worker.otlp.metrics import sending_metrics
 
@@ -126,8 +128,14 @@ async def _background(services: Services) -> AsyncGenerator[None]:
         services.policy.watched(),
         services.queue_keeper.watching(),
         services.quick_calls.serving(),
-        services.firing_host.serving(),
+        FiringHost(services.settings, _firings(services)).serving(),
         sending_metrics(services.settings, "api", series),
     ):
         yield
     await loading
+
+
+def _firings(services: Services) -> CallerFirings:
+    """What starts what is due, as requests are started."""
+    due, saved_calls = services.scheduling.due, services.saved_calls
+    return CallerFirings(services.callers, due, saved_calls, services.tasks, services.batches, services.stored_rows)

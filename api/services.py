@@ -33,8 +33,6 @@ from outlast.api.saved_calls.client import SavedCallClient
 from outlast.api.saved_calls.store import SavedCallStore
 from outlast.api.schedules.client import ScheduleClient
 from outlast.api.schedules.due import DueCalls
-from outlast.api.schedules.firing_host import FiringHost
-from outlast.api.schedules.firings import CallerFirings
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.collection import SessionCollection
 from outlast.api.sessions.kept import KeptConversations
@@ -61,6 +59,15 @@ _NEAR_DEADLINE_SECONDS = 30
 
 
 @dataclass(frozen=True)
+class Scheduling:
+    """What is kept to be started later, or by name."""
+
+    saved_calls: SavedCallClient
+    due: DueCalls
+    schedules: ScheduleClient
+
+
+@dataclass(frozen=True)
 class Services:
     """One instance of each service."""
 
@@ -82,9 +89,7 @@ class Services:
     handoffs: Handoffs
     batches: BatchClient
     stored_rows: StoredRows
-    saved_calls: SavedCallClient
-    schedules: ScheduleClient
-    firing_host: FiringHost
+    scheduling: Scheduling
     catalogue: Catalogue
     platform_bodies: PlatformBodies
     record_links: RecordLinks
@@ -101,6 +106,16 @@ class Services:
     raw_payloads: RawPayloads
     uploads: CallerSlots = field(default_factory=CallerSlots)
     """Of files with the items of batches, which are read one after the other for each caller."""
+
+    @property
+    def schedules(self) -> ScheduleClient:
+        """The schedules of callers."""
+        return self.scheduling.schedules
+
+    @property
+    def saved_calls(self) -> SavedCallClient:
+        """The saved calls of callers."""
+        return self.scheduling.saved_calls
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -121,17 +136,10 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=settings.fairness)
     limits = CallerLimits(policy)
     outputs = StoredOutputs(objects, audit)
-    generations = Generations(client, outputs, limits)
     ui_url = settings.temporal_ui_url
-    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=ui_url)
+    tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=settings.fairness)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
-    stored_rows = StoredRows(batches, outputs, platform)
-    callers = CallerResolver(settings, policy, platform, sealer, audit)
-    saved_store = SavedCallStore(objects, namespace=client.namespace)
-    saved_calls = SavedCallClient(saved_store, admission, sealer, policy, audit)
-    due = DueCalls(admission, saved_calls, sealer, policy)
-    firings = CallerFirings(callers, due, saved_calls, tasks, batches, stored_rows)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
@@ -151,15 +159,13 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
         handoffs=Handoffs(tasks),
         batches=batches,
-        stored_rows=stored_rows,
-        saved_calls=saved_calls,
-        schedules=ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=ui_url),
-        firing_host=FiringHost(settings, firings),
+        stored_rows=StoredRows(batches, outputs, platform),
+        scheduling=_scheduling(client, settings, admission, sealer, policy, audit, limits),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
         record_links=RecordLinks(platform),
         payment_terms=PaymentTerms(settings.apify_api_base_url),
-        callers=callers,
+        callers=CallerResolver(settings, policy, platform, sealer, audit),
         sealer=sealer,
         outputs=outputs,
         sessions=sessions,
@@ -172,6 +178,22 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         operations=OperationsReader(client),
         raw_payloads=RawPayloads(client),
     )
+
+
+def _scheduling(
+    client: Client,
+    settings: ApiSettings,
+    admission: Admission,
+    sealer: SecretSealer,
+    policy: PolicySource,
+    audit: AuditLog,
+    limits: CallerLimits,
+) -> Scheduling:
+    store = SavedCallStore(output_objects(settings), namespace=client.namespace)
+    saved_calls = SavedCallClient(store, admission, sealer, policy, audit)
+    due = DueCalls(admission, saved_calls, sealer, policy)
+    schedules = ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=settings.temporal_ui_url)
+    return Scheduling(saved_calls, due, schedules)
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:

@@ -229,7 +229,6 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
     batches = _batches(objects, client)
-    firings = FiringActivities(client, WorkflowWork(client))
     return Activities(
         short=(
             runs.start_run,
@@ -238,21 +237,13 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             mcp_actors.list_mcp_tools,
             spending.find_charges,
             spending.read_charges,
-            StuckTaskActivities(client).end_stuck_task,
-            firings.cancel_firing,
-            firings.pause_schedule,
+            *_changes_in_temporal(client),
             *_platform_objects(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
-        waiting=(
-            runs.wait_for_run,
-            mcp_actors.call_mcp_tool,
-            _dispatch(client).release_queued,
-            batches.carry_on_batch,
-            firings.await_firing,
-        ),
+        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, batches.carry_on_batch, *_waiting(client)),
         outputs=(
             sweep.sweep_page,
             spending.keep_usage,
@@ -285,6 +276,19 @@ def _dispatch(client: Client) -> DispatchActivities:
 def _batches(objects: OutputObjects, client: Client) -> BatchActivities:
     tasks, namespace = WorkflowItemTasks(client), client.namespace
     return BatchActivities(objects, tasks, lambda place: CallersRoom(client, place), namespace=namespace)
+
+
+def _waiting(client: Client) -> Sequence[Callable[..., Any]]:
+    return (_dispatch(client).release_queued, _firings(client).await_firing)
+
+
+def _changes_in_temporal(client: Client) -> Sequence[Callable[..., Any]]:
+    firings = _firings(client)
+    return (StuckTaskActivities(client).end_stuck_task, firings.cancel_firing, firings.pause_schedule)
+
+
+def _firings(client: Client) -> FiringActivities:
+    return FiringActivities(client, WorkflowWork(client))
 
 
 def _platform_objects(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:

@@ -32,6 +32,8 @@ from outlast.api.settings import ApiSettings, parse_entries
 
 _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
+_OF_ACCOUNT = "apify:"
+"""How the ids of callers begin who come with an Apify token."""
 
 
 class CallerResolver:
@@ -95,7 +97,7 @@ class CallerResolver:
         for none: rules about its id stop it.
         """
         kind, _, name = caller.id.partition(":")
-        if kind == "apify" and caller.apify_token is not None and self._accept_apify_tokens:
+        if caller.id.startswith(_OF_ACCOUNT) and caller.apify_token is not None and self._accept_apify_tokens:
             return (await self.resolve(self._sealer.open(caller.apify_token, purpose=caller.id))).caller
         if not self._is_known(caller.id, kind, name):
             raise Unauthenticated(
@@ -144,7 +146,7 @@ class CallerResolver:
             self._failed.was_wrong(digest)
             raise Unauthenticated("This bearer token is not one of the configured API keys.")
         account = self._accounts.get(digest) or await self._looked_up(bearer, digest, address)
-        caller_id = f"apify:{account}"
+        caller_id = f"{_OF_ACCOUNT}{account}"
         sealed = self._sealer.seal(bearer, purpose=caller_id)
         caller = Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
         return Principal(caller, ALL_BUT_ADMIN)

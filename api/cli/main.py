@@ -39,7 +39,7 @@ _COMMANDS = {
     "tasks": ("commands.tasks", "app", _TASKS),
     "batch": ("batches.command", "app", _TASKS),
     "schedules": ("schedules.command", "app", _TASKS),
-    "saved": ("commands.saved", "app", _TASKS),
+    "saved": ("saved_calls.command", "app", _TASKS),
     "output": ("commands.outputs", "app", _TASKS),
     "tools": ("commands.tools", "app", _TASKS),
     "admin": ("commands.admin", "app", _STACK),

@@ -40,8 +40,8 @@ from outlast.api.contracts.schedules import (
 )
 from outlast.api.errors import BadRequest, ScheduleExists, ScheduleNotFound, ScheduleRefused, TooManyRequests
 from outlast.api.metrics import LIMITED
-from outlast.api.schedules.changes import changed_order
 from outlast.api.schedules.due import DueCalls
+from outlast.api.schedules.schedule_changes import changed_order
 from outlast.api.schedules.specification import OVERLAPS, specification
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.schedule_view import firings_without_state, latest_firings, order_of, schedule_from

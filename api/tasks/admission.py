@@ -32,7 +32,7 @@ from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
+from outlast.workflows.contracts.tool_calls import CallOptions, TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
@@ -114,9 +114,7 @@ class Admission:
             self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
 
         # May an equal call answer it?
-        reuse = None
-        if given.schedule_id is None:  # a schedule is there to have something done anew
-            reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
+        reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
 
         # Seal the secrets. From here on, none of them is readable.
         paid = self._sealer.seal(payment, purpose=caller.id) if payment is not None else None
@@ -138,9 +136,7 @@ class Admission:
             permission=permission,
             caps=self._policy.caps_of(caller.id),
             schedule_id=given.schedule_id,
-            options=request.options.model_copy(
-                update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
-            ),
+            options=self._options(request),
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
@@ -254,7 +250,13 @@ class Admission:
         known = reuse or bool(self._permissions)
         return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=known)
 
+    def _options(self, request: TaskRequest) -> CallOptions:
+        set_here = {"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
+        return request.options.model_copy(update=set_here)
+
     def _may_reuse(self, request: TaskRequest) -> bool:
+        if _from_connection(request).schedule_id is not None:
+            return False  # a schedule is there to have something done anew
         return request.options.reuse is not None or bool(self._policy.current.reuse)
 
     def _reuse(

@@ -10,18 +10,18 @@ from outlast.api.cli.errors import ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
 from outlast.api.cli.schedules import options as given
-from outlast.api.cli.schedules.asked import Target, Times
+from outlast.api.cli.schedules.schedule_flags import Target, Times
 
 app = typer.Typer(no_args_is_help=True, help="Have calls and batches started when they are due.")
 
 
 def _run(options: Options, name: str, *arguments: Any, **more: Any) -> None:
-    """Run an action of `carrying`, which is loaded by then: it needs httpx."""
+    """Run an action of `schedule_commands`, which is loaded by then: it needs httpx."""
 
     async def action(context: Context) -> ExitCode:
-        from outlast.api.cli.schedules import carrying  # noqa: PLC0415
+        from outlast.api.cli.schedules import schedule_commands  # noqa: PLC0415
 
-        carry_out: Callable[..., Coroutine[None, None, ExitCode]] = getattr(carrying, name)
+        carry_out: Callable[..., Coroutine[None, None, ExitCode]] = getattr(schedule_commands, name)
         return await carry_out(context, *arguments, **more)
 
     run_action(options, action)

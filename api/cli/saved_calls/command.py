@@ -72,7 +72,7 @@ def ls(
     """List your saved calls."""
 
     async def action(context: Context) -> ExitCode:
-        from outlast.api.cli.show.saved_calls import SAVED_COLUMNS, saved_row  # noqa: PLC0415 (httpx)
+        from outlast.api.cli.saved_calls.saved_call_display import SAVED_COLUMNS, saved_row  # noqa: PLC0415 (httpx)
 
         saved = await context.client.saved_calls.list()
         if context.output.as_json:
@@ -97,7 +97,7 @@ def show(
     """Show a saved call."""
 
     async def action(context: Context) -> ExitCode:
-        from outlast.api.cli.show.saved_calls import saved_sheet  # noqa: PLC0415 (httpx)
+        from outlast.api.cli.saved_calls.saved_call_display import saved_sheet  # noqa: PLC0415 (httpx)
 
         saved = await context.client.saved_calls.get(name)
         if context.output.as_json:

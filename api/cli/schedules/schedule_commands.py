@@ -6,8 +6,7 @@ from rich.markup import escape
 
 from outlast.api.cli.errors import BadInput, ExitCode
 from outlast.api.cli.running import Context
-from outlast.api.cli.schedules.asked import Target, Times
-from outlast.api.cli.schedules.display import (
+from outlast.api.cli.schedules.schedule_display import (
     FIRING_COLUMNS,
     SCHEDULE_COLUMNS,
     firing_row,
@@ -15,6 +14,7 @@ from outlast.api.cli.schedules.display import (
     schedule_row,
     schedule_sheet,
 )
+from outlast.api.cli.schedules.schedule_flags import Target, Times
 from outlast.client import Schedule
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from rich.markup import escape
 
-from outlast.api.cli.schedules.asked import written
+from outlast.api.cli.schedules.schedule_flags import written
 from outlast.api.cli.show.tables import Column
 from outlast.api.cli.show.wording import ago, duration, local_time, one_line, styled_status
 from outlast.client import Firing, Schedule
