@@ -21,8 +21,8 @@ from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.histories import commands
 from tests.histories.commands import UNRELEASED
 from tests.support.calls.batches import begun, carried_out, ended, sleepers
-from tests.support.calls.schedules import fired, scheduled
 from tests.support.calls.questions import asks, result, taken, waiting
+from tests.support.calls.schedules import fired, scheduled
 from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
 from tests.support.providers.script import Call, by_position, says
