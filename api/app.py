@@ -34,11 +34,15 @@ from outlast.api.rest import (
     output_routes,
     provider_routes,
     row_routes,
+    saved_call_routes,
+    schedule_routes,
     session_routes,
     task_routes,
     tool_routes,
     usage_routes,
 )
+from outlast.api.schedules.firing_host import FiringHost
+from outlast.api.schedules.firings import CallerFirings
 from outlast.api.services import Services
 from outlast.worker.otlp.metrics import sending_metrics
 
@@ -64,6 +68,8 @@ _ROUTES = (
     task_routes,
     row_routes,
     batch_routes,
+    schedule_routes,
+    saved_call_routes,
     handoff_routes,
     provider_routes,
     session_routes,
@@ -124,7 +130,14 @@ async def _background(services: Services) -> AsyncGenerator[None]:
         services.policy.watched(),
         services.queue_keeper.watching(),
         services.quick_calls.serving(),
+        FiringHost(services.settings, _firings(services)).serving(),
         sending_metrics(services.settings, "api", series),
     ):
         yield
     await loading
+
+
+def _firings(services: Services) -> CallerFirings:
+    """What starts what is due, as requests are started."""
+    due, saved_calls = services.scheduling.due, services.saved_calls
+    return CallerFirings(services.callers, due, saved_calls, services.tasks, services.batches, services.stored_rows)

@@ -5,24 +5,32 @@ from collections.abc import Mapping
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.batches.tools import BATCH_TOOL_SCOPES, BatchTools
 from outlast.api.front_calls import FrontCall
+from outlast.api.schedules.tools import SCHEDULE_TOOL_SCOPES, ScheduleTools
 from outlast.api.services import Services
 from outlast.api.tasks.tools import TASK_TOOL_SCOPES, TaskTools
 from outlast.workflows.contracts.tool_calls import ToolResult
 
-FRONT_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {**TASK_TOOL_SCOPES, **BATCH_TOOL_SCOPES}
+FRONT_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
+    **TASK_TOOL_SCOPES,
+    **BATCH_TOOL_SCOPES,
+    **SCHEDULE_TOOL_SCOPES,
+}
 """For each tool, the scopes of which a key needs one."""
 
 
 class FrontTools:
-    """The tools that manage tasks, and those that manage batches."""
+    """The tools that manage tasks, those that manage batches, and those that manage schedules."""
 
     def __init__(self, services: Services) -> None:
         """Answer from `services`."""
         self._tasks = TaskTools(services.tasks)
         self._batches = BatchTools(services.batches, services.stored_rows, services.outputs, services.tasks)
+        self._schedules = ScheduleTools(services.schedules, services.tasks)
 
     async def call(self, call: FrontCall) -> ToolResult:
         """The tool's answer. Errors are answers too."""
         if call.definition.name in BATCH_TOOL_SCOPES:
             return await self._batches.call(call)
+        if call.definition.name in SCHEDULE_TOOL_SCOPES:
+            return await self._schedules.call(call)
         return await self._tasks.call(call.principal, call.definition, call.arguments)

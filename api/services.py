@@ -29,6 +29,10 @@ from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
 from outlast.api.outputs import StoredOutputs
+from outlast.api.saved_calls.client import SavedCallClient
+from outlast.api.saved_calls.store import SavedCallStore
+from outlast.api.schedules.client import ScheduleClient
+from outlast.api.schedules.due import DueCalls
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.collection import SessionCollection
 from outlast.api.sessions.kept import KeptConversations
@@ -57,6 +61,15 @@ _NEAR_DEADLINE_SECONDS = 30
 
 
 @dataclass(frozen=True)
+class Scheduling:
+    """What is kept to be started later, or by name."""
+
+    saved_calls: SavedCallClient
+    due: DueCalls
+    schedules: ScheduleClient
+
+
+@dataclass(frozen=True)
 class Services:
     """One instance of each service."""
 
@@ -80,6 +93,7 @@ class Services:
     handoffs: Handoffs
     batches: BatchClient
     stored_rows: StoredRows
+    scheduling: Scheduling
     catalogue: Catalogue
     platform_bodies: PlatformBodies
     record_links: RecordLinks
@@ -96,6 +110,16 @@ class Services:
     raw_payloads: RawPayloads
     uploads: CallerSlots = field(default_factory=CallerSlots)
     """Slots for files with the items of batches, which are read one after the other for each caller."""
+
+    @property
+    def schedules(self) -> ScheduleClient:
+        """The schedules of callers."""
+        return self.scheduling.schedules
+
+    @property
+    def saved_calls(self) -> SavedCallClient:
+        """The saved calls of callers."""
+        return self.scheduling.saved_calls
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
@@ -142,6 +166,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         handoffs=Handoffs(tasks),
         batches=batches,
         stored_rows=StoredRows(batches, outputs, platform),
+        scheduling=_scheduling(client, settings, admission, sealer, policy, audit, limits),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
         record_links=RecordLinks(platform),
@@ -159,6 +184,22 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         operations=OperationsReader(client),
         raw_payloads=RawPayloads(client),
     )
+
+
+def _scheduling(
+    client: Client,
+    settings: ApiSettings,
+    admission: Admission,
+    sealer: SecretSealer,
+    policy: PolicySource,
+    audit: AuditLog,
+    limits: CallerLimits,
+) -> Scheduling:
+    store = SavedCallStore(output_objects(settings), namespace=client.namespace)
+    saved_calls = SavedCallClient(store, admission, sealer, policy, audit)
+    due = DueCalls(admission, saved_calls, sealer, policy)
+    schedules = ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=settings.temporal_ui_url)
+    return Scheduling(saved_calls, due, schedules)
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:

@@ -31,6 +31,7 @@ from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.platform_writes.activities import PlatformWriteActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming
 from outlast.activities.runs.resurrection import RunResurrections
+from outlast.activities.schedules.activities import FiringActivities
 from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
@@ -39,6 +40,7 @@ from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.platform_reads import platform_reads
+from outlast.worker.schedules.workflow_work import WorkflowWork
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
 from outlast.workflows.batches.batch import BatchWorkflow
@@ -51,6 +53,7 @@ from outlast.workflows.contracts.queues import (
 )
 from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.retention import RetentionWorkflow
+from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.stuck import EndStuckWorkflow
@@ -67,6 +70,7 @@ WORKFLOWS = (
     DispatchWorkflow,
     NothingToRelease,
     BatchWorkflow,
+    ScheduleFiringWorkflow,
 )
 
 
@@ -236,13 +240,13 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             mcp_actors.list_mcp_tools,
             spending.find_charges,
             spending.read_charges,
-            StuckTaskActivities(client).end_stuck_task,
+            *_changes_in_temporal(client),
             *_platform_objects(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
-        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, _dispatch(client).release_queued, batches.carry_on_batch),
+        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, batches.carry_on_batch, *_waiting(client)),
         outputs=(
             sweep.sweep_page,
             spending.keep_usage,
@@ -275,6 +279,19 @@ def _dispatch(client: Client) -> DispatchActivities:
 def _batches(objects: OutputObjects, client: Client) -> BatchActivities:
     tasks, namespace = WorkflowItemTasks(client, objects), client.namespace
     return BatchActivities(objects, tasks, lambda place: CallersRoom(client, place), namespace=namespace)
+
+
+def _waiting(client: Client) -> Sequence[Callable[..., Any]]:
+    return (_dispatch(client).release_queued, _firings(client).await_firing)
+
+
+def _changes_in_temporal(client: Client) -> Sequence[Callable[..., Any]]:
+    firings = _firings(client)
+    return (StuckTaskActivities(client).end_stuck_task, firings.cancel_firing, firings.pause_schedule)
+
+
+def _firings(client: Client) -> FiringActivities:
+    return FiringActivities(client, WorkflowWork(client))
 
 
 def _platform_objects(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:

@@ -102,6 +102,12 @@ def count_batch(status: str, reason: str | None) -> None:
     counter.add(1, {"status": status, "reason": reason or "none"})
 
 
+def count_firing(status: str) -> None:
+    """Count a firing of a schedule that has ended."""
+    counter = workflow.metric_meter().create_counter("outlast_firings", "Firings of schedules that have ended.")
+    counter.add(1, {"status": status})
+
+
 def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:
     """Count a call whose handler has returned, and record its duration and the bytes of its answer."""
     labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}

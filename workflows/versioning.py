@@ -19,7 +19,7 @@ from temporalio.converter import StorageDriverStoreContext as StoreContext
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker._command_aware_visitor import CommandInfo  # the type of a public method's parameter
 
-PINNED = frozenset({"ToolCallWorkflow", "TurnWorkflow", "BatchWorkflow"})
+PINNED = frozenset({"ToolCallWorkflow", "TurnWorkflow", "BatchWorkflow", "ScheduleFiringWorkflow"})
 """By name: clients need this module, too, and none of the workflows."""
 
 

@@ -32,6 +32,8 @@ from outlast.api.settings import ApiSettings, parse_entries
 
 _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
+_OF_ACCOUNT = "apify:"
+"""How the ids of callers begin who come with an Apify token."""
 
 
 class CallerResolver:
@@ -87,6 +89,35 @@ class CallerResolver:
             raise
         return replace(principal, on_refusal=partial(self._record_refusal, principal))
 
+    async def standing(self, caller: Caller) -> Caller:
+        """The caller as it is now, for what it has ordered before: with the Apify token and the reach of today.
+
+        Raises `Unauthenticated` when no credential of it is good any more, `ForbiddenScope` when none may start calls,
+        `PlatformUnavailable` and `ApifyTokenMissing`. Access tokens last for minutes, so whoever came with one is asked
+        for none: rules about its id stop it.
+        """
+        kind, _, name = caller.id.partition(":")
+        if caller.id.startswith(_OF_ACCOUNT) and caller.apify_token is not None and self._accept_apify_tokens:
+            return (await self.resolve(self._sealer.open(caller.apify_token, purpose=caller.id))).caller
+        if not self._is_known(caller.id, kind, name):
+            raise Unauthenticated(
+                f"{caller.id} has no credential any more that this server takes. What it has ordered is not started."
+            )
+        return self._with_policy_token(caller.id)
+
+    def _is_known(self, caller_id: str, kind: str, name: str) -> bool:
+        """Whether a caller who is not there has something that would let it in. Raises `ForbiddenScope`."""
+        if caller_id == LOCAL.caller.id:
+            return self._anonymous_allowed and not self._policy_keys
+        if kind == "jwt":
+            return self._access_tokens is not None
+        if kind == "key" and name in self._keys.values():
+            return True
+        good = [key for key in self._policy_keys.values() if key.caller == caller_id and not key.is_expired()]
+        if good and not any("call" in key.scopes for key in good):
+            raise ForbiddenScope(f"No key of {caller_id} has the scope `call` any more.")
+        return bool(good)
+
     def _record_refusal(self, principal: Principal, detail: str) -> None:
         self._audit.record_now(
             AuditEvent.SCOPE_REFUSED,
@@ -115,7 +146,7 @@ class CallerResolver:
             self._failed.was_wrong(digest)
             raise Unauthenticated("This bearer token is not one of the configured API keys.")
         account = self._accounts.get(digest) or await self._looked_up(bearer, digest, address)
-        caller_id = f"apify:{account}"
+        caller_id = f"{_OF_ACCOUNT}{account}"
         sealed = self._sealer.seal(bearer, purpose=caller_id)
         caller = Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
         return Principal(caller, ALL_BUT_ADMIN)

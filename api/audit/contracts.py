@@ -39,6 +39,15 @@ class AuditEvent(StrEnum):
     BATCH_CANCELLED = "batch.cancelled"
     BATCH_RETRIED = "batch.retried"
     BATCH_RESUMED = "batch.resumed"
+    SCHEDULE_CREATED = "schedule.created"
+    SCHEDULE_UPDATED = "schedule.updated"
+    SCHEDULE_DELETED = "schedule.deleted"
+    SCHEDULE_PAUSED = "schedule.paused"
+    SCHEDULE_RESUMED = "schedule.resumed"
+    SCHEDULE_TRIGGERED = "schedule.triggered"
+    SCHEDULE_BACKFILLED = "schedule.backfilled"
+    CALL_SAVED = "call.saved"
+    SAVED_CALL_DELETED = "saved_call.deleted"
     OUTPUT_READ = "output.read"
     OUTPUT_DELETED = "output.deleted"
     RESOURCE_READ = "resource.read"
@@ -63,13 +72,17 @@ class AuditRecord(BaseModel):
     event: AuditEvent
     outcome: CutText = Field(default="ok", description="`ok`, `repeated`, or the slug of the error that it ended with.")
     caller: CutText | None = None
-    door: str | None = Field(default=None, description="`rest`, `mcp`, `adapter`, `mcp-stdio` or `library`.")
+    door: str | None = Field(
+        default=None, description="`rest`, `mcp`, `adapter`, `mcp-stdio`, `schedule` or `library`."
+    )
     remote: CutText | None = Field(default=None, description="Address of the client.")
     request: str | None = Field(default=None, description="The response's `X-Request-Id`.")
     tool: CutText | None = None
     actor: CutText | None = None
     task: CutText | None = None
     batch: CutText | None = None
+    schedule: CutText | None = None
+    saved_call: CutText | None = Field(default=None, description="Name of a saved call.")
     session: CutText | None = None
     turn: CutText | None = None
     output: CutText | None = Field(default=None, description="Locator.")

@@ -25,6 +25,8 @@ class Subject(TypedDict, total=False):
     actor: str | None
     task: str | None
     batch: str | None
+    schedule: str | None
+    saved_call: str | None
     session: str | None
     turn: str | None
     output: str | None

@@ -82,22 +82,29 @@ class BatchClient:
         self._ui_url = ui_url
 
     async def start(
-        self, caller: Caller, settings: BatchSettings, rows: RowSource, *, idempotency_key: str | None = None
+        self,
+        caller: Caller,
+        settings: BatchSettings,
+        rows: RowSource,
+        *,
+        idempotency_key: str | None = None,
+        schedule_id: str | None = None,
     ) -> Batch:
-        """Admit all items and start the batch. The same key and request give the same batch.
+        """Admit all items and start the batch, for a schedule if one is named. The same key and request give the same
+        batch.
 
         Raises what `Intake.admitted` raises, `IdempotencyKeyReused`, `StorageFull`, and `TooManyRequests` when the
         caller has as many batches at work as it may. Nothing is started then.
         """
         async with self._audit.action(AuditEvent.BATCH_STARTED, caller, tool=settings.tool) as action:
-            batch_id = _batch_id(caller, idempotency_key)
+            batch_id = batch_id_of(caller, idempotency_key)
             action.note(batch=batch_id)
             intake = Intake(self._admission, caller, settings, max_items=self._starter.limits(caller).batch_items)
             found = await self._existing(caller, batch_id) if idempotency_key is not None else None
             if found is not None:
                 action.note(outcome="repeated")
                 return await self._repeated(found, self._fingerprints(settings, await intake.digest(rows.read())))
-            return await self._start(batch_id, caller, settings, rows, intake, action)
+            return await self._start(batch_id, caller, settings, rows, intake, action, schedule_id)
 
     async def describe(self, caller: Caller, batch_id: str) -> Batch:
         """The batch as it is now. Readable while no worker is alive. Raises `BatchNotFound`."""
@@ -108,11 +115,17 @@ class BatchClient:
         return progress_events(await self.describe(caller, batch_id), lambda: self.describe(caller, batch_id))
 
     async def list(
-        self, caller: Caller, *, only_open: bool = False, page_size: int = 50, page_token: str | None = None
+        self,
+        caller: Caller,
+        *,
+        only_open: bool = False,
+        schedule_id: str | None = None,
+        page_size: int = 50,
+        page_token: str | None = None,
     ) -> BatchPage:
         """The caller's batches: open ones first, then those that ended last. Raises `BadRequest` for a page token."""
         async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
-            query = batches_query(caller.id, only_open=only_open)
+            query = batches_query(caller.id, only_open=only_open, schedule_id=schedule_id)
             token = read_page_token(page_token, query) if page_token else None
             size = min(page_size, MAX_PAGE)
             pages = self._client.list_workflows(query, page_size=size, next_page_token=token)
@@ -163,6 +176,7 @@ class BatchClient:
         rows: RowSource,
         intake: Intake,
         action: Action,
+        schedule_id: str | None,
     ) -> Batch:
         await self._starter.check(caller)
         try:
@@ -174,7 +188,8 @@ class BatchClient:
         action.note(detail=f"{admitted.items.count} items", actor=admitted.first.summary.actor)
         fingerprints = self._fingerprints(settings, admitted.digest)
         try:
-            await self._starter.start(self._starter.of(batch_id, caller, settings, admitted, fingerprints[0]))
+            begun = self._starter.of(batch_id, caller, settings, admitted, fingerprints[0], schedule_id)
+            await self._starter.start(begun)
         except WorkflowAlreadyStartedError:
             action.note(outcome="repeated")
             return await self._repeated(await self._described(caller, batch_id), fingerprints)
@@ -243,7 +258,7 @@ class BatchClient:
         return batch
 
 
-def _batch_id(caller: Caller, key: str | None) -> str:
+def batch_id_of(caller: Caller, key: str | None) -> str:
     """The batch's id. With a key, it is a digest of caller and key, so that a repeated request finds the same batch."""
     if key is None:
         return f"batch-{secrets.token_hex(16)}"

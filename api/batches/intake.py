@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import AsyncIterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from pydantic import ValidationError
 
 from outlast.activities.batches.contracts import MAX_ITEM_BYTES, EqualCalls, ItemLine, Lines
-from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_size import MAX_VALUES, has_more_values
@@ -23,6 +22,18 @@ from outlast.api.tasks.admission import Admission, AdmittedCall
 
 MAX_REPORTED = 20
 """Items that are reported when some are refused. No more are looked at then."""
+
+
+class LineSink(Protocol):
+    """Takes the lines of admitted items."""
+
+    async def add(self, line: bytes) -> None:
+        """Take one line, without its end."""
+        ...
+
+    async def finish(self) -> Lines:
+        """Keep them."""
+        ...
 
 
 @dataclass
@@ -56,7 +67,7 @@ class Intake:
         self._max_items = max_items
         self._mapping = RowMapping(settings.arguments, settings.mapping, settings.key)
 
-    async def admitted(self, rows: AsyncIterable[SourceRow], writer: LineWriter, *, are_texts: bool) -> Admitted:
+    async def admitted(self, rows: AsyncIterable[SourceRow], writer: LineSink, *, are_texts: bool) -> Admitted:
         """Admit all items and write them. With `are_texts`, values are texts that the tool may want as numbers.
 
         Raises `BatchRefused` with the lines of items that are no calls, `BatchTooLarge`, what `Admission.admit` raises

@@ -26,6 +26,7 @@ from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchInput, BatchProgress, BatchSummary, LegRequest
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import ToolCall
 
 _LEAST_TTL_SECONDS = 3_600
 """Results are kept for an hour at least: a batch may wait for as long between two rows."""
@@ -89,11 +90,17 @@ class BatchStarter:
                 await open_output(self._objects, str(locator), caller.id)
 
     def of(
-        self, batch_id: str, caller: Caller, settings: BatchSettings, admitted: Admitted, fingerprint: str
+        self,
+        batch_id: str,
+        caller: Caller,
+        settings: BatchSettings,
+        admitted: Admitted,
+        fingerprint: str,
+        schedule_id: str | None,
     ) -> BatchStart:
         """What a batch of the admitted items begins with."""
         call, summary = admitted.first.call, admitted.first.summary
-        common = call.model_copy(update={"arguments": {}, "batch_id": batch_id})
+        common = call.model_copy(update={"arguments": {}, "batch_id": batch_id, "schedule_id": schedule_id})
         place = BatchPlace(
             batch_id=batch_id,
             caller_id=caller.id,
@@ -149,6 +156,7 @@ class BatchStarter:
     async def start(self, begun: BatchStart) -> None:
         """Start the workflow. Raises `WorkflowAlreadyStartedError`."""
         place, memos = begun.workflow_input.place, {memo.BATCH: begun.summary}
+        schedule_id = ToolCall.model_validate(place.call).schedule_id
         reuse = WorkflowIDReusePolicy.REJECT_DUPLICATE
         if begun.workflow_input.leg is not None:
             reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE
@@ -161,7 +169,9 @@ class BatchStarter:
                 id_reuse_policy=reuse,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
                 memo={**memos, **({memo.BATCH_PROGRESS: begun.progress} if begun.progress is not None else {})},
-                search_attributes=search_attributes.of_batch(place.caller_id, place.batch_id, begun.summary.tool),
+                search_attributes=search_attributes.of_batch(
+                    place.caller_id, place.batch_id, begun.summary.tool, schedule_id
+                ),
                 static_summary=f"{begun.summary.total} calls of {begun.summary.tool} for {place.caller_id}",
             )
 

@@ -24,9 +24,15 @@ class StoredRows:
         self._platform = platform
 
     async def start(
-        self, caller: Caller, settings: BatchSettings, rows: RowsOf, *, idempotency_key: str | None = None
+        self,
+        caller: Caller,
+        settings: BatchSettings,
+        rows: RowsOf,
+        *,
+        idempotency_key: str | None = None,
+        schedule_id: str | None = None,
     ) -> Batch:
-        """Start a batch of the rows that `rows` names.
+        """Start a batch of the rows that `rows` names, for a schedule if one is named.
 
         Raises as `BatchClient.start` does, `OutputRefusal` for an output that cannot be read or has no rows,
         `BatchRefused` for a dataset that the caller does not have, and `PlatformUnavailable`.
@@ -34,7 +40,9 @@ class StoredRows:
         if rows.dataset is not None:
             dataset_id = rows.dataset
             source = RowSource(lambda: self._of_dataset(caller, dataset_id, rows))
-            return await self._batches.start(caller, settings, source, idempotency_key=idempotency_key)
+            return await self._batches.start(
+                caller, settings, source, idempotency_key=idempotency_key, schedule_id=schedule_id
+            )
         reader = await self._outputs.open(caller, rows.output or "")
         if reader.manifest.kind != "rows":
             raise OutputRefusal(
@@ -42,7 +50,9 @@ class StoredRows:
                 ErrorEnvelope.permanent(ErrorCategory.VALIDATION, settings.tool, "This output has no rows."),
             )
         source = RowSource(lambda: self._outputs.guarded(output_rows(reader, offset=rows.offset, limit=rows.limit)))
-        return await self._batches.start(caller, settings, source, idempotency_key=idempotency_key)
+        return await self._batches.start(
+            caller, settings, source, idempotency_key=idempotency_key, schedule_id=schedule_id
+        )
 
     async def _of_dataset(self, caller: Caller, dataset_id: str, rows: RowsOf) -> AsyncGenerator[SourceRow]:
         client = self._platform.client(caller)

@@ -164,6 +164,7 @@ class Batch(BaseModel):
     tool: str
     mode: str
     actor: str | None = None
+    schedule_id: str | None = Field(default=None, description="The schedule that has started it.")
     status: BatchStatus
     status_message: str | None = Field(default=None, description="What the batch does, or why it stopped.")
     stopped_by: StopReason | None = Field(default=None, description="Why the batch stopped before all items had run.")

@@ -72,6 +72,7 @@ class ConnectedTaskRequest(TaskRequest):
     offered_tools: tuple[str, ...] = Field(
         default=(), exclude=True, description="Tools that the client is offered; empty when it is offered all."
     )
+    schedule_id: str | None = Field(default=None, exclude=True, description="The schedule that makes the call.")
 
 
 class Reused(BaseModel):
@@ -93,6 +94,7 @@ class Task(BaseModel):
     actor: str | None = None
     session_id: str | None = None
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
+    schedule_id: str | None = Field(default=None, description="The schedule that has started it.")
     created_at: datetime
     finished_at: datetime | None = Field(
         default=None, description="When the workflow ended: the answer is there and no run is running."
@@ -131,6 +133,9 @@ class TaskListing(BaseModel):
     tool: str | None = Field(default=None, max_length=128, description="Only calls of this tool.")
     session_id: str | None = Field(default=None, max_length=200, description="Only calls of this session.")
     batch_id: str | None = Field(default=None, max_length=200, description="Only items of this batch.")
+    schedule_id: str | None = Field(
+        default=None, max_length=200, description="Only what this schedule has started, items of its batches included."
+    )
     page_size: int = Field(default=50, ge=1, le=200, description="Tasks per page.")
     page_token: str | None = Field(default=None, max_length=4096, description="`next_page_token` of the previous page.")
 

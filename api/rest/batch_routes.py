@@ -110,13 +110,18 @@ async def list_batches(
     services: ServicesDep,
     caller: CallerDep,
     only_open: Annotated[bool, Query(description="Only batches that have not ended.")] = False,
+    schedule_id: Annotated[
+        str | None, Query(max_length=200, description="Only batches that this schedule has started.")
+    ] = None,
     page_size: Annotated[int, Query(ge=1, le=100, description="Batches per page.")] = 50,
     page_token: Annotated[
         str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
     ] = None,
 ) -> BatchPage:
     """Your batches: open ones first, then those that ended last. Counts of open ones are those of their last round."""
-    return await services.batches.list(caller, only_open=only_open, page_size=page_size, page_token=page_token)
+    return await services.batches.list(
+        caller, only_open=only_open, schedule_id=schedule_id, page_size=page_size, page_token=page_token
+    )
 
 
 @router.get("/{batch_id}", responses=documented_problems(401, 404, 503))

@@ -65,15 +65,7 @@ async def list_tasks(
     listing: Annotated[TaskListing, Query()],
 ) -> TaskPage:
     """Your tasks: open ones first, then those that ended last."""
-    return await services.tasks.list(
-        caller,
-        status=listing.status,
-        tool=listing.tool,
-        session_id=listing.session_id,
-        batch_id=listing.batch_id,
-        page_size=listing.page_size,
-        page_token=listing.page_token,
-    )
+    return await services.tasks.list(caller, listing)
 
 
 @router.get("/{task_id}", responses=documented_problems(401, 404, 503))

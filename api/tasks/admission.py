@@ -141,6 +141,7 @@ class Admission:
             tool_mask=mask,
             permission=permission,
             caps=self._policy.caps_of(caller.id),
+            schedule_id=given.schedule_id,
             options=options,
         )
         fingerprints = self._fingerprints(call, request)
@@ -182,6 +183,15 @@ class Admission:
         properties = tool.input_schema.get("properties")
         own = properties if isinstance(properties, dict) else {}
         return {**tool.input_schema, "properties": {**own, "input": actor.input_schema}}
+
+    async def sealed_arguments(self, caller: Caller, request: TaskRequest) -> JsonObject:
+        """The arguments with their secrets sealed, unchecked: they may be the common part of several calls.
+
+        Raises `UnknownToolCalled`, and `PlatformUnavailable` when an Actor has to be looked up and cannot be.
+        """
+        tool = await self._catalogue.resolve(request.mode or self._settings.mode, request.tool, caller)
+        actor = await self._called_actor(caller, tool, request.arguments)
+        return seal_arguments(tool, request.arguments, actor, self._sealer, caller)
 
     async def admit_edited(self, caller: Caller, *, mode: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Arguments that a person edited while approving a call, checked and sealed like those of a new call.
@@ -269,7 +279,13 @@ class Admission:
         known = reuse or bool(self._permissions)
         return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=known)
 
+    def _options(self, request: TaskRequest) -> CallOptions:
+        set_here = {"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
+        return request.options.model_copy(update=set_here)
+
     def _may_reuse(self, request: TaskRequest) -> bool:
+        if _from_connection(request).schedule_id is not None:
+            return False  # a schedule is there to have something done anew
         return request.options.reuse is not None or bool(self._policy.current.reuse)
 
     def _reuse(

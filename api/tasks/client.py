@@ -28,7 +28,7 @@ from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.contracts.events import TaskEvent
-from outlast.api.contracts.tasks import Task, TaskAnswer, TaskPage, TaskRequest
+from outlast.api.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
 from outlast.api.errors import (
     BadRequest,
     IdempotencyKeyReused,
@@ -307,28 +307,18 @@ class TaskClient:
         """Raise `InvalidCall` unless the operator's rules allow a tool that the front door runs itself."""
         self._admission.check_front_door_tool(caller, tool)
 
-    async def list(
-        self,
-        caller: Caller,
-        *,
-        status: TaskStatus | None = None,
-        tool: str | None = None,
-        session_id: str | None = None,
-        batch_id: str | None = None,
-        page_size: int = 50,
-        page_token: str | None = None,
-    ) -> TaskPage:
+    async def list(self, caller: Caller, listing: TaskListing) -> TaskPage:
         """The caller's tasks: open ones first, then those that ended last (the order of Temporal's visibility).
 
         Raises `BadRequest` for a page token that is not one of ours.
         """
         # A page of 200 takes the event loop 80 ms, and Temporal's database as long.
         async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
-            query = list_query(caller.id, status=status, tool=tool, session_id=session_id, batch_id=batch_id)
-            token = read_page_token(page_token, query) if page_token else None
-            pages = self._client.list_workflows(query, page_size=min(page_size, MAX_PAGE), next_page_token=token)
+            query, size = list_query(caller.id, listing), min(listing.page_size, MAX_PAGE)
+            token = read_page_token(listing.page_token, query) if listing.page_token else None
+            pages = self._client.list_workflows(query, page_size=size, next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
-                await pages.fetch_next_page(page_size=min(page_size, MAX_PAGE))
+                await pages.fetch_next_page(page_size=size)
             listed = [(execution, await self._view_or_none(execution)) for execution in pages.current_page or ()]
             tasks = await self._facts.all_completed((execution, task) for execution, task in listed if task is not None)
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None

@@ -12,7 +12,7 @@ from typing import Final
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.events import HandoffChange, OpenHandoff
-from outlast.api.contracts.tasks import Task
+from outlast.api.contracts.tasks import Task, TaskListing
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.tasks.client import MAX_PAGE, TaskClient
 from outlast.api.temporal.question_events import handed_over
@@ -62,9 +62,8 @@ class Handoffs:
     async def _waiting(self, caller: Caller, tool: str | None) -> AsyncIterator[Task]:
         token: str | None = None
         while True:
-            page = await self._tasks.list(
-                caller, status=TaskStatus.INPUT_REQUIRED, tool=tool, page_size=MAX_PAGE, page_token=token
-            )
+            listing = TaskListing(status=TaskStatus.INPUT_REQUIRED, tool=tool, page_size=MAX_PAGE, page_token=token)
+            page = await self._tasks.list(caller, listing)
             for task in page.tasks:
                 yield task
             if (token := page.next_page_token) is None:

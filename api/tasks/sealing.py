@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pydantic import JsonValue
 
 from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.inputs.kept_marks import is_mark
-from outlast.activities.secrets.sealed_json import MASK, seal_value
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.sealed_json import MASK, open_values, places_of_masks, seal_value, unmasked
+from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.api.errors import InvalidCall
 from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -35,6 +37,23 @@ def seal_edited_arguments(
         return value if value == MASK or is_mark(value) else seal_value(value, sealer, purpose=caller.id)
 
     return _apply(seal, tool, arguments, actor)
+
+
+def with_masked_values(
+    edited: JsonObject, sealed: JsonValue, sealer: SecretSealer, caller: Caller, tool: str
+) -> JsonObject:
+    """`edited` with the secrets of `sealed` where both show a mask: who sends back what was shown keeps them.
+
+    Raises `InvalidCall` when one of them cannot be opened.
+    """
+    if not places_of_masks(edited):
+        return edited
+    try:
+        opened = open_values(unmasked(edited, sealed), sealer, purpose=caller.id)
+    except SealError as error:
+        raise InvalidCall(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, str(error))) from error
+    assert isinstance(opened, dict), "an object is opened as one"
+    return opened
 
 
 def secret_fields(schema: JsonObject) -> frozenset[str]:

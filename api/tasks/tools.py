@@ -7,7 +7,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.tasks import Task, TaskAnswer
+from outlast.api.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.api.errors import ApiError, TaskNotFound, tool_error
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.question_text import how_to_approve, is_approval, question_text
@@ -72,13 +72,10 @@ class TaskTools:
         return _text_result(lines, {"task": _task_document(answer.task)})
 
     async def _list_tasks(self, principal: Principal, arguments: ListTasksArguments) -> ToolResult:
-        page = await self._tasks.list(
-            principal.caller,
-            status=arguments.status,
-            tool=arguments.tool,
-            page_size=arguments.limit,
-            page_token=arguments.page_token,
+        listing = TaskListing(
+            status=arguments.status, tool=arguments.tool, page_size=arguments.limit, page_token=arguments.page_token
         )
+        page = await self._tasks.list(principal.caller, listing)
         lines = [_task_line(task) for task in page.tasks] or ["You have no such tasks."]
         if page.next_page_token:
             lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")

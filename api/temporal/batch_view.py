@@ -9,7 +9,7 @@ from outlast.api.contracts.batches import Batch
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.temporal_names import CARRY_ON_BATCH
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
-from outlast.workflows.contracts import memo
+from outlast.workflows.contracts import memo, search_attributes
 
 _ENDED_ABNORMALLY = frozenset(
     {WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.TIMED_OUT}
@@ -39,6 +39,7 @@ async def batch_from(
         tool=summary.tool,
         mode=summary.mode,
         actor=summary.actor,
+        schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
         status=_status(execution, outcome, progress, summary.total),
         status_message=await _message(execution, progress),
         stopped_by=progress.stop,

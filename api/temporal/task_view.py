@@ -81,6 +81,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         session_id=summary.session_id,
         resurrects=summary.resurrects,
         batch_id=execution.typed_search_attributes.get(search_attributes.BATCH),
+        schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
         created_at=summary.created_at,
         finished_at=execution.close_time,
         answered=_is_answered(execution, completed),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
+from outlast.activities.schedules.contracts import FIRING_WORKFLOW
+from outlast.api.contracts.tasks import TaskListing
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
@@ -15,32 +17,38 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 _DIGEST_BYTES = 8
 
 
-def list_query(
-    caller_id: str,
-    *,
-    status: TaskStatus | None,
-    tool: str | None,
-    session_id: str | None,
-    batch_id: str | None = None,
-) -> str:
+def list_query(caller_id: str, listing: TaskListing) -> str:
     """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an invalid value."""
-    few = status is TaskStatus.CANCELLED or (tool, session_id, batch_id) != (None, None, None)
-    parts = [_tasks_of(caller_id, but_few=few)]
-    if status is not None:
-        parts.append(_status_query(status))
-    if tool is not None:
-        parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
-    if session_id is not None:
-        parts.append(f"{search_attributes.SESSION.name} = {_quoted(session_id)}")
-    if batch_id is not None:
-        parts.append(f"{search_attributes.BATCH.name} = {_quoted(batch_id)}")
+    wanted = {
+        search_attributes.TOOL: listing.tool,
+        search_attributes.SESSION: listing.session_id,
+        search_attributes.BATCH: listing.batch_id,
+        search_attributes.SCHEDULE: listing.schedule_id,
+    }
+    given = {key.name: value for key, value in wanted.items() if value is not None}
+    parts = [_tasks_of(caller_id, but_few=listing.status is TaskStatus.CANCELLED or bool(given))]
+    if listing.status is not None:
+        parts.append(_status_query(listing.status))
+    parts += [f"{name} = {_quoted(value)}" for name, value in given.items()]
     return " AND ".join(parts)
 
 
-def batches_query(caller_id: str, *, only_open: bool) -> str:
-    """The visibility query for a caller's batches."""
+def batches_query(caller_id: str, *, only_open: bool, schedule_id: str | None = None) -> str:
+    """The visibility query for a caller's batches, or for those that one of its schedules has started."""
     own = f"WorkflowType = '{BATCH_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"
+    if schedule_id is not None:
+        own += f" AND {search_attributes.SCHEDULE.name} = {_quoted(schedule_id)}"
     return f"{own} AND ExecutionStatus = 'Running'" if only_open else f"{own} AND ExecutionStatus != 'ContinuedAsNew'"
+
+
+def schedules_query(caller_id: str) -> str:
+    """The query for a caller's schedules."""
+    return f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"
+
+
+def firings_query(temporal_id: str) -> str:
+    """The visibility query for the firings of a schedule, by its id in Temporal."""
+    return f"WorkflowType = '{FIRING_WORKFLOW}' AND TemporalScheduledById = {_quoted(temporal_id)}"
 
 
 def tasks_query(caller_id: str | None, status: TaskStatus) -> str:
@@ -84,7 +92,7 @@ def near_deadline_query(now: datetime) -> str:
 
 def running_tasks_query(caller_id: str, session_id: str) -> str:
     """The visibility query for the tasks of a session whose workflow has not ended."""
-    return f"{list_query(caller_id, status=None, tool=None, session_id=session_id)} AND ExecutionStatus = 'Running'"
+    return f"{list_query(caller_id, TaskListing(session_id=session_id))} AND ExecutionStatus = 'Running'"
 
 
 def sessions_query(caller_id: str) -> str:
@@ -140,7 +148,7 @@ def _status_query(status: TaskStatus) -> str:
 def _quoted(value: str) -> str:
     if not value.isprintable():
         raise BadRequest(
-            f"No task has {value[:50]!r} as its tool, session or batch: it holds characters that none can have."
+            f"No task has {value[:50]!r} as its tool, session, batch or schedule: it has characters that none can have."
         )
     return search_attributes.quoted(value)
 

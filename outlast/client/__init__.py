@@ -11,6 +11,7 @@ from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, Ta
 from outlast.client.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
 from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.contracts.providers import Model, Provider
+from outlast.client.contracts.schedules import Firing, Interval, SavedCall, Schedule
 from outlast.client.contracts.sessions import (
     Budgets,
     Message,
@@ -59,6 +60,7 @@ from outlast.client.errors import (
     WaitTimedOut,
 )
 from outlast.client.flows.requests import BatchOptions, CallOptions, MessageOptions, SessionOptions
+from outlast.client.flows.schedules import ScheduleOptions
 from outlast.client.flows.usage import UsageOptions
 from outlast.client.retries import OnWaiting, RetryPolicy, Waiting
 
@@ -81,10 +83,12 @@ __all__ = [
     "ConnectionFailed",
     "Content",
     "Event",
+    "Firing",
     "ForeignServer",
     "Handoff",
     "HandoffEvent",
     "InputRequest",
+    "Interval",
     "InvalidRequest",
     "Message",
     "MessageMedia",
@@ -109,6 +113,9 @@ __all__ = [
     "RetryPolicy",
     "RowSelection",
     "Run",
+    "SavedCall",
+    "Schedule",
+    "ScheduleOptions",
     "Session",
     "SessionEntry",
     "SessionOptions",

@@ -22,6 +22,7 @@ from tests.histories import commands
 from tests.histories.commands import UNRELEASED
 from tests.support.calls.batches import begun, carried_out, ended, sleepers
 from tests.support.calls.questions import asks, result, taken, waiting
+from tests.support.calls.schedules import fired, scheduled
 from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
 from tests.support.providers.script import Call, by_position, says
@@ -63,6 +64,7 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
         "session": session_workflow_id("local", SESSION),
         **await _batches(api),
+        "firing": (await _fired(api))["id"],
         **await _shared_tools(api),
         **await _turn(api),
     }
@@ -82,6 +84,13 @@ async def _batches(api: httpx.AsyncClient) -> dict[str, str]:
         "cancelled_batch": cancelled,
         "retried_batch": retried,
     }
+
+
+async def _fired(api: httpx.AsyncClient) -> dict[str, str]:
+    """A firing of a schedule, which ends with a failure that pauses the schedule."""
+    call = {"tool": "get-actor-run", "arguments": {"runId": "absent"}}
+    await scheduled(api, "recorded", call=call, pause_on=["not_found"])
+    return await fired(api, "recorded")
 
 
 async def _turn(api: httpx.AsyncClient) -> dict[str, str]:

@@ -11,6 +11,9 @@ FUNCTIONS_TASK_QUEUE = "outlast-functions"
 MODELS_TASK_QUEUE = "outlast-models"
 """Calls of models: long streams with their own slots, so that they never wait for tools, nor tools for them."""
 
+SCHEDULES_TASK_QUEUE = "outlast-schedules"
+"""What schedules start. The API serves it: it judges a firing as it judges a request."""
+
 QUEUES = {
     "tools": TOOLS_TASK_QUEUE,
     "runs": RUNS_TASK_QUEUE,
@@ -18,4 +21,4 @@ QUEUES = {
     "functions": FUNCTIONS_TASK_QUEUE,
     "models": MODELS_TASK_QUEUE,
 }
-"""The queues by their short names, as `OUTLAST_QUEUES` names them."""
+"""The queues of workers by their short names, as `OUTLAST_QUEUES` names them."""

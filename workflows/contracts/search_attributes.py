@@ -13,6 +13,7 @@ from temporalio.common import (
 
 from outlast.activities.batches.contracts import BATCH_ATTRIBUTE
 from outlast.activities.outputs.format.locators import REFERENCES_ATTRIBUTE, references_in
+from outlast.activities.schedules.contracts import SCHEDULE_ATTRIBUTE
 from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolCall
 
 TOOL = SearchAttributeKey.for_keyword("OutlastTool")
@@ -24,6 +25,8 @@ CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
 SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 BATCH = SearchAttributeKey.for_keyword(BATCH_ATTRIBUTE)
 """The id of a batch, on its workflow and on those of its items."""
+SCHEDULE = SearchAttributeKey.for_keyword(SCHEDULE_ATTRIBUTE)
+"""The id of a schedule, as its caller named it, on its firings and on the tasks and batches that they started."""
 
 REUSE = SearchAttributeKey.for_keyword("OutlastReuse")
 """Digest of a call that equal ones may meet; absent where none may."""
@@ -38,7 +41,18 @@ LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 APPROVERS = SearchAttributeKey.for_keyword_list("OutlastApprovers")
 """Roles of the callers who may approve the call, where that is not its own caller."""
 
-ALL: Sequence[SearchAttributeKey[str]] = (TOOL, ACTOR, RUN_ID, EXECUTOR, TASK_STATUS, CALLER, SESSION, REUSE, BATCH)
+ALL: Sequence[SearchAttributeKey[str]] = (
+    TOOL,
+    ACTOR,
+    RUN_ID,
+    EXECUTOR,
+    TASK_STATUS,
+    CALLER,
+    SESSION,
+    REUSE,
+    BATCH,
+    SCHEDULE,
+)
 """Search attributes of type Keyword."""
 DATETIMES: Sequence[SearchAttributeKey[datetime]] = (RELEASED_AT, NEAR_DEADLINE_AT)
 KEYWORD_LISTS: Sequence[SearchAttributeKey[Sequence[str]]] = (LOCATORS, APPROVERS)
@@ -54,9 +68,16 @@ def of_dispatcher(caller_id: str) -> TypedSearchAttributes:
     return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id)])
 
 
-def of_batch(caller_id: str, batch_id: str, tool: str) -> TypedSearchAttributes:
-    """The search attributes of a batch's own workflow."""
+def of_batch(caller_id: str, batch_id: str, tool: str, schedule_id: str | None = None) -> TypedSearchAttributes:
+    """The search attributes of a batch's own workflow; `schedule_id` where a schedule has started it."""
     pairs = [(CALLER, caller_id), (BATCH, batch_id), (TOOL, tool)]
+    pairs += [(SCHEDULE, schedule_id)] if schedule_id is not None else []
+    return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in pairs])
+
+
+def of_schedule(caller_id: str, schedule_id: str) -> TypedSearchAttributes:
+    """The search attributes of a schedule, and of its firings."""
+    pairs = [(CALLER, caller_id), (SCHEDULE, schedule_id)]
     return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in pairs])
 
 
@@ -100,6 +121,8 @@ def of_task(
         pairs.append(SearchAttributePair(SESSION, call.session_id))
     if call.batch_id is not None:
         pairs.append(SearchAttributePair(BATCH, call.batch_id))
+    if call.schedule_id is not None:
+        pairs.append(SearchAttributePair(SCHEDULE, call.schedule_id))
     locators = references_in(json.dumps(call.arguments)) if references is None else references
     if locators:
         pairs.append(SearchAttributePair(LOCATORS, locators))

@@ -236,6 +236,9 @@ class ToolCall(Contract):
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
     resurrects: ResurrectedTask | None = Field(default=None, description="The task whose run it goes on with.")
+    schedule_id: str | None = Field(
+        default=None, description="The schedule that has started it, as its caller named it."
+    )
 
     @property
     def is_paid(self) -> bool:

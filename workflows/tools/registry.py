@@ -13,6 +13,7 @@ from outlast.workflows.runtime.masks import is_active
 from outlast.workflows.tools import apify, default, openai
 from outlast.workflows.tools.common.actors.add_actor import ADD_ACTOR
 from outlast.workflows.tools.common.batches.batch_tools import BATCH_TOOLS
+from outlast.workflows.tools.common.call_schedules.call_schedule_tools import CALL_SCHEDULE_TOOLS
 from outlast.workflows.tools.common.conversation.respond import REACT_EMOJI, SEND_UPDATE
 from outlast.workflows.tools.common.conversation.skill import LOAD_SKILL_SUPPORTING, SKILL
 from outlast.workflows.tools.common.dev.get_html_skeleton import GET_HTML_SKELETON
@@ -67,6 +68,7 @@ MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "o
 COMMON: tuple[Tool, ...] = (
     *TASK_TOOLS,
     *BATCH_TOOLS,
+    *CALL_SCHEDULE_TOOLS,
     ADD_ACTOR,
     GET_ACTOR_RUN_LIST,
     GET_ACTOR_LOG,

@@ -44,6 +44,8 @@ class Limits(_Entry):
     queued_tasks: int = Field(default=10_000, ge=0, description="Tasks that are queued at once.")
     batches: int = Field(default=20, ge=0, description="Batches that have not ended.")
     batch_items: int = Field(default=100_000, ge=1, description="Items of one batch.")
+    schedules: int = Field(default=100, ge=0, description="Schedules.")
+    saved_calls: int = Field(default=1_000, ge=0, description="Saved calls.")
     sessions: int = Field(default=10_000, ge=1, description="Sessions that have not ended.")
     stored_bytes: int = Field(default=100_000_000_000, ge=0, description="Bytes of stored outputs.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")

@@ -48,6 +48,7 @@ class Listing:
     tool: str | None
     session_id: str | None
     batch_id: str | None
+    schedule_id: str | None
     limit: int
     page_token: str | None
 
@@ -58,6 +59,7 @@ def ls(
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only calls of this session.")] = None,
     batch: Annotated[str | None, typer.Option(metavar="ID", help="Only items of this batch.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="ID", help="Only what this schedule has started.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tasks to list at most.")] = 20,
     page_token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="`next_page_token` of the list before (see --json).")
@@ -68,7 +70,7 @@ def ls(
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
     """List your tasks: open ones first, then those that ended last."""
-    listing = Listing(status, tool, session, batch, limit, page_token)
+    listing = Listing(status, tool, session, batch, schedule, limit, page_token)
     run_action(Options(url, token, data_dir, as_json), lambda context: list_tasks(context, listing))
 
 
@@ -286,6 +288,7 @@ async def list_tasks(context: Context, listing: Listing) -> ExitCode:
             tool=listing.tool,
             session_id=listing.session_id,
             batch_id=listing.batch_id,
+            schedule_id=listing.schedule_id,
             page_size=min(listing.limit - len(tasks), _PAGE),
             page_token=page_token,
         )
@@ -378,7 +381,7 @@ async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode
 
 
 def _nothing_listed(context: Context, listing: Listing) -> str:
-    if listing.status or listing.tool or listing.session_id or listing.batch_id:
+    if any((listing.status, listing.tool, listing.session_id, listing.batch_id, listing.schedule_id)):
         return "No task matches."
     command = context.options.command("""call outlast--sleeper '{"seconds": 5}'""")
     return f"No tasks yet. Start one: [bold]{escape(command)}[/]"

@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH, PaginatedRequestParams, RequestParams
 from pydantic import Field, JsonValue
 
-from outlast.api.contracts.tasks import TaskAnswer
+from outlast.api.contracts.tasks import TaskAnswer, TaskListing
 from outlast.api.errors import TaskFinished, TaskNotFound
 from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
@@ -74,7 +74,7 @@ class TaskMethods:
         """`tasks/list` (2025-11-25): the caller's tasks. Open tasks come first, then ended ones, newest first."""
         require_legacy(ctx)
         client = await self._connections.client(ctx)
-        page = await with_mcp_errors(self._tasks.list(client.caller, page_token=params.cursor))
+        page = await with_mcp_errors(self._tasks.list(client.caller, TaskListing(page_token=params.cursor)))
         result: dict[str, Any] = {
             "tasks": [legacy_task(task) for task in page.tasks],
             "_meta": {TOOLS_META: {task.id: task.tool for task in page.tasks}},

@@ -10,6 +10,8 @@ from pydantic import JsonValue
 
 from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.outputs import AsyncOutputs
+from outlast.client.asynchronous.saved_calls import AsyncSavedCalls
+from outlast.client.asynchronous.schedules import AsyncSchedules
 from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.connection import Connection, find_connection
@@ -70,6 +72,8 @@ class AsyncClient:
         self._transport = AsyncTransport(self.connection, timeout_seconds)
         self.batches = AsyncBatches(self._server, self._transport)
         self.outputs = AsyncOutputs(self._server, self._transport)
+        self.saved_calls = AsyncSavedCalls(self._server, self._transport)
+        self.schedules = AsyncSchedules(self._server, self._transport)
         self.sessions = AsyncSessions(self._server, self._transport)
 
     async def __aenter__(self) -> Self:
@@ -194,10 +198,12 @@ class AsyncClient:
         tool: str | None = None,
         session_id: str | None = None,
         batch_id: str | None = None,
+        schedule_id: str | None = None,
         limit: int | None = None,
     ) -> AsyncStream[Task]:
         """Iterate over your tasks: open ones first, then those that ended last. Pages are read as needed."""
-        return self._transport.stream(tasks.listed(self._server, TaskFilter(status, tool, session_id, batch_id), limit))
+        wanted = TaskFilter(status, tool, session_id, batch_id, schedule_id)
+        return self._transport.stream(tasks.listed(self._server, wanted, limit))
 
     async def list_page(
         self,
@@ -206,11 +212,12 @@ class AsyncClient:
         tool: str | None = None,
         session_id: str | None = None,
         batch_id: str | None = None,
+        schedule_id: str | None = None,
         page_size: int = PAGE_SIZE,
         page_token: str | None = None,
     ) -> TaskPage:
         """Return one page of your tasks, and the token of the next one."""
-        wanted = TaskFilter(status, tool, session_id, batch_id)
+        wanted = TaskFilter(status, tool, session_id, batch_id, schedule_id)
         return await self._transport.run(tasks.page(self._server, wanted, page_size, page_token))
 
     async def tools(self, *, mode: str | None = None) -> tuple[Tool, ...]:

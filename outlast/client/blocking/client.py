@@ -10,6 +10,8 @@ from pydantic import JsonValue
 
 from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.outputs import Outputs
+from outlast.client.blocking.saved_calls import SavedCalls
+from outlast.client.blocking.schedules import Schedules
 from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.connection import Connection, find_connection
@@ -70,6 +72,8 @@ class Client:
         self._transport = Transport(self.connection, timeout_seconds)
         self.batches = Batches(self._server, self._transport)
         self.outputs = Outputs(self._server, self._transport)
+        self.saved_calls = SavedCalls(self._server, self._transport)
+        self.schedules = Schedules(self._server, self._transport)
         self.sessions = Sessions(self._server, self._transport)
 
     def __enter__(self) -> Self:
@@ -192,10 +196,12 @@ class Client:
         tool: str | None = None,
         session_id: str | None = None,
         batch_id: str | None = None,
+        schedule_id: str | None = None,
         limit: int | None = None,
     ) -> Stream[Task]:
         """Iterate over your tasks: open ones first, then those that ended last. Pages are read as needed."""
-        return self._transport.stream(tasks.listed(self._server, TaskFilter(status, tool, session_id, batch_id), limit))
+        wanted = TaskFilter(status, tool, session_id, batch_id, schedule_id)
+        return self._transport.stream(tasks.listed(self._server, wanted, limit))
 
     def list_page(
         self,
@@ -204,11 +210,12 @@ class Client:
         tool: str | None = None,
         session_id: str | None = None,
         batch_id: str | None = None,
+        schedule_id: str | None = None,
         page_size: int = PAGE_SIZE,
         page_token: str | None = None,
     ) -> TaskPage:
         """Return one page of your tasks, and the token of the next one."""
-        wanted = TaskFilter(status, tool, session_id, batch_id)
+        wanted = TaskFilter(status, tool, session_id, batch_id, schedule_id)
         return self._transport.run(tasks.page(self._server, wanted, page_size, page_token))
 
     def tools(self, *, mode: str | None = None) -> tuple[Tool, ...]:

@@ -18,6 +18,8 @@ class Batch(Response):
     tool: str
     mode: str = "default"
     actor: str | None = None
+    schedule_id: str | None = None
+    """The schedule that has started it."""
     status: str
     """`working`, `completed`, `stopped` or `cancelled`."""
     status_message: str | None = None

@@ -141,6 +141,7 @@ class Task(Response):
     actor: str | None = None
     session_id: str | None = None
     batch_id: str | None = None
+    schedule_id: str | None = None
     created_at: datetime
     finished_at: datetime | None = None
     expires_at: datetime | None = None

@@ -32,6 +32,7 @@ class TaskFilter:
     tool: str | None = None
     session_id: str | None = None
     batch_id: str | None = None
+    schedule_id: str | None = None
 
 
 def start(server: Server, body: Mapping[str, JsonValue], idempotency_key: str | None) -> Flow[Task]:
@@ -98,6 +99,7 @@ def page(server: Server, wanted: TaskFilter, page_size: int, page_token: str | N
         "tool": wanted.tool,
         "session_id": wanted.session_id,
         "batch_id": wanted.batch_id,
+        "schedule_id": wanted.schedule_id,
         "page_token": page_token,
     }
     params = (("page_size", str(page_size)), *((name, value) for name, value in filters.items() if value is not None))

@@ -21,6 +21,8 @@ from outlast.api.contracts import (
     outputs,
     problems,
     providers,
+    saved_calls,
+    schedules,
     sessions,
     tasks,
     tools,
@@ -32,12 +34,14 @@ from outlast.client.contracts import events as client_events
 from outlast.client.contracts import operations as client_operations
 from outlast.client.contracts import outputs as client_outputs
 from outlast.client.contracts import providers as client_providers
+from outlast.client.contracts import schedules as client_schedules
 from outlast.client.contracts import sessions as client_sessions
 from outlast.client.contracts import tasks as client_tasks
 from outlast.client.contracts import tools as client_tools
 from outlast.client.contracts import usage as client_usage
 from outlast.client.contracts.base import Response
 from outlast.workflows.contracts import questions, tool_calls, turns
+from outlast.workflows.schedules.contracts import Interval
 
 ANSWERS: dict[type[BaseModel], type[Response]] = {
     ErrorEnvelope: client_tasks.ToolError,
@@ -68,6 +72,13 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     providers.ProviderList: client_providers.ProviderList,
     questions.Handoff: client_tasks.Handoff,
     questions.InputRequest: client_tasks.InputRequest,
+    saved_calls.SavedCall: client_schedules.SavedCall,
+    saved_calls.SavedCallList: client_schedules.SavedCallList,
+    Interval: client_schedules.Interval,
+    schedules.DueTimes: client_schedules.DueTimes,
+    schedules.Firing: client_schedules.Firing,
+    schedules.Schedule: client_schedules.Schedule,
+    schedules.SchedulePage: client_schedules.SchedulePage,
     sessions.MessagePage: client_sessions.MessagePage,
     sessions.Session: client_sessions.Session,
     sessions.SessionEntry: client_sessions.SessionEntry,
@@ -109,6 +120,15 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     batches.RetryRequest,
     batches.RowsOf,
     outputs.OutputSelection,
+    saved_calls.RunSavedCall,
+    saved_calls.SaveCallRequest,
+    schedules.BackfillRequest,
+    schedules.PauseRequest,
+    schedules.Period,
+    schedules.SavedCallUse,
+    schedules.ScheduleChanges,
+    schedules.ScheduleRequest,
+    schedules.ScheduledCall,
     sessions.ControlsRequest,
     sessions.MessageRequest,
     sessions.SessionExport,
@@ -187,7 +207,19 @@ def test_the_client_requires_no_field_that_the_api_may_leave_out() -> None:
 def test_every_contract_of_the_api_is_compared() -> None:
     own = {
         model
-        for module in (batches, events, outputs, problems, providers, sessions, tasks, tools, usage)
+        for module in (
+            batches,
+            events,
+            outputs,
+            problems,
+            providers,
+            saved_calls,
+            schedules,
+            sessions,
+            tasks,
+            tools,
+            usage,
+        )
         for model in _models_of(module)
     }
     nested = {

@@ -8,13 +8,24 @@ import pytest
 from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.client import AsyncClient
 from outlast.client.asynchronous.outputs import AsyncOutputs
+from outlast.client.asynchronous.saved_calls import AsyncSavedCalls
+from outlast.client.asynchronous.schedules import AsyncSchedules
 from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.client import Client
 from outlast.client.blocking.outputs import Outputs
+from outlast.client.blocking.saved_calls import SavedCalls
+from outlast.client.blocking.schedules import Schedules
 from outlast.client.blocking.sessions import Sessions
 
-PAIRS = [(Client, AsyncClient), (Batches, AsyncBatches), (Outputs, AsyncOutputs), (Sessions, AsyncSessions)]
+PAIRS = [
+    (Client, AsyncClient),
+    (Batches, AsyncBatches),
+    (Outputs, AsyncOutputs),
+    (SavedCalls, AsyncSavedCalls),
+    (Schedules, AsyncSchedules),
+    (Sessions, AsyncSessions),
+]
 
 
 def public_members(kind: type) -> dict[str, Any]:

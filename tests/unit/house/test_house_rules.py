@@ -25,8 +25,8 @@ SAME_SUBJECT = frozenset(
     "actors anthropic_messages backup batch_results batches cards datasets failures handoffs input_schema issuer "
     "key_value_stores ledger openai_chat openai_responses operations outputs pages payments permissions "
     "plain_functions platform_reads policy "
-    "problems providers questions request_queues rows run_log runs saved_tasks schedules search_attributes selection "
-    "sessions signed_links spending storages tasks tools turns usage users violations".split()
+    "problems providers questions request_queues rows run_log runs saved_calls saved_tasks schedules search_attributes "
+    "selection sessions signed_links spending storages tasks tools turns usage users violations".split()
 )
 """What modules of several floors or rooms are about: one thing, and each has its part of the work with it."""
 TOOLS_OF_MODES = frozenset(

@@ -17,6 +17,7 @@ from outlast.workflows.contracts.sessions import (
 from outlast.workflows.contracts.tool_calls import RUN_STOPPED_SIGNAL
 from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.retention import RetentionWorkflow
+from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
@@ -35,6 +36,7 @@ NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
     DispatchWorkflow: ("DispatchWorkflow", {"look"}, set(), set()),
     NothingToRelease: ("NothingToRelease", {"release"}, set(), set()),
     BatchWorkflow: ("BatchWorkflow", set(), set(), set()),
+    ScheduleFiringWorkflow: ("ScheduleFiringWorkflow", set(), set(), set()),
 }
 
 
@@ -45,7 +47,7 @@ def test_a_workflow_keeps_its_names(defined: type) -> None:
     assert found == NAMES[defined]
 
 
-PINNED = {ToolCallWorkflow, TurnWorkflow, BatchWorkflow}
+PINNED = {ToolCallWorkflow, TurnWorkflow, BatchWorkflow, ScheduleFiringWorkflow}
 """Workflows that end on the version that began them. All others move to the current one with their next step."""
 
 

@@ -15,6 +15,8 @@ from outlast.workflows.batches.contracts import BatchInput, BatchOutcome
 from outlast.workflows.contracts.sessions import SessionState
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
 from outlast.workflows.contracts.turns import TurnInput, TurnResult
+from outlast.workflows.schedules.contracts import FiringOrder, FiringOutcome
+from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
@@ -50,7 +52,7 @@ def test_every_kind_of_call_was_recorded() -> None:
 async def test_a_recorded_history_replays(name: str) -> None:
     # Without debug mode, a machine that stands still for two seconds counts as a deadlock of the workflow.
     replayer = Replayer(
-        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, BatchWorkflow],
+        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, BatchWorkflow, ScheduleFiringWorkflow],
         plugins=[OutlastPlugin()],
         debug_mode=True,
     )
@@ -119,10 +121,24 @@ class HastyBatch(BatchWorkflow):
         return await super().run(order)
 
 
+@workflow.defn(name="ScheduleFiringWorkflow")
+class HastyFiring(ScheduleFiringWorkflow):
+    """As the real one, but for a timer that nobody gated."""
+
+    @workflow.init
+    def __init__(self, order: FiringOrder) -> None:
+        super().__init__(order)
+
+    @workflow.run
+    async def run(self, order: FiringOrder) -> FiringOutcome:
+        await asyncio.sleep(1)
+        return await super().run(order)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 async def test_an_ungated_change_is_noticed(name: str) -> None:
     replayer = Replayer(
-        workflows=[HastyToolCall, HastySession, HastyTurn, HastyBatch],
+        workflows=[HastyToolCall, HastySession, HastyTurn, HastyBatch, HastyFiring],
         plugins=[OutlastPlugin()],
         workflow_runner=UnsandboxedWorkflowRunner(),
     )

@@ -40,6 +40,7 @@ class Category(StrEnum):
     TASKS = "tasks"
     SCHEDULES = "schedules"
     BATCHES = "batches"
+    CALL_SCHEDULES = "call-schedules"
     EXPERIMENTAL = "experimental"
     DEV = "dev"
     UI = "ui"

@@ -1,0 +1,72 @@
+"""Contracts of schedules: what is due, what was started, and how it has ended. Money is exact.
+
+A schedule starts a firing whenever it is due: a small workflow, which has the call or the batch started, and awaits it.
+"""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import Field
+
+from outlast.activities.contracts import Caller, Contract, JsonObject
+from outlast.activities.failures.contracts import ErrorEnvelope
+
+FIRING_WORKFLOW = "ScheduleFiringWorkflow"
+SCHEDULE_ATTRIBUTE = "OutlastSchedule"
+"""Search attribute of a firing, and of the task, the batch and the batch's items that it has started."""
+
+StartedKind = Literal["task", "batch"]
+EndStatus = Literal["completed", "failed", "cancelled"]
+
+
+class Due(Contract):
+    """What a schedule has started: a call, a batch, or a saved call. Secrets in it are sealed for the caller."""
+
+    call: JsonObject | None = Field(default=None, description="A request for a task.")
+    batch: JsonObject | None = Field(default=None, description="A request for a batch.")
+    saved: str | None = Field(default=None, description="Name of a saved call, as it is at the time of the firing.")
+    arguments: JsonObject = Field(default={}, description="With `saved`: arguments that go over those of the call.")
+
+
+class StartFiringInput(Contract):
+    """Input of `start_firing`: have what is due started, at most once for `firing_id`."""
+
+    schedule_id: str = Field(description="As its caller named it.")
+    tool: str = Field(description="What errors are said to be of.")
+    firing_id: str
+    caller: Caller
+    due: Due
+    limit_usd: Decimal | None = Field(default=None, description="What it may cost at most; None without a limit.")
+    began_at: datetime = Field(description="When the firing began.")
+    not_after: datetime = Field(description="Later than this, nothing is started any more.")
+
+
+class Started(Contract):
+    """What a firing has started."""
+
+    kind: StartedKind
+    id: str
+
+
+class FiringStart(Contract):
+    """Result of `start_firing`: what was started, or why nothing was."""
+
+    started: Started | None = None
+    error: ErrorEnvelope | None = None
+    is_late: bool = Field(default=False, description="Whether nothing was started because it was too late.")
+
+
+class FiringEnd(Contract):
+    """Result of `await_firing`: how what was started has ended."""
+
+    status: EndStatus
+    cost_usd: Decimal = Decimal(0)
+    error: ErrorEnvelope | None = None
+
+
+class PauseInput(Contract):
+    """Input of `pause_schedule`."""
+
+    temporal_id: str = Field(description="Id of the Temporal Schedule.")
+    note: str = Field(description="Why, for people.")

@@ -1,0 +1,49 @@
+"""Saved calls as every front door shows them."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from outlast.api.contracts.schedules import Name, ScheduledCall
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
+
+
+class SaveCallRequest(ScheduledCall):
+    """A call to be kept under a name."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 5}}}]
+        },
+    )
+
+    note: str | None = Field(default=None, max_length=500, description="What it is for; any text.")
+
+
+class RunSavedCall(KnownFieldsOnly):
+    """Where one use of a saved call differs from it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Arguments that go over those of the saved call, objects field by field."
+    )
+
+
+class SavedCall(BaseModel):
+    """A tool and its input under a name. Secrets are masked."""
+
+    name: Name
+    note: str | None = None
+    tool: str
+    arguments: dict[str, JsonValue]
+    mode: str | None = None
+    options: dict[str, JsonValue] = Field(description="What differs from the server's own.")
+    saved_at: datetime
+
+
+class SavedCallList(BaseModel):
+    """Your saved calls, by name."""
+
+    saved_calls: list[SavedCall]

@@ -1,0 +1,264 @@
+"""Schedules as every front door shows them."""
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    model_validator,
+)
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.api.contracts.batches import BatchRequest
+from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
+from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
+from outlast.workflows.schedules.contracts import (
+    MAX_TIMES,
+    FiringStatus,
+    Interval,
+    Overlap,
+    Spending,
+    Timing,
+)
+from outlast.workflows.tools.framework.ids import Id
+
+MAX_BACKFILLED = 500
+"""Firings that one backfill asks for at most."""
+_SHORTHANDS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+_FIVE_FIELDS = re.compile(r"[\w*,/?-]+(?: +[\w*,/?-]+){4}", re.ASCII)
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+"""Names a schedule, or a saved call, among those of its caller."""
+
+
+class ScheduledCall(KnownFieldsOnly):
+    """A tool call, as for a task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str = Field(min_length=1, max_length=128, description="Name of the tool, see GET /v1/tools.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that match the tool's schema.")
+    mode: Id | None = Field(default=None, description="As for a task.")
+    options: CallOptions = Field(default_factory=CallOptions, description="Deadline, budget and output of each call.")
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
+
+    @model_validator(mode="after")
+    def _without_reuse(self) -> Self:
+        if self.options.reuse is not None:
+            raise ValueError("such calls do not reuse answers: leave out `options.reuse`")
+        return self
+
+
+class SavedCallUse(KnownFieldsOnly):
+    """A saved call, and where this use of it differs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name = Field(description="Name of the saved call.")
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Arguments that go over those of the saved call, objects field by field."
+    )
+
+
+def _cron(text: str) -> str:
+    text = " ".join(text.split())
+    if text.startswith("@") and text not in _SHORTHANDS:
+        raise ValueError(f"{text!r} is none of {', '.join(sorted(_SHORTHANDS))}")
+    if not text.startswith("@") and not _FIVE_FIELDS.fullmatch(text):
+        raise ValueError(f"{text!r} has not five fields: minute, hour, day of month, month, day of week")
+    return text
+
+
+CronText = Annotated[str, Field(max_length=200), AfterValidator(_cron)]
+
+
+class _Target(KnownFieldsOnly):
+    """What a schedule starts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    call: ScheduledCall | None = Field(default=None, description="The call that it makes.")
+    batch: BatchRequest | None = Field(
+        default=None, description="The batch that it starts. `rows` are read anew whenever it is due."
+    )
+    saved: SavedCallUse | None = Field(default=None, description="The saved call that it makes, as that is by then.")
+
+    @property
+    def targets(self) -> int:
+        """How many there are."""
+        return sum(target is not None for target in (self.call, self.batch, self.saved))
+
+
+class ScheduleRequest(_Target, Timing, Spending):
+    """A schedule: what it starts, and when."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "nightly",
+                    "call": {"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 5}}},
+                    "cron": ["17 2 * * *"],
+                    "time_zone": "Europe/Prague",
+                }
+            ]
+        },
+    )
+
+    id: Name = Field(description="Names it among your schedules.")
+    cron: tuple[CronText, ...] = Field(
+        default=(), max_length=MAX_TIMES, description=Timing.model_fields["cron"].description
+    )
+    start_at: AwareDatetime | None = Field(default=None, description="Nothing is due before.")
+    end_at: AwareDatetime | None = Field(default=None, description="Nothing is due after.")
+    note: str | None = Field(default=None, max_length=500, description="What it is for; any text.")
+    paused: bool = Field(default=False, description="Whether it is paused from the beginning.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.targets != 1:
+            raise ValueError("give one of `call`, `batch` and `saved`")
+        check_timing(self)
+        if self.budget_usd is not None and self.overlap == "allow_all":
+            raise ValueError(
+                "`budget_usd` needs firings one after the other: choose another `overlap` than `allow_all`"
+            )
+        return self
+
+
+class ScheduleChanges(_Target):
+    """Changed settings; what is left out stays. `null` takes back what may be absent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cron: tuple[CronText, ...] | None = Field(default=None, max_length=MAX_TIMES)
+    every: tuple[Interval, ...] | None = Field(default=None, max_length=MAX_TIMES)
+    time_zone: str | None = Field(default=None, min_length=1, max_length=100)
+    jitter_seconds: int | None = Field(default=None, ge=0, le=24 * 3600)
+    start_at: AwareDatetime | None = None
+    end_at: AwareDatetime | None = None
+    overlap: Overlap | None = None
+    catch_up_seconds: int | None = Field(default=None, ge=60, le=366 * 24 * 3600)
+    budget_usd: Decimal | None = Field(default=None, gt=0, description="What firings have cost already counts.")
+    pause_on: tuple[ErrorCategory, ...] | None = Field(default=None, max_length=len(ErrorCategory))
+    note: str | None = Field(default=None, max_length=500)
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if self.targets > 1:
+            raise ValueError("give one of `call`, `batch` and `saved`")
+        return self
+
+
+class PauseRequest(KnownFieldsOnly):
+    """Why a schedule is paused, or resumed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str | None = Field(default=None, min_length=1, max_length=500, description="For people; any text.")
+
+
+class Period(BaseModel):
+    """A part of time."""
+
+    start: AwareDatetime = Field(description="Its beginning; a moment at which the schedule is due is included.")
+    end: AwareDatetime = Field(description="Its end.")
+
+    @model_validator(mode="after")
+    def _forwards(self) -> Self:
+        if self.end < self.start:
+            raise ValueError("`end` is before `start`")
+        return self
+
+
+class BackfillRequest(KnownFieldsOnly, Period):
+    """The time for which a schedule is to do what it would have done."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    overlap: Overlap = Field(default="buffer_all", description="As in the schedule; by default one after the other.")
+
+
+class DueTimes(BaseModel):
+    """Moments at which a schedule is due."""
+
+    times: list[datetime]
+
+
+class Firing(BaseModel):
+    """One time that a schedule was due, and what came of it."""
+
+    id: str
+    scheduled_at: datetime = Field(description="When it was due.")
+    started_at: datetime
+    status: FiringStatus | None = Field(default=None, description="Absent when Temporal does not keep it any more.")
+    task_id: str | None = Field(default=None, description="The task that it has started.")
+    batch_id: str | None = Field(default=None, description="The batch that it has started.")
+    cost_usd: float | None = None
+    error: ErrorEnvelope | None = Field(default=None, description="Why it failed, or nothing was started.")
+
+
+class Schedule(BaseModel):
+    """A schedule and its state. Secrets of what it starts are masked."""
+
+    id: str
+    note: str | None = None
+    tool: str = Field(description="The tool that it calls, or the name of the saved call.")
+    call: dict[str, JsonValue] | None = None
+    batch: dict[str, JsonValue] | None = None
+    saved: dict[str, JsonValue] | None = None
+    cron: tuple[str, ...] = ()
+    every: tuple[Interval, ...] = ()
+    time_zone: str
+    jitter_seconds: int
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    overlap: Overlap
+    catch_up_seconds: int
+    budget_usd: float | None = None
+    pause_on: tuple[ErrorCategory, ...]
+    paused: bool
+    paused_because: str | None = Field(default=None, description="Why it is paused.")
+    next: list[datetime] = Field(description="When it is due next, unless it is paused.")
+    recent: list[Firing] = Field(description="The latest firings, the last one first. In lists without their state.")
+    fired: int = Field(description="Firings so far.")
+    skipped: int = Field(description="Times that were left out because an earlier firing was under way.")
+    missed: int = Field(description="Times that were left out because the server was away for too long.")
+    spent_usd: float | None = Field(
+        default=None, description="What its firings have cost, by the latest one that Temporal still keeps."
+    )
+    created_at: datetime
+    updated_at: datetime | None = None
+    schedule_url: str | None = Field(default=None, description="The schedule in the Temporal UI.")
+
+
+class SchedulePage(BaseModel):
+    """Your schedules."""
+
+    schedules: list[Schedule]
+    next_page_token: str | None = Field(
+        default=None, description="Pass as page_token for the next page; absent on the last."
+    )
+
+
+def check_timing(timing: Timing) -> None:
+    """Raise `ValueError` for times that cannot be."""
+    if not timing.cron and not timing.every:
+        raise ValueError("give `cron` or `every`: without them it is never due")
+    if any(interval.offset_seconds >= interval.seconds for interval in timing.every):
+        raise ValueError("the `offset_seconds` of an interval must be less than its `seconds`")
+    if timing.start_at is not None and timing.end_at is not None and timing.end_at <= timing.start_at:
+        raise ValueError("`end_at` must be after `start_at`")

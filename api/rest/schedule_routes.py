@@ -1,0 +1,126 @@
+"""`/v1/schedules`: calls and batches that are started when they are due."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import AwareDatetime
+
+from outlast.api.contracts.schedules import (
+    BackfillRequest,
+    DueTimes,
+    PauseRequest,
+    Period,
+    Schedule,
+    ScheduleChanges,
+    SchedulePage,
+    ScheduleRequest,
+)
+from outlast.api.errors import BadRequest
+from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.problems import documented_problems
+from outlast.api.http.surrogates import SoundTextRoute
+
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=SoundTextRoute)
+
+ScheduleId = Annotated[str, Path(min_length=1, max_length=100, description="Id of the schedule, as you named it.")]
+_REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503)
+_PREVIEW = timedelta(days=7)
+
+
+@router.post("", status_code=201, response_model=Schedule, responses=_REFUSALS)
+async def create_schedule(body: ScheduleRequest, services: ServicesDep, caller: CallerDep) -> JSONResponse:
+    """Have a call, a batch or a saved call started when it is due.
+
+    It is checked as if it were started now. Whenever it is due, it is judged anew: by the rules, caps and keys of that
+    moment. The same request again changes nothing.
+    """
+    schedule = await services.schedules.create(caller, body)
+    headers = {"Location": f"/v1/schedules/{schedule.id}"}
+    return JSONResponse(schedule.model_dump(mode="json", exclude_none=True), status_code=201, headers=headers)
+
+
+@router.get("", responses=documented_problems(400, 401, 503))
+async def list_schedules(
+    services: ServicesDep,
+    caller: CallerDep,
+    page_size: Annotated[int, Query(ge=1, le=50, description="Schedules per page.")] = 50,
+    page_token: Annotated[
+        str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
+    ] = None,
+) -> SchedulePage:
+    """Your schedules. What came of their firings, `GET /v1/schedules/{schedule_id}` tells."""
+    return await services.schedules.list(caller, page_size=page_size, page_token=page_token)
+
+
+@router.get("/{schedule_id}", responses=documented_problems(401, 404, 503))
+async def get_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep) -> Schedule:
+    """A schedule as it is now: when it is due next, and what came of its latest firings. Works while no worker is
+    alive.
+    """
+    return await services.schedules.get(caller, schedule_id)
+
+
+@router.patch("/{schedule_id}", responses=_REFUSALS)
+async def update_schedule(
+    schedule_id: ScheduleId, body: ScheduleChanges, services: ServicesDep, caller: CallerDep
+) -> Schedule:
+    """Change what the body names; the rest stays. Firings under way go on as they began.
+
+    Where the arguments of a call show the mask of a secret, the secret stays.
+    """
+    return await services.schedules.update(caller, schedule_id, body)
+
+
+@router.delete("/{schedule_id}", status_code=204, responses=documented_problems(401, 404, 503))
+async def delete_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CancellerDep) -> Response:
+    """Delete a schedule. What it has started goes on, and stays in the lists."""
+    await services.schedules.delete(caller, schedule_id)
+    return Response(status_code=204)
+
+
+@router.post("/{schedule_id}/pause", responses=documented_problems(401, 404, 422, 503))
+async def pause_schedule(
+    schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep, body: PauseRequest | None = None
+) -> Schedule:
+    """Have nothing due until the schedule is resumed. What would have been is not made up for."""
+    return await services.schedules.pause(caller, schedule_id, body.reason if body else None)
+
+
+@router.post("/{schedule_id}/resume", responses=documented_problems(401, 404, 422, 503))
+async def resume_schedule(
+    schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep, body: PauseRequest | None = None
+) -> Schedule:
+    """Have a paused schedule go on."""
+    return await services.schedules.resume(caller, schedule_id, body.reason if body else None)
+
+
+@router.post("/{schedule_id}/trigger", status_code=202, responses=documented_problems(401, 404, 503))
+async def trigger_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep) -> Schedule:
+    """Have it due now, also while it is paused. Its overlap policy holds."""
+    return await services.schedules.trigger(caller, schedule_id)
+
+
+@router.post("/{schedule_id}/backfill", status_code=202, responses=documented_problems(401, 404, 422, 503))
+async def backfill_schedule(
+    schedule_id: ScheduleId, body: BackfillRequest, services: ServicesDep, caller: CallerDep
+) -> DueTimes:
+    """Do what the schedule would have done in a part of time. The answer has the moments, each of which is a firing."""
+    return await services.schedules.backfill(caller, schedule_id, body)
+
+
+@router.get("/{schedule_id}/times", responses=documented_problems(401, 404, 422, 503))
+async def preview_schedule(
+    schedule_id: ScheduleId,
+    services: ServicesDep,
+    caller: CallerDep,
+    start: Annotated[AwareDatetime | None, Query(description="From this moment on; now by default.")] = None,
+    end: Annotated[AwareDatetime | None, Query(description="Until this moment; a week later by default.")] = None,
+) -> DueTimes:
+    """When the schedule is due, or was, in a part of time; without jitter, and whether or not it is paused."""
+    start = start or datetime.now(UTC)
+    end = end or start + _PREVIEW
+    if end < start:
+        raise BadRequest("`end` is before `start`.")
+    return await services.schedules.times(caller, schedule_id, Period(start=start, end=end))

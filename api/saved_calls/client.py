@@ -1,0 +1,156 @@
+"""`SavedCallClient`: saves calls for their caller, shows them, and opens them for whoever starts them."""
+
+from datetime import UTC, datetime
+
+import orjson
+from pydantic import JsonValue
+
+from outlast.activities.contracts import Caller, JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.json_size import has_more_values
+from outlast.activities.secrets.sealed_json import masked, open_values
+from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.api.access.permissions import forbidden
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
+from outlast.api.batches.row_mapping import merged
+from outlast.api.contracts.saved_calls import SaveCallRequest, SavedCall, SavedCallList
+from outlast.api.contracts.schedules import ScheduledCall
+from outlast.api.contracts.tasks import TaskRequest
+from outlast.api.errors import CallTooLarge, InvalidCall, SavedCallNotFound, TooManyRequests
+from outlast.api.metrics import LIMITED
+from outlast.api.saved_calls.store import KeptCall, SavedCallStore
+from outlast.api.tasks.admission import Admission
+from outlast.api.tasks.sealing import with_masked_values
+
+MAX_BYTES = 128 * 1024
+"""Of what is kept of a call, or of a batch."""
+_RETRY_SECONDS = 30
+
+
+class SavedCallClient:
+    """The saved calls of callers, each of whom reaches its own only. Methods raise `ApiError` when they fail."""
+
+    def __init__(
+        self,
+        store: SavedCallStore,
+        admission: Admission,
+        sealer: SecretSealer,
+        policy: PolicySource,
+        audit: AuditLog,
+    ) -> None:
+        """Keep in `store` what `admission` lets through; record changes in `audit`."""
+        self._store = store
+        self._admission = admission
+        self._sealer = sealer
+        self._policy = policy
+        self._audit = audit
+
+    async def save(self, caller: Caller, name: str, request: SaveCallRequest) -> SavedCall:
+        """Check a call as if it were started now, and keep it. It takes the place of an earlier one of that name.
+
+        A mask in it stands for the secret that the earlier one has there. Raises what `Admission.admit` raises,
+        `CallTooLarge`, and `TooManyRequests` when the caller has as many as it may.
+        """
+        async with self._audit.action(AuditEvent.CALL_SAVED, caller, tool=request.tool, saved_call=name):
+            before = await self._store.read(caller.id, name)
+            if before is None:
+                await self._check_count(caller)
+            else:
+                own = before.call.get("arguments")
+                arguments = with_masked_values(request.arguments, own, self._sealer, caller, request.tool)
+                request = request.model_copy(update={"arguments": arguments})
+            call = await self.sealed(caller, ScheduledCall.model_validate(request.model_dump(exclude={"note"})))
+            kept = KeptCall(name=name, note=request.note, call=call, saved_at=datetime.now(UTC))
+            await self._store.keep(caller.id, kept)
+        return _view(kept)
+
+    async def get(self, caller: Caller, name: str) -> SavedCall:
+        """One of the caller's saved calls. Raises `SavedCallNotFound`."""
+        return _view(await self._kept(caller, name))
+
+    async def list(self, caller: Caller) -> SavedCallList:
+        """The caller's saved calls, by name."""
+        return SavedCallList(saved_calls=[_view(kept) for kept in await self._store.all(caller.id)])
+
+    async def delete(self, caller: Caller, name: str) -> None:
+        """Delete a saved call. Schedules of it fail from then on. Raises `SavedCallNotFound`."""
+        async with self._audit.action(AuditEvent.SAVED_CALL_DELETED, caller, saved_call=name):
+            await self._kept(caller, name)
+            await self._store.delete(caller.id, name)
+
+    async def opened(self, caller: Caller, name: str, arguments: JsonObject) -> ScheduledCall:
+        """A saved call with its secrets, and `arguments` over its own. Raises `SavedCallNotFound`, `SealError`."""
+        kept = await self._kept(caller, name)
+        call = ScheduledCall.model_validate(open_values(kept.call, self._sealer, purpose=caller.id))
+        return call.model_copy(update={"arguments": merged(call.arguments, arguments)})
+
+    async def request(self, caller: Caller, name: str, arguments: JsonObject) -> TaskRequest:
+        """The request for a task that a saved call is, with `arguments` over its own.
+
+        Raises `SavedCallNotFound`, and `InvalidCall` when its secrets cannot be opened any more.
+        """
+        try:
+            return task_request(await self.opened(caller, name, arguments))
+        except SealError as error:
+            message = f"The secrets of the saved call {name!r} cannot be opened: {error} Save it again."
+            raise InvalidCall(ErrorEnvelope.permanent(ErrorCategory.AUTHENTICATION, name, message)) from error
+
+    async def sealed(self, caller: Caller, call: ScheduledCall) -> JsonObject:
+        """A call in the form in which it may be kept. Raises what `Admission.admit` raises, and `CallTooLarge`."""
+        check_size(call.arguments, call.tool)
+        admitted = await self._admission.admit(caller, task_request(call))
+        ruling = admitted.call.permission
+        if ruling is not None and ruling.action == "deny":
+            raise InvalidCall(forbidden(admitted.call.tool, caller.id, ruling.rule))
+        kept = call.model_dump(mode="json", exclude_unset=True, exclude={"arguments"})
+        return {**kept, "arguments": admitted.call.arguments}
+
+    async def _kept(self, caller: Caller, name: str) -> KeptCall:
+        kept = await self._store.read(caller.id, name)
+        if kept is None:
+            raise SavedCallNotFound(f"You have saved no call as {name!r}. `GET /v1/saved-calls` lists those you have.")
+        return kept
+
+    async def _check_count(self, caller: Caller) -> None:
+        most = self._policy.of(caller.id).limits.saved_calls
+        if await self._store.count(caller.id) >= most:
+            LIMITED.labels("saved_calls").inc()
+            raise TooManyRequests(
+                f"You have {most} saved calls, which is the most that may be (`saved_calls` in the operator's policy). "
+                "Delete one first.",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+
+
+def task_request(call: ScheduledCall) -> TaskRequest:
+    """The request for a task that a call is."""
+    return TaskRequest(
+        tool=call.tool, arguments=call.arguments, mode=call.mode, options=call.options, tool_mask=call.tool_mask
+    )
+
+
+def check_size(document: JsonValue, tool: str) -> None:
+    """Raise `CallTooLarge` for what is too large to be kept."""
+    if len(orjson.dumps(document)) > MAX_BYTES or has_more_values(document):
+        raise CallTooLarge(
+            f"It is larger than {MAX_BYTES} bytes. Put the large part into a key-value store or a dataset, and pass "
+            "its id.",
+            tool=tool,
+        )
+
+
+def _view(kept: KeptCall) -> SavedCall:
+    shown = masked(kept.call)
+    assert isinstance(shown, dict), "an object is masked as one"
+    fields = {name: shown[name] for name in ("tool", "arguments", "mode") if shown.get(name) is not None}
+    return SavedCall.model_validate(
+        {
+            **fields,
+            "name": kept.name,
+            "note": kept.note,
+            "options": shown.get("options") or {},
+            "saved_at": kept.saved_at,
+        }
+    )

@@ -1,0 +1,320 @@
+"""`ScheduleClient`: schedules over Temporal's. There is no table of schedules: Temporal keeps them."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
+from temporalio.client import (
+    Client,
+    ScheduleAlreadyRunningError,
+    ScheduleBackfill,
+    ScheduleDescription,
+    ScheduleHandle,
+    ScheduleState,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.contracts import Caller
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
+from outlast.api.contracts.schedules import (
+    MAX_BACKFILLED,
+    BackfillRequest,
+    DueTimes,
+    Firing,
+    Period,
+    Schedule,
+    ScheduleChanges,
+    SchedulePage,
+    ScheduleRequest,
+)
+from outlast.api.errors import BadRequest, ScheduleExists, ScheduleNotFound, ScheduleRefused, TooManyRequests
+from outlast.api.metrics import LIMITED
+from outlast.api.schedules.due import DueCalls
+from outlast.api.schedules.schedule_changes import changed_order
+from outlast.api.schedules.specification import OVERLAPS, specification
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.schedule_view import firings_without_state, latest_firings, order_of, schedule_from
+from outlast.api.temporal.visibility import read_page_token, schedules_query, write_page_token
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.schedules.contracts import FiringOrder, Spending, Timing
+
+MAX_PAGE = 50
+_DESCRIBED_AT_ONCE = 8
+_RETRY_SECONDS = 30
+_OLD_PAGE = "The page token is no longer valid; list again from the first page."
+
+
+class ScheduleClient:
+    """Creates, shows, changes and triggers the schedules of callers, each of whom reaches its own only.
+
+    Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        due: DueCalls,
+        sealer: SecretSealer,
+        policy: PolicySource,
+        audit: AuditLog,
+        limits: CallerLimits,
+        *,
+        ui_url: str | None,
+    ) -> None:
+        """Schedule what `due` lets through; record what callers do in `audit`. Lists take turns within `limits`.
+
+        `ui_url` is the root of the Temporal UI, for links.
+        """
+        self._client = client
+        self._due = due
+        self._sealer = sealer
+        self._policy = policy
+        self._audit = audit
+        self._limits = limits
+        self._ui_url = ui_url
+
+    async def create(self, caller: Caller, request: ScheduleRequest) -> Schedule:
+        """Check what is to be started as if it were now, and schedule it. The same request again changes nothing.
+
+        Raises what `DueCalls.admitted` raises, `ScheduleExists`, `ScheduleRefused` for times that cannot be, and
+        `TooManyRequests` when the caller has as many schedules as it may.
+        """
+        async with self._audit.action(AuditEvent.SCHEDULE_CREATED, caller, schedule=request.id) as action:
+            fingerprints = self._sealer.digests(request.model_dump(mode="json"))
+            if await self._exists(caller, request.id):
+                action.note(outcome="repeated")
+                return await self._repeated(caller, request.id, fingerprints)
+            await self._check_count(caller)
+            target = await self._due.admitted(caller, request)
+            action.note(tool=target.tool)
+            order = FiringOrder(
+                schedule_id=request.id,
+                temporal_id=temporal_id_of(caller, request.id),
+                caller=caller.with_account,
+                due=target.due,
+                tool=target.tool,
+                timing=Timing.model_validate(request.model_dump(include=set(Timing.model_fields))),
+                spending=Spending.model_validate(request.model_dump(include=set(Spending.model_fields))),
+                note=request.note,
+                created_at=datetime.now(UTC),
+                fingerprint=fingerprints[0],
+            )
+            try:
+                await self._start(order, paused=request.paused)
+            except ScheduleAlreadyRunningError:
+                action.note(outcome="repeated")
+                return await self._repeated(caller, request.id, fingerprints)
+        return await self.get(caller, request.id)
+
+    async def get(self, caller: Caller, schedule_id: str) -> Schedule:
+        """The schedule as it is now, with its latest firings. Readable while no worker is alive."""
+        description, order = await self._described(caller, schedule_id)
+        with temporal_errors():
+            firings, spent_usd = await latest_firings(self._client, description)
+        return await self._view(description, order, firings, spent_usd)
+
+    async def list(self, caller: Caller, *, page_size: int = MAX_PAGE, page_token: str | None = None) -> SchedulePage:
+        """The caller's schedules; their firings without their state. Raises `BadRequest` for a page token."""
+        async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
+            query, size = schedules_query(caller.id), min(page_size, MAX_PAGE)
+            token = read_page_token(page_token, query) if page_token else None
+            with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
+                found = await self._client.list_schedules(query, page_size=size, next_page_token=token)
+                await found.fetch_next_page(page_size=size)
+            slots = asyncio.Semaphore(_DESCRIBED_AT_ONCE)
+            shown = await asyncio.gather(*(self._listed(caller, one.id, slots) for one in found.current_page or ()))
+            next_token = write_page_token(found.next_page_token, query) if found.next_page_token else None
+        schedules = sorted((schedule for schedule in shown if schedule is not None), key=lambda one: one.id)
+        return SchedulePage(schedules=schedules, next_page_token=next_token)
+
+    async def update(self, caller: Caller, schedule_id: str, changes: ScheduleChanges) -> Schedule:
+        """Change what the changes name. Firings under way go on as they began. Raises as `create` does."""
+        async with self._audit.action(AuditEvent.SCHEDULE_UPDATED, caller, schedule=schedule_id):
+            _, before = await self._described(caller, schedule_id)
+            order = await changed_order(self._due, caller, before, changes)
+
+            def update(found: ScheduleUpdateInput) -> ScheduleUpdate:
+                return ScheduleUpdate(schedule=specification(order, found.description.schedule.state))
+
+            with temporal_errors(missing=_not_found(schedule_id)), _refused_times():
+                await self._handle(caller, schedule_id).update(update)
+        return await self.get(caller, schedule_id)
+
+    async def delete(self, caller: Caller, schedule_id: str) -> None:
+        """Delete it. Firings under way go on. Raises `ScheduleNotFound`."""
+        async with self._audit.action(AuditEvent.SCHEDULE_DELETED, caller, schedule=schedule_id):
+            await self._described(caller, schedule_id)
+            with temporal_errors(missing=_not_found(schedule_id)):
+                await self._handle(caller, schedule_id).delete()
+
+    async def pause(self, caller: Caller, schedule_id: str, reason: str | None) -> Schedule:
+        """Nothing is due until it is resumed; what would have been is not made up for."""
+        note = reason or f"Paused by {caller.id}."
+        async with self._audit.action(AuditEvent.SCHEDULE_PAUSED, caller, schedule=schedule_id):
+            return await self._patched(caller, schedule_id, lambda handle: handle.pause(note=note))
+
+    async def resume(self, caller: Caller, schedule_id: str, reason: str | None) -> Schedule:
+        """Have it go on after a pause."""
+        note = reason or f"Resumed by {caller.id}."
+        async with self._audit.action(AuditEvent.SCHEDULE_RESUMED, caller, schedule=schedule_id):
+            return await self._patched(caller, schedule_id, lambda handle: handle.unpause(note=note))
+
+    async def trigger(self, caller: Caller, schedule_id: str) -> Schedule:
+        """Have it due now, also while it is paused. Its overlap policy holds; twice in a second is once."""
+        async with self._audit.action(AuditEvent.SCHEDULE_TRIGGERED, caller, schedule=schedule_id):
+            return await self._patched(caller, schedule_id, lambda handle: handle.trigger())
+
+    async def backfill(self, caller: Caller, schedule_id: str, asked: BackfillRequest) -> DueTimes:
+        """Do what it would have done in a part of time; gives the moments. Raises `ScheduleRefused` for too many."""
+        async with self._audit.action(AuditEvent.SCHEDULE_BACKFILLED, caller, schedule=schedule_id) as action:
+            _, order = await self._described(caller, schedule_id)
+            if asked.overlap == "allow_all" and order.spending.budget_usd is not None:
+                raise ScheduleRefused("With a budget, firings go one after the other: choose another `overlap`.")
+            due = await self._times(caller, schedule_id, asked)
+            if len(due.times) > MAX_BACKFILLED:
+                raise ScheduleRefused(
+                    f"The schedule was due {len(due.times)} times in this time; a backfill has {MAX_BACKFILLED} at "
+                    "most. Nothing was started: ask for a shorter time."
+                )
+            action.note(detail=f"{len(due.times)} firings")
+            backfill = ScheduleBackfill(start_at=asked.start, end_at=asked.end, overlap=OVERLAPS[asked.overlap])
+            await self._patched(caller, schedule_id, lambda handle: handle.backfill(backfill))
+        return due
+
+    async def times(self, caller: Caller, schedule_id: str, period: Period) -> DueTimes:
+        """When it is due, or was, in a part of time: a thousand moments at most."""
+        await self._described(caller, schedule_id)
+        return await self._times(caller, schedule_id, period)
+
+    async def _times(self, caller: Caller, schedule_id: str, period: Period) -> DueTimes:
+        request = ListScheduleMatchingTimesRequest(
+            namespace=self._client.namespace,
+            schedule_id=temporal_id_of(caller, schedule_id),
+            start_time=_timestamp(period.start),
+            end_time=_timestamp(period.end),
+        )
+        refused = ScheduleRefused("The schedule is due too often in this time. Ask for a shorter one.")
+        with temporal_errors(missing=_not_found(schedule_id), invalid=refused):
+            found = await self._client.workflow_service.list_schedule_matching_times(request)
+        return DueTimes(times=[time.ToDatetime(UTC) for time in found.start_time])
+
+    async def _patched(
+        self, caller: Caller, schedule_id: str, patch: Callable[[ScheduleHandle], Awaitable[None]]
+    ) -> Schedule:
+        """Change a schedule's state, and see it changed: of two changes at once Temporal may keep one only."""
+        await self._described(caller, schedule_id)
+        with temporal_errors(missing=_not_found(schedule_id)):
+            await patch(self._handle(caller, schedule_id))
+        return await self.get(caller, schedule_id)
+
+    async def _start(self, order: FiringOrder, *, paused: bool) -> None:
+        state = ScheduleState(paused=paused, note="Paused since it was made." if paused else None)
+        with temporal_errors(), _refused_times():
+            await self._client.create_schedule(
+                order.temporal_id,
+                specification(order, state),
+                search_attributes=search_attributes.of_schedule(order.caller.id, order.schedule_id),
+            )
+
+    async def _check_count(self, caller: Caller) -> None:
+        most = self._policy.of(caller.id).limits.schedules
+        count = 0
+        with temporal_errors():
+            async for _ in await self._client.list_schedules(schedules_query(caller.id)):
+                count += 1
+        if count >= most:
+            LIMITED.labels("schedules").inc()
+            raise TooManyRequests(
+                f"You have {count} schedules, and {most} may be (`schedules` in the operator's policy). Delete one "
+                "first.",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+
+    async def _exists(self, caller: Caller, schedule_id: str) -> bool:
+        try:
+            await self._described(caller, schedule_id)
+        except ScheduleNotFound:
+            return False
+        return True
+
+    async def _repeated(self, caller: Caller, schedule_id: str, fingerprints: tuple[str, ...]) -> Schedule:
+        _, order = await self._described(caller, schedule_id)
+        if order.fingerprint not in fingerprints:
+            raise ScheduleExists(
+                f"You have another schedule {schedule_id!r}. Change it (PATCH /v1/schedules/{schedule_id}), or choose "
+                "another id."
+            )
+        return await self.get(caller, schedule_id)
+
+    async def _listed(self, caller: Caller, temporal_id: str, slots: asyncio.Semaphore) -> Schedule | None:
+        """One schedule for a list; None when it was deleted meanwhile."""
+        async with slots:
+            try:
+                with temporal_errors(missing=_not_found(temporal_id)):
+                    description = await self._client.get_schedule_handle(temporal_id).describe()
+            except ScheduleNotFound:
+                return None
+            order = await order_of(description)
+            if order is None or order.caller.id != caller.id:
+                return None
+            return await self._view(description, order, firings_without_state(description), None)
+
+    async def _described(self, caller: Caller, schedule_id: str) -> tuple[ScheduleDescription, FiringOrder]:
+        with temporal_errors(missing=_not_found(schedule_id)):
+            description = await self._handle(caller, schedule_id).describe()
+            order = await order_of(description)
+        if order is None or order.caller.id != caller.id:
+            raise _not_found(schedule_id)
+        return description, order
+
+    async def _view(
+        self, description: ScheduleDescription, order: FiringOrder, firings: Sequence[Firing], spent_usd: float | None
+    ) -> Schedule:
+        return await schedule_from(
+            description,
+            order,
+            firings,
+            spent_usd=spent_usd,
+            ui_url=self._ui_url,
+            namespace=self._client.namespace,
+        )
+
+    def _handle(self, caller: Caller, schedule_id: str) -> ScheduleHandle:
+        return self._client.get_schedule_handle(temporal_id_of(caller, schedule_id))
+
+
+def temporal_id_of(caller: Caller, schedule_id: str) -> str:
+    """The id of the Temporal Schedule: a digest of caller and name, so that nobody can name another's."""
+    return f"schedule-{hashlib.sha256(json.dumps(['schedule', caller.id, schedule_id]).encode()).hexdigest()[:32]}"
+
+
+@contextmanager
+def _refused_times() -> Generator[None]:
+    """Raise `ScheduleRefused` for what Temporal refuses as no times."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is RPCStatusCode.INVALID_ARGUMENT:
+            raise ScheduleRefused(f"Temporal does not take these times: {error.message}") from error
+        raise
+
+
+def _timestamp(moment: datetime) -> Timestamp:
+    found = Timestamp()
+    found.FromDatetime(moment.astimezone(UTC))
+    return found
+
+
+def _not_found(schedule_id: str) -> ScheduleNotFound:
+    return ScheduleNotFound(f"You have no schedule {schedule_id!r}.")

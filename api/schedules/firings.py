@@ -1,0 +1,148 @@
+"""`CallerFirings`: starts what a schedule says as its caller would, had it sent the request now.
+
+So rules, caps, limits and tokens are those of the moment, not of the day on which the schedule was made.
+"""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.runs.contracts import Budget
+from outlast.activities.schedules.contracts import Due, FiringStart, Started, StartedKind, StartFiringInput
+from outlast.activities.secrets.sealer import SealError
+from outlast.api.access.callers import CallerResolver
+from outlast.api.audit.origin import Origin, set_origin
+from outlast.api.batches.client import BatchClient, RowSource, batch_id_of
+from outlast.api.batches.sources import inline_rows
+from outlast.api.batches.stored_rows import StoredRows
+from outlast.api.contracts.batches import BatchRequest, BatchSettings
+from outlast.api.contracts.schedules import ScheduledCall
+from outlast.api.contracts.tasks import ConnectedTaskRequest
+from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TooManyRequests, tool_error
+from outlast.api.saved_calls.client import SavedCallClient
+from outlast.api.schedules.due import DueCalls
+from outlast.api.tasks.client import TaskClient
+from outlast.api.tasks.starter import task_id_of
+
+_UNAVAILABLE = 503
+_LIMIT_PATIENCE = timedelta(minutes=10)
+"""How long a firing waits for room within its caller's limits."""
+
+
+class CallerFirings:
+    """See `outlast.activities.schedules.started_work.FiringStarter`."""
+
+    def __init__(
+        self,
+        callers: CallerResolver,
+        due: DueCalls,
+        saved_calls: SavedCallClient,
+        tasks: TaskClient,
+        batches: BatchClient,
+        rows: StoredRows,
+    ) -> None:
+        """Start with `tasks`, `batches` and `rows`, what `due` and `saved_calls` open."""
+        self._callers = callers
+        self._due = due
+        self._saved_calls = saved_calls
+        self._tasks = tasks
+        self._batches = batches
+        self._rows = rows
+
+    async def start(self, request: StartFiringInput) -> FiringStart:
+        """Have it started, once for the firing. Raises `ToolFailure` for what may be gone when it is tried again."""
+        set_origin(Origin("schedule"))
+        kind: StartedKind = "batch" if request.due.batch is not None else "task"
+        tool = request.tool
+        try:
+            found = await self._found(request.caller, kind, request.firing_id)
+            if found is not None:
+                return FiringStart(started=found)
+            if datetime.now(UTC) > request.not_after:
+                return FiringStart(error=_too_late(request, tool), is_late=True)
+            caller = await self._callers.standing(request.caller)
+            due = self._due.opened(request.caller, request.due)
+            return FiringStart(started=await self._start(caller, due, request))
+        except SealError as error:
+            return FiringStart(error=ErrorEnvelope.permanent(ErrorCategory.AUTHENTICATION, tool, _unsealed(error)))
+        except ApiError as error:
+            envelope = tool_error(error, tool)
+            if _may_pass(error, request):
+                raise ToolFailure(envelope.model_copy(update={"retryable": True})) from error
+            return FiringStart(error=envelope)
+
+    async def _found(self, caller: Caller, kind: StartedKind, firing_id: str) -> Started | None:
+        """What an earlier attempt has started, whatever has changed since."""
+        try:
+            if kind == "batch":
+                batch = await self._batches.describe(caller, batch_id_of(caller, firing_id))
+                return Started(kind=kind, id=batch.id)
+            task = await self._tasks.describe(caller, task_id_of(caller, "", firing_id))
+            return Started(kind=kind, id=task.id)
+        except (TaskNotFound, BatchNotFound):
+            return None
+
+    async def _start(self, caller: Caller, due: Due, request: StartFiringInput) -> Started:
+        if due.batch is not None:
+            return await self._start_batch(caller, BatchRequest.model_validate(due.batch), request)
+        if due.saved is not None:
+            call = await self._saved_calls.opened(caller, due.saved, due.arguments)
+        else:
+            call = ScheduledCall.model_validate(due.call)
+        options = call.options.model_copy(update={"budget": _within(call, request.limit_usd)})
+        asked = ConnectedTaskRequest(
+            tool=call.tool,
+            arguments=call.arguments,
+            mode=call.mode,
+            options=options,
+            tool_mask=call.tool_mask,
+            schedule_id=request.schedule_id,
+        )
+        task = await self._tasks.start(caller, asked, idempotency_key=request.firing_id)
+        return Started(kind="task", id=task.id)
+
+    async def _start_batch(self, caller: Caller, asked: BatchRequest, request: StartFiringInput) -> Started:
+        settings = BatchSettings.model_validate(asked.model_dump(exclude={"items", "rows"}))
+        budget = _least(settings.budget_usd, request.limit_usd)
+        settings = settings.model_copy(update={"budget_usd": budget})
+        key, schedule = request.firing_id, request.schedule_id
+        if asked.items is not None:
+            items = asked.items
+            source = RowSource(lambda: inline_rows(items))
+            batch = await self._batches.start(caller, settings, source, idempotency_key=key, schedule_id=schedule)
+        else:
+            assert asked.rows is not None, "a batch has items or rows"
+            batch = await self._rows.start(caller, settings, asked.rows, idempotency_key=key, schedule_id=schedule)
+        return Started(kind="batch", id=batch.id)
+
+
+def _within(call: ScheduledCall, limit_usd: Decimal | None) -> Budget:
+    budget = call.options.budget
+    return budget.within(_least(budget.max_total_charge_usd, limit_usd))
+
+
+def _least(own: Decimal | None, limit: Decimal | None) -> Decimal | None:
+    given = [amount for amount in (own, limit) if amount is not None]
+    return min(given, default=None)
+
+
+def _may_pass(error: ApiError, request: StartFiringInput) -> bool:
+    """Whether the firing is tried again: an outage passes, and so may a caller's limit, for a while."""
+    if isinstance(error, TooManyRequests):
+        return datetime.now(UTC) < request.began_at + _LIMIT_PATIENCE
+    return error.status == _UNAVAILABLE
+
+
+def _too_late(request: StartFiringInput, tool: str) -> ErrorEnvelope:
+    return ErrorEnvelope.permanent(
+        ErrorCategory.TIMEOUT,
+        tool,
+        f"Nothing was started: it was due at {request.began_at:%Y-%m-%d %H:%M:%S} UTC, and could not be started until "
+        f"{request.not_after:%Y-%m-%d %H:%M:%S} UTC (`catch_up_seconds`).",
+    )
+
+
+def _unsealed(error: SealError) -> str:
+    return f"The secrets of the schedule cannot be opened: {error} Send what it starts again, with its secrets."

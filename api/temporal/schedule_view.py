@@ -1,0 +1,123 @@
+"""Converts Temporal's description of a schedule, and of its firings, to a `Schedule`. Needs no worker."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from pydantic import JsonValue
+from temporalio.client import (
+    Client,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleActionResult,
+    ScheduleActionStartWorkflow,
+    ScheduleDescription,
+    WorkflowExecutionStatus,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.schedules.contracts import Due
+from outlast.activities.secrets.sealed_json import masked
+from outlast.api.contracts.schedules import Firing, Schedule
+from outlast.api.temporal.task_view import memo_model
+from outlast.workflows.contracts import memo
+from outlast.workflows.schedules.contracts import FiringOrder, FiringProgress, FiringStatus
+
+_NEXT = 10
+_GONE = RPCStatusCode.NOT_FOUND
+_ENDED_ABNORMALLY = {
+    WorkflowExecutionStatus.FAILED: FiringStatus.FAILED,
+    WorkflowExecutionStatus.TIMED_OUT: FiringStatus.FAILED,
+    WorkflowExecutionStatus.TERMINATED: FiringStatus.CANCELLED,
+    WorkflowExecutionStatus.CANCELED: FiringStatus.CANCELLED,
+}
+
+
+async def order_of(description: ScheduleDescription) -> FiringOrder | None:
+    """What a schedule starts its firings with; None for a schedule that is none of ours."""
+    action = description.schedule.action
+    if not isinstance(action, ScheduleActionStartWorkflow) or len(action.args) != 1:
+        return None
+    decoded = await description.data_converter.decode(action.args, [FiringOrder])
+    return cast(FiringOrder, decoded[0])
+
+
+async def schedule_from(
+    description: ScheduleDescription,
+    order: FiringOrder,
+    firings: Sequence[Firing],
+    *,
+    spent_usd: float | None,
+    ui_url: str | None,
+    namespace: str,
+) -> Schedule:
+    """The schedule behind `description`, with what is known of its firings."""
+    timing, spending, state, info = order.timing, order.spending, description.schedule.state, description.info
+    return Schedule(
+        id=order.schedule_id,
+        note=order.note,
+        tool=order.tool,
+        **_shown(order.due),  # pyright: ignore[reportArgumentType]  # it has one of three fields
+        **timing.model_dump(),
+        budget_usd=float(spending.budget_usd) if spending.budget_usd is not None else None,
+        pause_on=spending.pause_on,
+        paused=state.paused,
+        paused_because=state.note if state.paused else None,
+        next=list(info.next_action_times[:_NEXT]),
+        recent=list(firings),
+        fired=info.num_actions,
+        skipped=info.num_actions_skipped_overlap,
+        missed=info.num_actions_missed_catchup_window,
+        spent_usd=spent_usd,
+        created_at=order.created_at,
+        updated_at=info.last_updated_at,
+        schedule_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/schedules/{order.temporal_id}" if ui_url else None,
+    )
+
+
+def firings_without_state(description: ScheduleDescription) -> list[Firing]:
+    """The latest firings, the last one first, as far as the schedule itself knows them."""
+    found = [_firing(result) for result in reversed(description.info.recent_actions)]
+    # Two triggers within one second are one firing.
+    return [*{firing.id: firing for firing in found}.values()]
+
+
+async def latest_firings(client: Client, description: ScheduleDescription) -> tuple[list[Firing], float | None]:
+    """The latest firings with what came of them, the last one first; and what all have cost, if it is known."""
+    found = await asyncio.gather(*(_with_state(client, firing) for firing in firings_without_state(description)))
+    spent = next((progress.spent_usd for _, progress in found if progress is not None), None)
+    return [firing for firing, _ in found], float(spent) if spent is not None else None
+
+
+def _shown(due: Due) -> Mapping[str, JsonValue]:
+    """What is due as its caller sees it: in the form of a request, with masks for secrets."""
+    content = cast(dict[str, JsonValue], masked(cast(JsonValue, due.model_dump(mode="json"))))
+    if due.saved is not None:
+        return {"saved": {"name": due.saved, "arguments": content["arguments"]}}
+    return {"call": content["call"]} if due.call is not None else {"batch": content["batch"]}
+
+
+def _firing(result: ScheduleActionResult) -> Firing:
+    action = result.action
+    assert isinstance(action, ScheduleActionExecutionStartWorkflow), "schedules start workflows"
+    return Firing(id=action.workflow_id, scheduled_at=result.scheduled_at, started_at=result.started_at)
+
+
+async def _with_state(client: Client, firing: Firing) -> tuple[Firing, FiringProgress | None]:
+    try:
+        description = await client.get_workflow_handle(firing.id).describe()
+    except RPCError as error:
+        if error.status is not _GONE:
+            raise
+        return firing, None
+    told = await memo_model(description, memo.FIRING, FiringProgress)
+    progress = told or FiringProgress(status=FiringStatus.STARTING)
+    status = _ENDED_ABNORMALLY.get(description.status, progress.status) if description.status else progress.status
+    started = progress.started
+    state = {
+        "status": status,
+        "task_id": started.id if started is not None and started.kind == "task" else None,
+        "batch_id": started.id if started is not None and started.kind == "batch" else None,
+        "cost_usd": float(progress.cost_usd) if started is not None else None,
+        "error": progress.error,
+    }
+    return firing.model_copy(update=state), told

@@ -1,0 +1,1 @@
+"""How what a schedule has started is awaited and cancelled."""

@@ -1,0 +1,77 @@
+"""`WorkflowWork`: what schedules have started are the workflows of tasks and batches."""
+
+from decimal import Decimal
+
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import CancelledError
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.batches.contracts import BatchState, StopReason
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.schedules.contracts import EndStatus, FiringEnd, Started
+from outlast.worker.abnormal_ends import abnormal
+from outlast.worker.batches.item_tasks import WorkflowItemTasks
+from outlast.workflows.batches.batch import BatchWorkflow
+from outlast.workflows.batches.contracts import BatchOutcome, BatchStatus
+
+_ENDS: dict[BatchStatus, EndStatus] = {BatchStatus.COMPLETED: "completed", BatchStatus.CANCELLED: "cancelled"}
+_WANTED_STOPS = frozenset({StopReason.ENOUGH, StopReason.TIME})
+
+
+class WorkflowWork:
+    """See `outlast.activities.schedules.started_work.StartedWork`."""
+
+    def __init__(self, client: Client) -> None:
+        """Await workflows with `client`."""
+        self._client = client
+        self._tasks = WorkflowItemTasks(client)
+
+    async def end_of(self, started: Started) -> FiringEnd:
+        """How it has ended, as soon as it has."""
+        return await (self._end_of_batch(started) if started.kind == "batch" else self._end_of_task(started))
+
+    async def cancel(self, started: Started) -> None:
+        """Have it cancelled, unless it has ended."""
+        await self._tasks.cancel(started.id)
+
+    async def _end_of_task(self, started: Started) -> FiringEnd:
+        outcome = await self._tasks.outcome(started.id)
+        if outcome is None:
+            return _gone(started)
+        return FiringEnd(status=outcome.status, cost_usd=outcome.cost_usd or Decimal(0), error=outcome.error)
+
+    async def _end_of_batch(self, started: Started) -> FiringEnd:
+        handle = self._client.get_workflow_handle_for(BatchWorkflow.run, started.id)
+        try:
+            return _end_of(await handle.result())
+        except WorkflowFailureError as error:
+            status: EndStatus = "cancelled" if isinstance(error.cause, CancelledError) else "failed"
+            return FiringEnd(status=status, error=abnormal(started.id, error))
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return _gone(started)
+            raise
+
+
+def _end_of(outcome: BatchOutcome) -> FiringEnd:
+    """A batch that stopped before its end counts as failed, unless its caller said when it has enough."""
+    state = outcome.state
+    status = "completed" if state.stop in _WANTED_STOPS else _ENDS.get(outcome.status, "failed")
+    error = None
+    if status == "failed":
+        words = f"The batch stopped: {state.stop_words or 'its workflow did not say why'}."
+        error = ErrorEnvelope.permanent(_category_of(state), "", words)
+    return FiringEnd(status=status, cost_usd=state.cost_usd, error=error)
+
+
+def _category_of(state: BatchState) -> ErrorCategory:
+    """What has stopped a batch, as the error of one call. A batch that stops for a category names it in its words."""
+    if state.stop is StopReason.MONEY:
+        return ErrorCategory.PAYMENT
+    words = state.stop_words or ""
+    return next((category for category in ErrorCategory if f"`{category}`" in words), ErrorCategory.UNKNOWN)
+
+
+def _gone(started: Started) -> FiringEnd:
+    message = f"The {started.kind} {started.id} is not known any more: Temporal's retention is over, or it was deleted."
+    return FiringEnd(status="failed", error=ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, "", message))

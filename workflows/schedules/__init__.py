@@ -1,0 +1,1 @@
+"""What a schedule starts whenever it is due."""

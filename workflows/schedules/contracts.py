@@ -1,0 +1,114 @@
+"""Contracts of schedules and their firings: what Temporal keeps of them."""
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from outlast.activities.contracts import Caller, Contract
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.schedules.contracts import Due, Started
+
+MAX_TIMES = 20
+"""Cron expressions, and intervals, of one schedule."""
+LEAST_INTERVAL_SECONDS = 60
+DEFAULT_CATCH_UP_SECONDS = 24 * 3600
+
+Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all"]
+"""What becomes of a firing that is due while an earlier one is under way."""
+
+
+class Interval(Contract):
+    """Every so many seconds, counted from 1970-01-01T00:00:00Z."""
+
+    seconds: int = Field(ge=LEAST_INTERVAL_SECONDS, le=366 * 24 * 3600, description="Length of the interval.")
+    offset_seconds: int = Field(default=0, ge=0, description="How long after the interval's beginning it is due.")
+
+
+class Timing(Contract):
+    """When a schedule is due, and what happens when that cannot be kept."""
+
+    cron: tuple[str, ...] = Field(
+        default=(),
+        max_length=MAX_TIMES,
+        description="Cron expressions of five fields, such as `17 2 * * *`, or `@daily` and its like.",
+    )
+    every: tuple[Interval, ...] = Field(default=(), max_length=MAX_TIMES, description="Intervals.")
+    time_zone: str = Field(
+        default="UTC",
+        min_length=1,
+        max_length=100,
+        description="Time zone of the cron expressions, as `Europe/Prague` (IANA).",
+    )
+    jitter_seconds: int = Field(
+        default=0, ge=0, le=24 * 3600, description="Each firing begins up to so many seconds later, at random."
+    )
+    start_at: datetime | None = Field(default=None, description="Nothing is due before.")
+    end_at: datetime | None = Field(default=None, description="Nothing is due after.")
+    overlap: Overlap = Field(
+        default="skip",
+        description="When it is due while an earlier firing is under way: `skip` it; let one wait (`buffer_one`), or "
+        "all (`buffer_all`); cancel the earlier one (`cancel_other`); or have both (`allow_all`).",
+    )
+    catch_up_seconds: int = Field(
+        default=DEFAULT_CATCH_UP_SECONDS,
+        ge=60,
+        le=366 * 24 * 3600,
+        description="What was due while the server was away is started up to so much later; what is older is missed.",
+    )
+
+
+class Spending(Contract):
+    """What a schedule may spend, and what stops it."""
+
+    budget_usd: Decimal | None = Field(
+        default=None, gt=0, description="Most that all firings may cost together, in US dollars. Then it is paused."
+    )
+    pause_on: tuple[ErrorCategory, ...] = Field(
+        default=(ErrorCategory.PAYMENT, ErrorCategory.AUTHENTICATION, ErrorCategory.PERMISSION),
+        max_length=len(ErrorCategory),
+        description="It is paused when a firing fails with one of these: the next one would, too.",
+    )
+
+
+class FiringOrder(Contract):
+    """Input of a firing. As the argument of its schedule, it is all that is known of the schedule besides its state."""
+
+    schedule_id: str = Field(description="As its caller named it.")
+    temporal_id: str = Field(description="Id of the Temporal Schedule.")
+    caller: Caller
+    due: Due
+    tool: str = Field(description="Name of the tool that is called; of a saved call, the name it was saved under.")
+    timing: Timing
+    spending: Spending = Spending()
+    note: str | None = Field(default=None, description="For people: what it is for.")
+    created_at: datetime
+    fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+
+
+class FiringStatus(StrEnum):
+    """State of a firing. All but `starting` and `working` are final."""
+
+    STARTING = "starting"
+    WORKING = "working"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+    MISSED = "missed"
+
+
+class FiringProgress(Contract):
+    """What the memo of a firing says: what it has started, and how that has ended."""
+
+    status: FiringStatus
+    started: Started | None = None
+    cost_usd: Decimal = Decimal(0)
+    spent_usd: Decimal = Field(default=Decimal(0), description="What all firings have cost, this one included.")
+    error: ErrorEnvelope | None = None
+
+
+class FiringOutcome(FiringProgress):
+    """Result of a firing. Temporal hands it to the next one, which goes on from `spent_usd`."""

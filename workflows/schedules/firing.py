@@ -1,0 +1,189 @@
+"""ScheduleFiringWorkflow: what a Temporal Schedule starts whenever it is due.
+
+It has the call or the batch started by a process that can judge it, an API, as the caller's request would be at that
+moment. It stays open until that has ended, so that Temporal's overlap policy holds. It always completes: Temporal
+hands its result to the next firing, and with it what all firings have cost.
+"""
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.schedules.activities import (
+        AWAIT_HEARTBEAT_TIMEOUT,
+        AWAIT_TIMEOUT,
+        PATIENT_RETRY_POLICY,
+        QUICK_ATTEMPT_TIMEOUT,
+        START_ATTEMPT_TIMEOUT,
+        START_GRACE,
+        START_HEARTBEAT_TIMEOUT,
+        START_RETRY_POLICY,
+        FiringActivities,
+        FiringStartActivities,
+    )
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.schedules.contracts import (
+    FIRING_WORKFLOW,
+    FiringEnd,
+    FiringStart,
+    PauseInput,
+    Started,
+    StartFiringInput,
+)
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
+from outlast.workflows.metrics import count_firing
+from outlast.workflows.schedules.contracts import FiringOrder, FiringOutcome, FiringProgress, FiringStatus
+from outlast.workflows.schedules.pauses import reason_to_pause, used_up
+from outlast.workflows.stubs.failures import envelope_of, is_deadline
+
+
+@workflow.defn(name=FIRING_WORKFLOW)
+class ScheduleFiringWorkflow:
+    """Its id is that of the Temporal Schedule and the time at which it was due."""
+
+    @workflow.init
+    def __init__(self, order: FiringOrder) -> None:
+        """Go on from what the firings before have cost."""
+        self._order = order
+        self._spent_usd = _spent_before()
+        self._cancelled = False
+        self._waiting: workflow.ActivityHandle[FiringEnd] | None = None
+
+    @workflow.run
+    async def run(self, _order: FiringOrder) -> FiringOutcome:
+        """Start what is due and await it. When the firing is cancelled, so is what it has started."""
+        work = asyncio.ensure_future(self._work())
+        while True:
+            try:
+                outcome = await asyncio.shield(work)
+                break
+            except asyncio.CancelledError:
+                self._cancelled = True
+                if self._waiting is not None:
+                    self._waiting.cancel()
+        count_firing(outcome.status.value)
+        return outcome
+
+    async def _work(self) -> FiringOutcome:
+        left = self._left_usd()
+        if left is not None and left <= 0:
+            error = ErrorEnvelope.permanent(
+                ErrorCategory.PAYMENT, self._order.tool, used_up(self._order, self._spent_usd)
+            )
+            return await self._ended(FiringStatus.REFUSED, error=error)
+        start = await self._start(left)
+        if start.started is None:
+            status = FiringStatus.MISSED if start.is_late else FiringStatus.REFUSED
+            return await self._ended(status, error=start.error)
+        self._tell(FiringProgress(status=FiringStatus.WORKING, started=start.started, spent_usd=self._spent_usd))
+        end = await self._end_of(start.started)
+        self._spent_usd += end.cost_usd
+        return await self._ended(FiringStatus(end.status), start.started, end.cost_usd, end.error)
+
+    def _left_usd(self) -> Decimal | None:
+        budget = self._order.spending.budget_usd
+        return None if budget is None else budget - self._spent_usd
+
+    async def _start(self, limit_usd: Decimal | None) -> FiringStart:
+        """Have it started. It is not interrupted: what was begun has to be known, to be cancelled."""
+        patience = timedelta(seconds=self._order.timing.catch_up_seconds)
+        request = StartFiringInput(
+            schedule_id=self._order.schedule_id,
+            tool=self._order.tool,
+            firing_id=workflow.info().workflow_id,
+            caller=self._order.caller,
+            due=self._order.due,
+            limit_usd=limit_usd,
+            began_at=workflow.info().start_time,
+            not_after=workflow.info().start_time + patience,
+        )
+        try:
+            return await workflow.execute_activity_method(
+                FiringStartActivities.start_firing,
+                request,
+                task_queue=SCHEDULES_TASK_QUEUE,
+                start_to_close_timeout=START_ATTEMPT_TIMEOUT,
+                schedule_to_close_timeout=patience + START_GRACE,
+                heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
+                retry_policy=START_RETRY_POLICY,
+                summary=f"start {self._order.tool}",
+            )
+        except ActivityError as error:
+            return FiringStart(error=envelope_of(error, tool=self._order.tool), is_late=is_deadline(error))
+
+    async def _end_of(self, started: Started) -> FiringEnd:
+        while True:
+            if self._cancelled:
+                await self._cancel(started)
+            self._waiting = self._wait_for(started)
+            try:
+                return await self._waiting
+            except ActivityError as error:
+                if not is_cancelled_exception(error) and not self._cancelled:
+                    return FiringEnd(status="failed", error=envelope_of(error, tool=self._order.tool))
+            finally:
+                self._waiting = None
+
+    def _wait_for(self, started: Started) -> workflow.ActivityHandle[FiringEnd]:
+        return workflow.start_activity_method(
+            FiringActivities.await_firing,
+            started,
+            task_queue=RUNS_TASK_QUEUE,
+            start_to_close_timeout=AWAIT_TIMEOUT,
+            heartbeat_timeout=AWAIT_HEARTBEAT_TIMEOUT,
+            retry_policy=PATIENT_RETRY_POLICY,
+            summary=f"await {started.kind}",
+        )
+
+    async def _cancel(self, started: Started) -> None:
+        await workflow.execute_activity_method(
+            FiringActivities.cancel_firing,
+            started,
+            task_queue=TOOLS_TASK_QUEUE,
+            start_to_close_timeout=QUICK_ATTEMPT_TIMEOUT,
+            retry_policy=PATIENT_RETRY_POLICY,
+            summary=f"cancel {started.kind}",
+        )
+
+    async def _ended(
+        self,
+        status: FiringStatus,
+        started: Started | None = None,
+        cost_usd: Decimal = Decimal(0),
+        error: ErrorEnvelope | None = None,
+    ) -> FiringOutcome:
+        """The outcome, after the schedule was paused where it may not go on."""
+        outcome = FiringOutcome(
+            status=status, started=started, cost_usd=cost_usd, spent_usd=self._spent_usd, error=error
+        )
+        note = reason_to_pause(self._order, outcome)
+        if note is not None:
+            await workflow.execute_activity_method(
+                FiringActivities.pause_schedule,
+                PauseInput(temporal_id=self._order.temporal_id, note=note),
+                task_queue=TOOLS_TASK_QUEUE,
+                start_to_close_timeout=QUICK_ATTEMPT_TIMEOUT,
+                retry_policy=PATIENT_RETRY_POLICY,
+                summary="pause the schedule",
+            )
+        # With the workflow's end, not before: who sees it may trigger the schedule again, which overlaps with nothing.
+        self._tell(FiringProgress.model_validate(outcome.model_dump()))
+        return outcome
+
+    def _tell(self, progress: FiringProgress) -> None:
+        """Have the memo say what the firing has come to: its schedule shows it, also while no worker is alive."""
+        workflow.upsert_memo({memo.FIRING: progress})
+
+
+def _spent_before() -> Decimal:
+    """What the firings before this one have cost, as the last one of them has said."""
+    if not workflow.has_last_completion_result():
+        return Decimal(0)
+    last = workflow.get_last_completion_result(FiringOutcome)
+    return last.spent_usd if last is not None else Decimal(0)

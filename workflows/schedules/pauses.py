@@ -1,0 +1,35 @@
+"""When a schedule is paused by what its firing has come to, and what its note says then. Pure."""
+
+from decimal import Decimal
+
+from outlast.workflows.schedules.contracts import FiringOrder, FiringOutcome, FiringStatus
+
+_FAILED = frozenset({FiringStatus.FAILED, FiringStatus.REFUSED})
+_MAX_MESSAGE_CHARS = 300
+
+
+def used_up(order: FiringOrder, spent_usd: Decimal) -> str:
+    """Says that the schedule's budget is spent."""
+    return (
+        f"The schedule's budget of {_usd(order.spending.budget_usd)} US dollars is used up: its firings have cost "
+        f"{_usd(spent_usd)}. Raise `budget_usd` and resume the schedule."
+    )
+
+
+def reason_to_pause(order: FiringOrder, outcome: FiringOutcome) -> str | None:
+    """Why the schedule may not go on after this firing; None when it may."""
+    budget = order.spending.budget_usd
+    if budget is not None and outcome.spent_usd >= budget:
+        return used_up(order, outcome.spent_usd)
+    error = outcome.error
+    if outcome.status not in _FAILED or error is None or error.category not in order.spending.pause_on:
+        return None
+    return f"Paused after a failure ({error.category.value}): {error.message[:_MAX_MESSAGE_CHARS]}"
+
+
+def _usd(amount: Decimal | None) -> str:
+    """At least two digits, and as many as there are."""
+    if amount is None:
+        return "any"
+    cents = amount.quantize(Decimal("0.01"))
+    return f"{cents if cents == amount else amount.normalize():f}"

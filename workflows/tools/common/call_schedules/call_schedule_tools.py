@@ -1,0 +1,117 @@
+"""Tools that have calls of tools started when they are due. The front door answers them itself."""
+
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.workflows.schedules.contracts import LEAST_INTERVAL_SECONDS, Overlap
+from outlast.workflows.tools.framework.ids import Id
+from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, ToolAnnotations, tool
+
+Change = Literal["pause", "resume", "trigger", "delete"]
+
+
+class ScheduleCallArguments(Arguments):
+    """What is to be called, and when."""
+
+    schedule_id: str = Field(
+        alias="scheduleId",
+        min_length=1,
+        max_length=100,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Names the schedule, for example nightly-prices.",
+    )
+    tool: Id | None = Field(default=None, description="Name of the tool to call, such as call-actor.")
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Arguments of the tool; of a saved call, those that go over its own."
+    )
+    saved_call: Id | None = Field(
+        default=None, alias="savedCall", description="Name of a saved call to start, instead of a tool."
+    )
+    cron: str | None = Field(
+        default=None,
+        max_length=200,
+        description="Minute, hour, day of month, month, day of week, as in 17 2 * * *. Give cron or everySecs.",
+    )
+    every_secs: int | None = Field(
+        default=None, ge=LEAST_INTERVAL_SECONDS, alias="everySecs", description="An interval, in seconds."
+    )
+    time_zone: str = Field(
+        default="UTC", max_length=100, alias="timeZone", description="Of the cron expression, as Europe/Prague."
+    )
+    overlap: Overlap = Field(default="skip", description="When it is due while an earlier call is under way.")
+    budget_usd: Decimal | None = Field(
+        default=None,
+        gt=0,
+        alias="budgetUsd",
+        description="Most that all its calls may cost together, in US dollars. Then it is paused.",
+    )
+    note: str | None = Field(default=None, max_length=500, description="What it is for, for people.")
+
+
+class CallScheduleArguments(Arguments):
+    """Names a schedule."""
+
+    schedule_id: Id = Field(alias="scheduleId", description="Id of the schedule.")
+
+
+class ChangeCallScheduleArguments(CallScheduleArguments):
+    """What is to be done with a schedule."""
+
+    change: Change = Field(
+        description="pause: nothing is due until it is resumed; resume; trigger: it is due now; delete."
+    )
+
+
+def _schedule_tool(name: str, title: str, description: str, model: type[Arguments], *, read_only: bool) -> Tool:
+    annotations = ToolAnnotations(
+        title=title,
+        read_only=read_only,
+        destructive=name == "change-call-schedule",
+        idempotent=name != "change-call-schedule",
+        open_world=not read_only,
+    )
+    return (
+        tool(name)
+        .category(Category.CALL_SCHEDULES)
+        .describe(description)
+        .annotate(annotations)
+        .args(model)
+        .front_door()
+        .build()
+    )
+
+
+CALL_SCHEDULE_TOOLS: tuple[Tool, ...] = (
+    _schedule_tool(
+        "schedule-call",
+        "Schedule call",
+        "Have a tool called whenever it is due: by a cron expression in a time zone, or at intervals. The call is "
+        "checked now, and judged anew each time. It goes on without this conversation, and may cost money each time: "
+        "set `budgetUsd`. The same schedule again changes nothing.",
+        ScheduleCallArguments,
+        read_only=False,
+    ),
+    _schedule_tool(
+        "list-call-schedules",
+        "List call schedules",
+        "List the schedules of calls: what they call, when they are due next, and whether they are paused.",
+        NoArguments,
+        read_only=True,
+    ),
+    _schedule_tool(
+        "get-call-schedule",
+        "Get call schedule",
+        "Get a schedule of calls with its next times and what came of its latest calls: status, task, cost and error.",
+        CallScheduleArguments,
+        read_only=True,
+    ),
+    _schedule_tool(
+        "change-call-schedule",
+        "Change call schedule",
+        "Pause a schedule of calls, resume it, have it due now, or delete it.",
+        ChangeCallScheduleArguments,
+        read_only=False,
+    ),
+)
