@@ -37,6 +37,7 @@ from outlast.api.rest import (
     task_routes,
     tool_routes,
     usage_routes,
+    webhook_routes,
 )
 from outlast.api.services import Services
 from outlast.worker.otlp.metrics import sending_metrics
@@ -68,6 +69,7 @@ _ROUTES = (
     tool_routes,
     output_routes,
     usage_routes,
+    webhook_routes,
     adapter_routes,
     operator_routes,
     codec_routes,

@@ -34,12 +34,14 @@ from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.activities.stuck_tasks.activities import StuckTaskActivities
+from outlast.activities.webhooks.budget_notices import BudgetNotices
 from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.platform_reads import platform_reads
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
+from outlast.worker.webhooks import webhook_activities
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.queues import (
     FUNCTIONS_TASK_QUEUE,
@@ -55,6 +57,8 @@ from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.stuck import EndStuckWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
+from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
+from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
 
 WORKFLOWS = (
     ToolCallWorkflow,
@@ -66,6 +70,8 @@ WORKFLOWS = (
     DispatchWorkflow,
     NothingToRelease,
     BatchWorkflow,
+    WebhookSubscriptionsWorkflow,
+    WebhookDeliveryWorkflow,
 )
 
 
@@ -213,7 +219,12 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
     )
     runs = RunActivities(
-        platform, ledgers, console_url=settings.console, timing=_timing(settings), restored=settings.restored_period
+        platform,
+        ledgers,
+        console_url=settings.console,
+        timing=_timing(settings),
+        restored=settings.restored_period,
+        notices=BudgetNotices(client, task_queue=TOOLS_TASK_QUEUE),
     )
     mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
@@ -239,7 +250,13 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
-        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, _dispatch(client).release_queued, batches.carry_on_batch),
+        waiting=(
+            runs.wait_for_run,
+            mcp_actors.call_mcp_tool,
+            _dispatch(client).release_queued,
+            batches.carry_on_batch,
+            webhook_activities(settings, client, sealer).deliver_webhook,
+        ),
         outputs=(
             sweep.sweep_page,
             spending.keep_usage,

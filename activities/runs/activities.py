@@ -36,6 +36,7 @@ from outlast.activities.runs.start_recovery import StartedRuns
 from outlast.activities.runs.unknown_runs import RestoredInterval
 from outlast.activities.secrets.sealer import SealError
 from outlast.activities.spending.ledger import Ledgers
+from outlast.activities.webhooks.budget_notices import BudgetNotices, nears_limit
 
 START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 START_ATTEMPT_TIMEOUT = timedelta(minutes=3)
@@ -103,11 +104,14 @@ class RunActivities:
         console_url: str | None = None,
         timing: RunTiming | None = None,
         restored: RestoredInterval | None = None,
+        notices: BudgetNotices | None = None,
     ) -> None:
-        """Book what runs cost in `ledgers`. `console_url` is the root of the web console that shows runs, if any;
-        `restored` says when another system went on with the tasks of this one.
+        """Book what runs cost in `ledgers`; tell with `notices` of those that near their limit. `console_url` is the
+        root of the web console that shows runs, if any; `restored` says when another system went on with the tasks of
+        this one.
         """
         self._platform = platform
+        self._notices = notices
         self._ledgers = ledgers
         self._console_url = console_url
         self._timing = timing or RunTiming()
@@ -300,6 +304,8 @@ class RunActivities:
             limit = exceeded_limit(state, request.budget)
             if limit is not None:
                 return state.exceeding(limit)
+            if request.watch is not None and self._notices is not None and nears_limit(state, request.budget):
+                await self._notices.tell(request.watch, state, request.budget)
             heartbeats.set_details(state)
             if reported is None or _is_news(state, reported):
                 heartbeats.send()

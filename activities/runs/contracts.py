@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.spending.contracts import Spend, SpendingCaps
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.webhooks.contracts import BudgetWatch
 
 FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 """Run states after which the platform neither changes nor charges the run (Apify API v2, run object, `status`)."""
@@ -109,6 +110,7 @@ class WaitRunInput(RunRef):
         default=None, description="Return the run's rows too, when all of them fit into this size in bytes."
     )
     spend: Spend | None = Field(default=None, description="What is settled when the run has ended.")
+    watch: BudgetWatch | None = Field(default=None, description="Whom to tell when most of the budget is spent.")
 
 
 class AbortRunInput(Contract):

@@ -38,6 +38,12 @@ class AuditEvent(StrEnum):
     BATCH_CANCELLED = "batch.cancelled"
     BATCH_RETRIED = "batch.retried"
     BATCH_RESUMED = "batch.resumed"
+    WEBHOOK_CREATED = "webhook.created"
+    WEBHOOK_CHANGED = "webhook.changed"
+    WEBHOOK_ROTATED = "webhook.rotated"
+    WEBHOOK_DELETED = "webhook.deleted"
+    WEBHOOK_TESTED = "webhook.tested"
+    WEBHOOK_REPLAYED = "webhook.replayed"
     OUTPUT_READ = "output.read"
     OUTPUT_DELETED = "output.deleted"
     RESOURCE_READ = "resource.read"
@@ -71,6 +77,7 @@ class AuditRecord(BaseModel):
     batch: Told | None = None
     session: Told | None = None
     turn: Told | None = None
+    webhook: Told | None = Field(default=None, description="Id of a webhook, or of a delivery.")
     output: Told | None = Field(default=None, description="Locator.")
     key: Told | None = Field(default=None, description="Id of an API key.")
     detail: Told | None = Field(default=None, description="A rule of the operator, or numbers.")

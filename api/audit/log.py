@@ -27,6 +27,7 @@ class Subject(TypedDict, total=False):
     batch: str | None
     session: str | None
     turn: str | None
+    webhook: str | None
     output: str | None
     key: str | None
     detail: str | None

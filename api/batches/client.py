@@ -77,6 +77,7 @@ class BatchClient:
         self._sealer = sealer
         self._audit = audit
         self._limits = limits
+        self._listeners = admission.listeners
         self._ui_url = ui_url
 
     async def start(
@@ -156,6 +157,7 @@ class BatchClient:
         action: Action,
     ) -> Batch:
         await self._starter.check(caller)
+        listeners = await self._listeners.of_batch(caller, settings.webhooks)
         try:
             admitted = await intake.admitted(rows.read(), self._starter.writer(batch_id), are_texts=rows.are_texts)
         except StoreUnavailable as error:
@@ -165,7 +167,8 @@ class BatchClient:
         action.note(detail=f"{admitted.items.count} items", actor=admitted.first.summary.actor)
         fingerprints = self._fingerprints(settings, admitted.digest)
         try:
-            await self._starter.start(self._starter.of(batch_id, caller, settings, admitted, fingerprints[0]))
+            begun = self._starter.of(batch_id, caller, settings, admitted, fingerprints[0])
+            await self._starter.start(begun.told_to(listeners))
         except WorkflowAlreadyStartedError:
             action.note(outcome="repeated")
             return await self._repeated(await self._described(caller, batch_id), fingerprints)
@@ -186,6 +189,8 @@ class BatchClient:
             raise NothingToRun(f"No item of batch {batch_id} {what}.")
         await self._starter.check(caller)
         order = await self._starter.again(caller, description, changes, leg, outcome.state)
+        own = tuple(one for one in order.listeners if one.is_own)
+        order = order.model_copy(update={"listeners": (*await self._listeners.of_batch(caller), *own)})
         summary = summary.model_copy(update={"options": order.options})
         try:
             await self._starter.start(BatchStart(order, summary, BatchProgress.of(order.state)))
@@ -195,7 +200,10 @@ class BatchClient:
 
     def _fingerprints(self, settings: BatchSettings, digest: str) -> tuple[str, ...]:
         """Digests of the request, one per sealing key, see `Admission`."""
-        return self._sealer.digests([settings.model_dump(mode="json", exclude={"tool_mask"}), digest])
+        told = [one.in_the_clear for one in (*settings.webhooks, *settings.options.webhooks)]
+        left_out = {"tool_mask": True, "webhooks": True, "options": {"webhooks"}}
+        content = settings.model_dump(mode="json", exclude=left_out)
+        return self._sealer.digests([content, digest, *told])
 
     async def _existing(self, caller: Caller, batch_id: str) -> WorkflowExecutionDescription | None:
         try:

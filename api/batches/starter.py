@@ -1,6 +1,6 @@
 """`BatchStarter`: starts the workflows of batches, and those of their retries and resumes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from temporalio.client import Client, WorkflowExecutionDescription
@@ -10,6 +10,7 @@ from outlast.activities.batches.contracts import BatchPlace, BatchState
 from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.webhooks.contracts import WebhookListener
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
@@ -36,6 +37,10 @@ class BatchStart:
     order: BatchOrder
     summary: BatchSummary
     progress: BatchProgress | None = None
+
+    def told_to(self, listeners: tuple[WebhookListener, ...]) -> "BatchStart":
+        """The same, with the webhooks that hear of the batch."""
+        return replace(self, order=self.order.model_copy(update={"listeners": listeners}))
 
 
 class BatchStarter:
@@ -80,7 +85,9 @@ class BatchStarter:
     ) -> BatchStart:
         """What a batch of the admitted items begins with."""
         call, summary = admitted.first.call, admitted.first.summary
-        common = call.model_copy(update={"arguments": {}, "batch_id": batch_id})
+        # There may be a hundred thousand items: who has not asked for it hears of the batch only.
+        hearing = tuple(one for one in call.listeners if one.is_own or one.batch_items)
+        common = call.model_copy(update={"arguments": {}, "batch_id": batch_id, "listeners": hearing})
         place = BatchPlace(
             batch_id=batch_id,
             caller_id=caller.id,
@@ -131,6 +138,7 @@ class BatchStarter:
             options=before.options.model_validate({**before.options.model_dump(), **given}),
             state=state.model_copy(update={"stop": None, "stop_words": None}),
             leg=leg,
+            listeners=before.listeners,
         )
 
     async def start(self, begun: BatchStart) -> None:

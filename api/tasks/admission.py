@@ -1,8 +1,8 @@
 """Admission: decides whether a tool call may start, before anything is started or paid for.
 
 `Admission.admit` reads from top to bottom: find the tool; check that the caller may call it; check that the call fits,
-and is paid for; decide which equal calls may answer it; seal its secrets. The result is the call in the form that a
-workflow's history may hold.
+and is paid for; decide which equal calls may answer it, and who hears of it; seal its secrets. The result is the call
+in the form that a workflow's history may hold.
 """
 
 from collections.abc import Mapping
@@ -30,6 +30,7 @@ from outlast.api.tasks.arguments import ArgumentCheck
 from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.wait_argument import without_wait
+from outlast.api.webhooks.listeners import Listeners
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
@@ -69,13 +70,15 @@ class Admission:
         settings: ApiSettings,
         policy: PolicySource,
         audit: AuditLog,
+        listeners: Listeners,
     ) -> None:
         """Apply the rules of the `policy` in force, and the limits and defaults of `settings`.
 
-        What a rule denies goes to `audit`.
+        What a rule denies goes to `audit`. Calls carry which webhooks hear of them, by `listeners`.
         """
         self.approvers = Approvers(policy)
         self._audit = audit
+        self.listeners = listeners
         self._catalogue = catalogue
         self._sealer = sealer
         self._settings = settings
@@ -116,6 +119,9 @@ class Admission:
         # May an equal call answer it?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
 
+        # Who hears of it?
+        listeners = await self.listeners.of_call(caller, request.options.webhooks)
+
         # Seal the secrets. From here on, none of them is readable.
         paid = self._sealer.seal(payment, purpose=caller.id) if payment is not None else None
         call = ToolCall(
@@ -135,12 +141,17 @@ class Admission:
             tool_mask=mask,
             permission=permission,
             caps=self._policy.caps_of(caller.id),
+            listeners=listeners,
             options=request.options.model_copy(
-                update={"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
+                update={
+                    "run_heartbeat_seconds": self._settings.run_heartbeat_seconds,
+                    "reuse": None,
+                    "webhooks": (),
+                }
             ),
         )
         fingerprints = self._fingerprints(call, request)
-        quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
+        quick = is_quick_read(tool) and (permission is None or permission.action == "allow") and not listeners
         return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
 
     async def schema_of(self, caller: Caller, request: TaskRequest) -> JsonObject:
@@ -243,6 +254,8 @@ class Admission:
         return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=known)
 
     def _may_reuse(self, request: TaskRequest) -> bool:
+        if request.options.webhooks:
+            return False  # Who is told of one task is not told of another.
         return request.options.reuse is not None or bool(self._policy.current.reuse)
 
     def _reuse(
@@ -269,7 +282,10 @@ class Admission:
         which parts are secret. There is one per sealing key because keys are rotated. The mask is excluded: it does not
         change what the call does, and a request repeated after masks were switched on or off is the same request.
         """
-        content = request.model_dump(mode="json", exclude={"tool", "mode", "tool_mask", "arguments"})
+        left_out = {"tool": True, "mode": True, "tool_mask": True, "arguments": True, "options": {"webhooks"}}
+        content = request.model_dump(mode="json", exclude=left_out)
+        if request.options.webhooks:
+            content["webhooks"] = [one.in_the_clear for one in request.options.webhooks]
         # They are JSON already: dumping the largest ones would hold the event loop for as long as parsing them.
         content["arguments"] = request.arguments
         return self._sealer.digests([call.tool, call.mode, content])

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
+from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, deliveries_prefix
+from outlast.api.contracts.webhooks import ListedStatus
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
@@ -46,6 +48,24 @@ def batches_query(caller_id: str, *, only_open: bool) -> str:
     """The visibility query for a caller's batches."""
     own = f"WorkflowType = '{BATCH_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"
     return f"{own} AND ExecutionStatus = 'Running'" if only_open else f"{own} AND ExecutionStatus != 'ContinuedAsNew'"
+
+
+def deliveries_query(caller_id: str, *, status: ListedStatus, webhook_id: str | None) -> str:
+    """The visibility query for deliveries of events to a caller's webhooks, or to one of them."""
+    parts = [
+        f"WorkflowType = '{DELIVERY_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}",
+        _DELIVERIES[status],
+    ]
+    if webhook_id is not None:
+        parts.append(f"WorkflowId STARTS_WITH {_quoted(deliveries_prefix(webhook_id))}")
+    return " AND ".join(parts)
+
+
+_DELIVERIES: dict[ListedStatus, str] = {
+    "delivering": "ExecutionStatus = 'Running'",
+    "delivered": "ExecutionStatus = 'Completed'",
+    "undelivered": "ExecutionStatus IN ('Failed', 'Canceled', 'Terminated', 'TimedOut')",
+}
 
 
 def tasks_query(caller_id: str | None, status: TaskStatus) -> str:

@@ -54,6 +54,11 @@ def of_dispatcher(caller_id: str) -> TypedSearchAttributes:
     return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id)])
 
 
+def of_delivery(caller_id: str) -> TypedSearchAttributes:
+    """The search attributes of the delivery of an event to a webhook."""
+    return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id)])
+
+
 def of_batch(caller_id: str, batch_id: str, tool: str) -> TypedSearchAttributes:
     """The search attributes of a batch's own workflow."""
     pairs = [(CALLER, caller_id), (BATCH, batch_id), (TOOL, tool)]

@@ -12,6 +12,8 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, RunState
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS, WebhookListener
+from outlast.workflows.contracts.own_webhooks import OwnWebhook
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.reuse import Reuse
 from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
@@ -174,9 +176,20 @@ class CallOptions(Contract):
     reuse: Reuse | None = Field(
         default=None, description="Whether an equal call of the same caller may answer this one; by default not."
     )
+    webhooks: tuple[OwnWebhook, ...] = Field(
+        default=(),
+        max_length=MAX_OWN_WEBHOOKS,
+        description="Addresses that are told of this task, besides those that the caller has subscribed.",
+    )
     run_heartbeat_seconds: int = Field(
         default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
     )
+
+    @model_validator(mode="after")
+    def _either_told_or_reused(self) -> Self:
+        if self.reuse is not None and self.webhooks:
+            raise ValueError("a call with `webhooks` is a task of its own: leave out `reuse`, or subscribe a webhook")
+        return self
 
 
 class ToolCall(Contract):
@@ -208,6 +221,7 @@ class ToolCall(Contract):
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
+    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of its events.")
 
     @property
     def is_paid(self) -> bool:

@@ -43,6 +43,7 @@ class Limits(_Entry):
     queued_tasks: int = Field(default=10_000, ge=0, description="Tasks that are queued at once.")
     batches: int = Field(default=20, ge=0, description="Batches that have not ended.")
     batch_items: int = Field(default=100_000, ge=1, description="Items of one batch.")
+    webhooks: int = Field(default=20, ge=0, description="Webhooks that are subscribed.")
     sessions: int = Field(default=10_000, ge=1, description="Sessions that have not ended.")
     stored_bytes: int = Field(default=100_000_000_000, ge=0, description="Bytes of stored outputs.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")
