@@ -38,6 +38,7 @@ _COMMANDS = {
     "sessions": ("commands.sessions", "app", _TASKS),
     "tasks": ("commands.tasks", "app", _TASKS),
     "batch": ("batches.command", "app", _TASKS),
+    "webhooks": ("commands.webhooks", "app", _TASKS),
     "output": ("commands.outputs", "app", _TASKS),
     "tools": ("commands.tools", "app", _TASKS),
     "admin": ("commands.admin", "app", _STACK),
@@ -47,7 +48,7 @@ _COMMANDS = {
     "bench": ("commands.bench_tools", "app", _STACK),
 }
 """The module of each command, its function or its own commands there, and where the help shows it."""
-_ASKING = frozenset({"batch", "call", "output", "providers", "sessions", "tasks", "tools", "usage"})
+_ASKING = frozenset({"batch", "call", "output", "providers", "sessions", "tasks", "tools", "usage", "webhooks"})
 """Commands that ask a server and do no more: they start no process, and run no code of the user's."""
 
 

@@ -39,6 +39,7 @@ from outlast.client.contracts.tasks import (
 )
 from outlast.client.contracts.tools import Readiness, Tool
 from outlast.client.contracts.usage import CapUsage, UsageReport, UsageRow
+from outlast.client.contracts.webhooks import Delivery, Webhook
 from outlast.client.errors import (
     ApiError,
     BadSettings,
@@ -79,6 +80,7 @@ __all__ = [
     "Connection",
     "ConnectionFailed",
     "Content",
+    "Delivery",
     "Event",
     "ForeignServer",
     "Handoff",
@@ -134,6 +136,7 @@ __all__ = [
     "Violation",
     "WaitTimedOut",
     "Waiting",
+    "Webhook",
     "WorkerState",
     "find_connection",
 ]

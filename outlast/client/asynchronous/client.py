@@ -12,6 +12,7 @@ from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.outputs import AsyncOutputs
 from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
+from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.batches import BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
@@ -64,6 +65,7 @@ class AsyncClient:
         self.batches = AsyncBatches(self._server, self._transport)
         self.outputs = AsyncOutputs(self._server, self._transport)
         self.sessions = AsyncSessions(self._server, self._transport)
+        self.webhooks = AsyncWebhooks(self._server, self._transport)
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.outputs import Outputs
 from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
+from outlast.client.blocking.webhooks import Webhooks
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.batches import BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff
@@ -64,6 +65,7 @@ class Client:
         self.batches = Batches(self._server, self._transport)
         self.outputs = Outputs(self._server, self._transport)
         self.sessions = Sessions(self._server, self._transport)
+        self.webhooks = Webhooks(self._server, self._transport)
 
     def __enter__(self) -> Self:
         return self

@@ -33,6 +33,8 @@ class CallOptions(TypedDict, total=False):
     """An equal call of yours that runs, or was answered not longer ago than this (`90s`, `6h`, `7d`), answers it."""
     refresh: bool | None
     """Starts the call in any case; later equal calls may be answered by it."""
+    webhooks: Sequence[Mapping[str, JsonValue]] | None
+    """Addresses that are told of this task, each with its `url`, its `secret` (`whsec_...`) and perhaps `events`."""
     tool_mask: Mapping[str, bool] | None
     """Which tools are active, by name."""
     idempotency_key: str | None
@@ -70,6 +72,8 @@ class BatchOptions(TypedDict, total=False):
     max_run_seconds: float | None
     keep_output_seconds: float | None
     """How long stored outputs of items, and the results, are kept."""
+    webhooks: Sequence[Mapping[str, JsonValue]] | None
+    """Addresses that are told of the batch, each with its `url`, its `secret` (`whsec_...`) and perhaps `events`."""
     tool_mask: Mapping[str, bool] | None
     idempotency_key: str | None
     """The same key with the same batch gives the same batch. Without it every batch is a new one."""
@@ -146,6 +150,7 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
             budget=_budget(options),
             output=_output(options.get("compress"), options.get("keep_output_seconds")),
             reuse=given(max_age=options.get("reuse"), refresh=options.get("refresh") or None) or None,
+            webhooks=_webhooks(options),
         ),
     )
 
@@ -167,6 +172,7 @@ def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options
         mapping=None if mapping is None else dict(mapping),
         key=options.get("key"),
         delimiter=options.get("delimiter"),
+        webhooks=_webhooks(options),
         toolMask=_mask(options.get("tool_mask")),
         options=given(
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
@@ -230,6 +236,10 @@ def _budget(options: CallOptions | BatchOptions) -> JsonValue:
         )
         or None
     )
+
+
+def _webhooks(options: CallOptions | BatchOptions) -> JsonValue:
+    return [dict(one) for one in options.get("webhooks") or ()] or None
 
 
 def _mask(mask: Mapping[str, bool] | None) -> JsonValue:

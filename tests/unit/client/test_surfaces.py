@@ -9,12 +9,20 @@ from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.client import AsyncClient
 from outlast.client.asynchronous.outputs import AsyncOutputs
 from outlast.client.asynchronous.sessions import AsyncSessions
+from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.client import Client
 from outlast.client.blocking.outputs import Outputs
 from outlast.client.blocking.sessions import Sessions
+from outlast.client.blocking.webhooks import Webhooks
 
-PAIRS = [(Client, AsyncClient), (Batches, AsyncBatches), (Outputs, AsyncOutputs), (Sessions, AsyncSessions)]
+PAIRS = [
+    (Client, AsyncClient),
+    (Batches, AsyncBatches),
+    (Outputs, AsyncOutputs),
+    (Sessions, AsyncSessions),
+    (Webhooks, AsyncWebhooks),
+]
 
 
 def public_members(kind: type) -> dict[str, Any]:
