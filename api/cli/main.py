@@ -38,7 +38,7 @@ _COMMANDS = {
     "sessions": ("commands.sessions", "app", _TASKS),
     "tasks": ("commands.tasks", "app", _TASKS),
     "batch": ("batches.command", "app", _TASKS),
-    "webhooks": ("commands.webhooks", "app", _TASKS),
+    "webhooks": ("webhooks.command", "app", _TASKS),
     "output": ("commands.outputs", "app", _TASKS),
     "tools": ("commands.tools", "app", _TASKS),
     "admin": ("commands.admin", "app", _STACK),

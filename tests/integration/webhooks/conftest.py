@@ -32,7 +32,8 @@ async def none_left(api: httpx.AsyncClient) -> AsyncIterator[None]:
     """What a test has subscribed, the next one does not hear."""
     yield
     for webhook in (await api.get("/v1/webhooks")).json()["webhooks"]:
-        await api.delete(f"/v1/webhooks/{webhook['id']}")
+        answer = await api.delete(f"/v1/webhooks/{webhook['id']}")
+        assert answer.status_code == 204, answer.text
 
 
 @pytest.fixture

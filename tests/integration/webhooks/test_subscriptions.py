@@ -7,6 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from outlast.activities.webhooks.contracts import subscriptions_id
+from tests.support.calls.histories import payloads_of
 from tests.support.calls.tasks import sleeper_call
 from tests.support.calls.webhooks import subscribed
 
@@ -58,8 +59,7 @@ async def test_other_callers_see_and_change_nothing(api: httpx.AsyncClient, othe
 async def test_no_history_holds_an_address_or_a_secret(api: httpx.AsyncClient, temporal: Client) -> None:
     made = await subscribed(api, URL)
     rotated = (await api.post(f"/v1/webhooks/{made['id']}/rotate", json={})).json()
-    handle = temporal.get_workflow_handle(subscriptions_id("key:ann"))
-    history = (await handle.fetch_history()).to_json()
+    history = await payloads_of(temporal, subscriptions_id("key:ann"))
     assert made["id"] in history
     for secret in ("with-a-secret-in-it", made["secret"], rotated["secret"], made["secret"].removeprefix("whsec_")):
         assert secret not in history

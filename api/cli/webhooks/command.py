@@ -24,6 +24,20 @@ EventsOption = Annotated[
     list[str] | None,
     typer.Option("--event", "-e", help="What it hears of, such as task.completed; repeatable. All by default."),
 ]
+_COLUMNS = (
+    Column("ID"),
+    Column("STATE", rank=2),
+    Column("NAME", rank=4),
+    Column("EVENTS", rank=3),
+    Column("ADDRESS", rank=1),
+)
+_DELIVERY_COLUMNS = (
+    Column("DELIVERY"),
+    Column("EVENT", rank=1),
+    Column("SUBJECT", rank=3),
+    Column("CREATED", rank=4),
+    Column("MESSAGE", rank=2),
+)
 Standing = Literal["undelivered", "delivering", "delivered"]
 
 
@@ -151,8 +165,8 @@ def rotate(
     run_action(Options(url, token, data_dir, as_json), action)
 
 
-@app.command()
-def test(
+@app.command("test")
+def send_test(
     webhook: WebhookArgument,
     as_json: JsonOption = False,
     url: UrlOption = None,
@@ -232,14 +246,7 @@ async def list_webhooks(context: Context) -> ExitCode:
     if context.output.as_json:
         context.output.document({"webhooks": [one.document() for one in found]})
     elif found:
-        columns = [
-            Column("ID"),
-            Column("STATE", rank=2),
-            Column("NAME", rank=4),
-            Column("EVENTS", rank=3),
-            Column("ADDRESS", rank=1),
-        ]
-        context.output.table(columns, [_row(one) for one in found])
+        context.output.table(_COLUMNS, [_row(one) for one in found])
     else:
         context.output.note("You have no webhooks. Make one: `outlast webhooks create ADDRESS`")
     return ExitCode.OK
@@ -252,14 +259,7 @@ async def list_deliveries(context: Context, status: str, webhook: str | None, li
     if context.output.as_json:
         context.output.document({"deliveries": [one.document() for one in found]})
     elif found:
-        columns = [
-            Column("DELIVERY"),
-            Column("EVENT", rank=1),
-            Column("SUBJECT", rank=3),
-            Column("CREATED", rank=4),
-            Column("MESSAGE", rank=2),
-        ]
-        context.output.table(columns, [_delivery_row(one) for one in found])
+        context.output.table(_DELIVERY_COLUMNS, [_delivery_row(one) for one in found])
     else:
         context.output.note(f"There is nothing {status}.")
     return ExitCode.OK
