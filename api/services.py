@@ -1,7 +1,7 @@
 """The services of the API process, built once from its settings and shared by every front door."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from temporalio.client import Client
 
@@ -49,7 +49,7 @@ from outlast.api.temporal.raw_payloads import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
-from outlast.api.webhooks.addresses import WebhookAddresses
+from outlast.api.webhooks.address_check import WebhookAddresses
 from outlast.api.webhooks.client import WebhookClient
 from outlast.api.webhooks.deliveries import Deliveries
 from outlast.api.webhooks.listeners import Listeners
@@ -110,10 +110,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     policy = PolicySource(settings.policy_file, base=settings.policy)
     audit = audit_log(settings, sealer)
     record_changes(policy, audit)
-    subscriptions = Subscriptions(client, task_queue=TOOLS_TASK_QUEUE)
-    addresses = WebhookAddresses(allow_private=settings.allow_private_addresses)
-    listeners = Listeners(subscriptions, sealer, addresses)
-    webhooks = WebhookClient(subscriptions, sealer, policy, audit, listeners, addresses)
+    listeners, webhooks = _webhooks(client, settings, sealer, policy, audit)
     admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
     objects = output_objects(settings)
     arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
@@ -125,10 +122,9 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     limits = CallerLimits(policy)
     outputs = StoredOutputs(objects, audit)
     generations = Generations(client, outputs, limits)
-    ui_url = settings.temporal_ui_url
-    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=ui_url)
+    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=settings.temporal_ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=settings.fairness)
-    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
+    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=settings.temporal_ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
@@ -157,9 +153,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         sealer=sealer,
         outputs=outputs,
         sessions=sessions,
-        session_collection=SessionCollection(
-            client, sessions, kept, outputs, audit, output_ttl=timedelta(seconds=settings.output_ttl_seconds)
-        ),
+        session_collection=SessionCollection(client, sessions, kept, outputs, audit, output_ttl=settings.output_ttl),
         turns=TurnClient(client, sessions, kept, catalogue, settings, policy, Informed(audit, listeners)),
         session_events=SessionEvents(client),
         usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
@@ -168,6 +162,16 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         webhooks=webhooks,
         deliveries=Deliveries(client, webhooks, audit, limits),
     )
+
+
+def _webhooks(
+    client: Client, settings: ApiSettings, sealer: SecretSealer, policy: PolicySource, audit: AuditLog
+) -> tuple[Listeners, WebhookClient]:
+    """Who hears of calls, and what changes that."""
+    subscriptions = Subscriptions(client, task_queue=TOOLS_TASK_QUEUE)
+    addresses = WebhookAddresses(allow_private=settings.allow_private_addresses)
+    listeners = Listeners(subscriptions, sealer, addresses)
+    return listeners, WebhookClient(subscriptions, sealer, policy, audit, listeners, addresses)
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:

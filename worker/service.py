@@ -30,18 +30,22 @@ from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.watching import RunWatchActivities
 from outlast.activities.platform_writes.activities import PlatformWriteActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming
+from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.activities.stuck_tasks.activities import StuckTaskActivities
+from outlast.activities.web.address_rules import AddressRules
+from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.webhooks.budget_notices import BudgetNotices
+from outlast.activities.webhooks.posting import WebhookPoster
+from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.platform_reads import platform_reads
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
-from outlast.worker.webhooks import webhook_activities
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.queues import (
     FUNCTIONS_TASK_QUEUE,
@@ -218,14 +222,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     ledgers = Ledgers(
         client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
     )
-    runs = RunActivities(
-        platform,
-        ledgers,
-        console_url=settings.console,
-        timing=_timing(settings),
-        restored=settings.restored_period,
-        notices=BudgetNotices(client, task_queue=TOOLS_TASK_QUEUE),
-    )
+    runs = _runs(settings, client, platform, ledgers)
     mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
@@ -253,9 +250,8 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         waiting=(
             runs.wait_for_run,
             mcp_actors.call_mcp_tool,
-            _dispatch(client).release_queued,
             batches.carry_on_batch,
-            webhook_activities(settings, client, sealer).deliver_webhook,
+            *_waits(settings, client, sealer),
         ),
         outputs=(
             sweep.sweep_page,
@@ -282,8 +278,34 @@ def _timing(settings: WorkerSettings) -> RunTiming:
     )
 
 
-def _dispatch(client: Client) -> DispatchActivities:
-    return DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
+def _runs(settings: WorkerSettings, client: Client, platform: ApifyPlatform, ledgers: Ledgers) -> RunActivities:
+    return RunActivities(
+        platform,
+        ledgers,
+        console_url=settings.console,
+        timing=_timing(settings),
+        restored=settings.restored_period,
+        notices=BudgetNotices(client, task_queue=TOOLS_TASK_QUEUE),
+    )
+
+
+def _waits(settings: WorkerSettings, client: Client, sealer: SecretSealer) -> Sequence[Callable[..., Any]]:
+    """What waits for other tasks of a caller to end, and for the receivers of events."""
+    dispatch = DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
+    return (dispatch.release_queued, _webhooks(settings, client, sealer).deliver_webhook)
+
+
+def _webhooks(settings: WorkerSettings, client: Client, sealer: SecretSealer) -> WebhookActivities:
+    """Events are delivered under the same rules on addresses as pages are fetched for users."""
+    rules = AddressRules(allow_private=settings.allow_private_addresses)
+    return WebhookActivities(
+        client,
+        Subscriptions(client, task_queue=TOOLS_TASK_QUEUE),
+        sealer,
+        WebhookPoster(rules, timeout_seconds=settings.webhook_timeout_seconds),
+        first_pause=timedelta(seconds=settings.webhook_first_pause_seconds),
+        give_up=timedelta(hours=settings.webhook_retry_hours),
+    )
 
 
 def _batches(objects: OutputObjects, client: Client) -> BatchActivities:

@@ -33,7 +33,7 @@ from outlast.api.tasks.wait_argument import without_wait
 from outlast.api.webhooks.listeners import Listeners
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import TaskSummary, ToolCall
+from outlast.workflows.contracts.tool_calls import CallOptions, TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
@@ -142,17 +142,16 @@ class Admission:
             permission=permission,
             caps=self._policy.caps_of(caller.id),
             listeners=listeners,
-            options=request.options.model_copy(
-                update={
-                    "run_heartbeat_seconds": self._settings.run_heartbeat_seconds,
-                    "reuse": None,
-                    "webhooks": (),
-                }
-            ),
+            options=self._carried(request.options),
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow") and not listeners
         return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
+
+    def _carried(self, options: CallOptions) -> CallOptions:
+        """The options of a call as its workflow has them: what the door has decided is left out."""
+        seconds = self._settings.run_heartbeat_seconds
+        return options.model_copy(update={"run_heartbeat_seconds": seconds, "reuse": None, "webhooks": ()})
 
     async def schema_of(self, caller: Caller, request: TaskRequest) -> JsonObject:
         """The JSON Schema of the arguments of such calls, with that of the Actor's input where it is known.

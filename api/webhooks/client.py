@@ -34,7 +34,7 @@ from outlast.api.errors import TooManyWebhooks, WebhookNotFound
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.worker_answers import answer_of_worker
-from outlast.api.webhooks.addresses import WebhookAddresses
+from outlast.api.webhooks.address_check import WebhookAddresses
 from outlast.api.webhooks.listeners import Listeners
 
 _EVENTS = tuple(one for one in WebhookEventType if one is not WebhookEventType.WEBHOOK_TEST)

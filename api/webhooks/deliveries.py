@@ -88,7 +88,7 @@ class Deliveries:
         ) as action, self._limits.awaited_slot(caller.id, "concurrent_lists"):  # fmt: skip
             query = deliveries_query(caller.id, status="undelivered", webhook_id=request.webhook_id)
             with temporal_errors():
-                listed = self._client.list_workflows(query, limit=MAX_REPLAYED + 1)
+                listed = self._client.list_workflows(query, limit=MAX_REPLAYED + 1, page_size=MAX_REPLAYED + 1)
                 found = [(one.id, one.run_id) async for one in listed]
             places = asyncio.Semaphore(_AT_ONCE)
             sent = await asyncio.gather(*(self._resend(*one, places) for one in found[:MAX_REPLAYED]))

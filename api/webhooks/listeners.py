@@ -16,7 +16,7 @@ from outlast.activities.webhooks.contracts import (
 from outlast.activities.webhooks.signing import webhook_purpose
 from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.webhooks.addresses import WebhookAddresses
+from outlast.api.webhooks.address_check import WebhookAddresses
 from outlast.workflows.contracts.own_webhooks import OwnWebhook
 
 KNOWN_SECONDS = 5.0

@@ -38,18 +38,18 @@ class WebhookSubscriptionsWorkflow:
         workflow.continue_as_new(self._state)
 
     @workflow.update(name=CREATE_UPDATE)
-    def create(self, request: CreateInput) -> SubscriptionAnswer:
+    def create_webhook(self, request: CreateInput) -> SubscriptionAnswer:
         """Add a subscription, unless it is there or the caller has as many as it may."""
         there = self._state.get(request.subscription.id)
         if there is not None:
             return SubscriptionAnswer(subscription=there)
         if len(self._state.subscriptions) >= request.most:
             return SubscriptionAnswer(refusal="too_many")
-        self._keep((*self._state.subscriptions, request.subscription))
+        self._now_has((*self._state.subscriptions, request.subscription))
         return SubscriptionAnswer(subscription=request.subscription)
 
     @workflow.update(name=EDIT_UPDATE)
-    def edit(self, request: EditInput) -> SubscriptionAnswer:
+    def edit_webhook(self, request: EditInput) -> SubscriptionAnswer:
         """Change what `request` says. Switched on again, a subscription forgets why it was off."""
         there = self._state.get(request.webhook_id)
         if there is None:
@@ -64,7 +64,7 @@ class WebhookSubscriptionsWorkflow:
         return self._changed(there, changes)
 
     @workflow.update(name=ROTATE_UPDATE)
-    def rotate(self, request: RotateInput) -> SubscriptionAnswer:
+    def rotate_secret(self, request: RotateInput) -> SubscriptionAnswer:
         """Sign with a new secret; for a while with the one before as well."""
         there = self._state.get(request.webhook_id)
         if there is None:
@@ -72,16 +72,16 @@ class WebhookSubscriptionsWorkflow:
         return self._changed(there, {"endpoint": there.endpoint.rotated(request.secret, old_until=request.old_until)})
 
     @workflow.update(name=REMOVE_UPDATE)
-    def remove(self, request: RemoveInput) -> SubscriptionAnswer:
+    def remove_webhook(self, request: RemoveInput) -> SubscriptionAnswer:
         """Remove a subscription."""
         there = self._state.get(request.webhook_id)
         if there is None:
             return SubscriptionAnswer(refusal="not_found")
-        self._keep(tuple(one for one in self._state.subscriptions if one.id != there.id))
+        self._now_has(tuple(one for one in self._state.subscriptions if one.id != there.id))
         return SubscriptionAnswer(subscription=there)
 
     @workflow.signal(name=DISABLE_SIGNAL)
-    def disable(self, request: DisableInput) -> None:
+    def disable_webhook(self, request: DisableInput) -> None:
         """Switch a subscription off, and say why."""
         there = self._state.get(request.webhook_id)
         if there is not None and there.enabled:
@@ -89,9 +89,9 @@ class WebhookSubscriptionsWorkflow:
 
     def _changed(self, there: WebhookSubscription, changes: dict[str, object]) -> SubscriptionAnswer:
         changed = there.model_copy(update={**changes, "updated_at": workflow.now()})
-        self._keep(tuple(changed if one.id == there.id else one for one in self._state.subscriptions))
+        self._now_has(tuple(changed if one.id == there.id else one for one in self._state.subscriptions))
         return SubscriptionAnswer(subscription=changed)
 
-    def _keep(self, subscriptions: tuple[WebhookSubscription, ...]) -> None:
+    def _now_has(self, subscriptions: tuple[WebhookSubscription, ...]) -> None:
         self._state = self._state.model_copy(update={"subscriptions": subscriptions})
         workflow.upsert_memo({SUBSCRIPTIONS_MEMO: self._state})
