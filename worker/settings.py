@@ -278,7 +278,10 @@ class WorkerSettings(Settings):
         default=72, gt=0, le=720, description="How long the delivery of an event to a webhook is tried."
     )
     webhook_first_pause_seconds: float = Field(
-        default=5, gt=0, le=3_600, description="Pause after the first failed attempt; each later one is three times it."
+        default=5,
+        gt=0,
+        le=3_600,
+        description="Pause after the first failed attempt to deliver an event; later ones grow.",
     )
     webhook_timeout_seconds: float = Field(
         default=15, gt=0, le=60, description="How long a webhook may take to answer one attempt."

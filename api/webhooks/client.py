@@ -189,8 +189,8 @@ def _chosen(events: Iterable[WebhookEventType]) -> tuple[WebhookEventType, ...]:
 
 def _webhook_id(caller: Caller, key: str | None) -> str:
     if key is None:
-        return f"wh_{secrets.token_hex(12)}"
-    return f"wh_{hashlib.sha256(json.dumps(['webhook', caller.id, key]).encode()).hexdigest()[:24]}"
+        return f"webhook-{secrets.token_hex(12)}"
+    return f"webhook-{hashlib.sha256(json.dumps(['webhook', caller.id, key]).encode()).hexdigest()[:24]}"
 
 
 def _not_found(webhook_id: str) -> WebhookNotFound:

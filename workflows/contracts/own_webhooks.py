@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field, JsonValue, SecretStr
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.webhooks.contracts import SECRET_PREFIX, WebhookEventType
 
-MAX_ADDRESS_CHARS = 2_048
-LEAST_BYTES, MOST_BYTES = 24, 64
+_MAX_ADDRESS_CHARS = 2_048
+_LEAST_BYTES, _MOST_BYTES = 24, 64
 """Length of a secret by the Standard Webhooks specification."""
 
 
@@ -20,14 +20,14 @@ def _checked(secret: SecretStr) -> SecretStr:
         key = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         key = b""
-    if not text.startswith(SECRET_PREFIX) or not LEAST_BYTES <= len(key) <= MOST_BYTES:
-        raise ValueError(f"a secret reads `{SECRET_PREFIX}` and the base64 of {LEAST_BYTES} to {MOST_BYTES} bytes")
+    if not text.startswith(SECRET_PREFIX) or not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
+        raise ValueError(f"a secret reads `{SECRET_PREFIX}` and the base64 of {_LEAST_BYTES} to {_MOST_BYTES} bytes")
     return secret
 
 
 SigningSecret = Annotated[SecretStr, Field(max_length=120), AfterValidator(_checked)]
 """`whsec_` and base64."""
-Address = Annotated[SecretStr, Field(min_length=1, max_length=MAX_ADDRESS_CHARS)]
+Address = Annotated[SecretStr, Field(min_length=1, max_length=_MAX_ADDRESS_CHARS)]
 """An http(s) address."""
 
 

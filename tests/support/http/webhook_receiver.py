@@ -1,4 +1,4 @@
-"""`python -m tests.support.http.webhook_receiver PORT FILE`: a receiver of webhooks that a test may kill and start anew.
+"""`python -m tests.support.http.webhook_receiver PORT FILE`: a receiver that a test may kill and start anew.
 
 What it answered with 200 stands in FILE, a line of JSON each: path, headers and body. It answers when the line is on
 the disk, as a receiver should. With a file FILE.silent beside it, it takes requests and never answers.
