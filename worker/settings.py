@@ -281,7 +281,7 @@ class WorkerSettings(Settings):
         default=5,
         gt=0,
         le=3_600,
-        description="Pause after the first failed attempt to deliver an event; later ones grow.",
+        description="Pause after the first failed attempt to deliver it; later ones grow.",
     )
     webhook_timeout_seconds: float = Field(
         default=15, gt=0, le=60, description="How long a webhook may take to answer one attempt."

@@ -138,6 +138,8 @@ class RotateInput(Contract):
     webhook_id: str
     secret: SealedSecret
     old_until: datetime = Field(description="Until when the secret before it signs as well.")
+    read_url: SealedSecret = Field(description="The address as it was read.")
+    url: SealedSecret = Field(description="The same, sealed anew: with the key that seals now.")
 
 
 class RemoveInput(Contract):

@@ -116,10 +116,8 @@ class Admission:
         if permission is not None and permission.action == "deny":
             self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
 
-        # May an equal call answer it?
+        # May an equal call answer it? And who hears of it?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
-
-        # Who hears of it?
         listeners = await self.listeners.of_call(caller, request.options.webhooks)
 
         # Seal the secrets. From here on, none of them is readable.

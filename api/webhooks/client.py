@@ -124,11 +124,13 @@ class WebhookClient:
     async def rotate(self, caller: Caller, webhook_id: str, request: RotationRequest) -> Webhook:
         """Give a webhook a new secret, which the answer has. Raises `WebhookNotFound`."""
         async with self._audit.action(AuditEvent.WEBHOOK_ROTATED, caller, webhook=webhook_id):
-            await self.subscription(caller, webhook_id)
+            read_url = (await self.subscription(caller, webhook_id)).endpoint.url
             rotation = RotateInput(
                 webhook_id=webhook_id,
                 secret=self._seal(caller, request.secret or new_secret()),
                 old_until=datetime.now(UTC) + timedelta(seconds=request.grace_seconds),
+                read_url=read_url,
+                url=self._seal(caller, SecretStr(self._open(caller, read_url))),
             )
             return self._view(caller, await self._change(caller, ROTATE_UPDATE, rotation), with_secret=True)
 

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 from temporalio.client import Client
 
+from outlast.activities.webhooks.contracts import subscriptions_id
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.histories import commands
@@ -24,6 +25,7 @@ from tests.support.calls.batches import begun, carried_out, ended, sleepers
 from tests.support.calls.questions import asks, result, taken, waiting
 from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
+from tests.support.calls.webhooks import delivery_of
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import running_provider
 from tests.support.stacks.api_server import connect
@@ -63,6 +65,7 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
         "session": session_workflow_id("local", SESSION),
         **await _batches(api),
+        **await _webhooks(api),
         **await _shared_tools(api),
         **await _turn(api),
     }
@@ -82,6 +85,21 @@ async def _batches(api: httpx.AsyncClient) -> dict[str, str]:
         "cancelled_batch": cancelled,
         "retried_batch": retried,
     }
+
+
+async def _webhooks(api: httpx.AsyncClient) -> dict[str, str]:
+    """A call that a subscription and a webhook of its own hear of, both at an address that nothing is posted to."""
+    nowhere = "http://localhost:8080/hooks"
+    secret = "whsec_" + "cmVjb3Jk" * 4
+    webhook = (await api.post("/v1/webhooks", json={"url": nowhere, "events": ["task.completed"]})).json()
+    own = {"url": nowhere, "secret": secret, "events": ["task.completed"]}
+    heard = await completed(api, sleeper_call(0.1) | {"options": {"webhooks": [own]}})
+    task_id = heard["task"]["id"]
+    lost = await delivery_of(api, task_id, "undelivered", webhook_id=webhook["id"])
+    await api.post(f"/v1/webhooks/{webhook['id']}/rotate", json={})
+    await api.patch(f"/v1/webhooks/{webhook['id']}", json={"enabled": False})
+    await api.delete(f"/v1/webhooks/{webhook['id']}")
+    return {"heard_call": task_id, "lost_event": lost["id"], "webhooks": subscriptions_id("local")}
 
 
 async def _turn(api: httpx.AsyncClient) -> dict[str, str]:

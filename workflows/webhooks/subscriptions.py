@@ -69,7 +69,10 @@ class WebhookSubscriptionsWorkflow:
         there = self._state.get(request.webhook_id)
         if there is None:
             return SubscriptionAnswer(refusal="not_found")
-        return self._changed(there, {"endpoint": there.endpoint.rotated(request.secret, old_until=request.old_until)})
+        endpoint = there.endpoint.rotated(request.secret, old_until=request.old_until)
+        if endpoint.url == request.read_url:
+            endpoint = endpoint.model_copy(update={"url": request.url})
+        return self._changed(there, {"endpoint": endpoint})
 
     @workflow.update(name=REMOVE_UPDATE)
     def remove_webhook(self, request: RemoveInput) -> SubscriptionAnswer:
