@@ -299,13 +299,13 @@ class RunActivities:
         reported: RunState | None = None
         while True:
             state = await self._poll(client, request.run_id)
+            if request.watch is not None and self._notices is not None and nears_limit(state, request.budget):
+                await self._notices.tell(request.watch, state, request.budget)
             if state.is_final:
                 return state
             limit = exceeded_limit(state, request.budget)
             if limit is not None:
                 return state.exceeding(limit)
-            if request.watch is not None and self._notices is not None and nears_limit(state, request.budget):
-                await self._notices.tell(request.watch, state, request.budget)
             heartbeats.set_details(state)
             if reported is None or _is_news(state, reported):
                 heartbeats.send()

@@ -35,7 +35,8 @@ class WebhookSubscriptionsWorkflow:
         """Keep the subscriptions."""
         await workflow.wait_condition(workflow.info().is_continue_as_new_suggested)
         await workflow.wait_condition(workflow.all_handlers_finished)
-        workflow.continue_as_new(self._state)
+        # Without it, the next run's memo would be that with which this one began.
+        workflow.continue_as_new(self._state, memo={SUBSCRIPTIONS_MEMO: self._state})
 
     @workflow.update(name=CREATE_UPDATE)
     def create_webhook(self, request: CreateInput) -> SubscriptionAnswer:

@@ -56,6 +56,19 @@ async def test_other_callers_see_and_change_nothing(api: httpx.AsyncClient, othe
     assert (await api.get(path)).json()["enabled"]
 
 
+async def test_what_is_subscribed_stays_the_same_when_its_workflow_continues_as_new(
+    api: httpx.AsyncClient, temporal: Client
+) -> None:
+    first_run = (await temporal.get_workflow_handle(subscriptions_id("key:ann")).describe()).run_id
+    for _ in range(8):
+        made = [(await subscribed(api, URL))["id"] for _ in range(2)]
+        assert [one["id"] for one in (await api.get("/v1/webhooks")).json()["webhooks"]] == made
+        for webhook_id in made:
+            assert (await api.delete(f"/v1/webhooks/{webhook_id}")).status_code == 204
+        assert (await api.get("/v1/webhooks")).json() == {"webhooks": []}
+    assert (await temporal.get_workflow_handle(subscriptions_id("key:ann")).describe()).run_id != first_run
+
+
 async def test_no_history_holds_an_address_or_a_secret(api: httpx.AsyncClient, temporal: Client) -> None:
     made = await subscribed(api, URL)
     rotated = (await api.post(f"/v1/webhooks/{made['id']}/rotate", json={})).json()
