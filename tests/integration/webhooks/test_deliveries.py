@@ -1,5 +1,7 @@
 """Events reach a real receiver: signed, with one id whatever it answers, and in the end listed and sent again."""
 
+import re
+
 import httpx
 import pytest
 from standardwebhooks import WebhookVerificationError
@@ -12,6 +14,7 @@ from tests.support.calls.tasks import completed, result_of, sleeper_call, starte
 from tests.support.calls.webhooks import deliveries, delivery_of, received, subscribed, verified
 from tests.support.eventually import eventually
 from tests.support.http.webhooks import WebhookReceiver
+from tests.support.stacks.service import Service
 
 SECRET = "whsec_" + "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"
 CHILD_STARTED = "start_child_workflow_execution_initiated_event_attributes"
@@ -97,7 +100,7 @@ async def test_whatever_a_receiver_answers_an_event_keeps_its_id_until_it_is_tak
 
 
 async def test_what_was_not_delivered_is_listed_and_sent_again(
-    api: httpx.AsyncClient, other: httpx.AsyncClient, receiver: WebhookReceiver
+    api: httpx.AsyncClient, other: httpx.AsyncClient, receiver: WebhookReceiver, service: Service
 ) -> None:
     webhook = await subscribed(api, receiver.url, "task.completed")
     receiver.otherwise = 500
@@ -136,6 +139,27 @@ async def test_what_was_not_delivered_is_listed_and_sent_again(
 
     await eventually(none_left)
     assert len(receiver.received) == 2
+    metrics = (await other.get(service.worker_metrics_url)).text
+    for outcome in ("delivered", "undelivered"):
+        assert re.search(rf'outlast_webhook_deliveries_total{{[^}}]*outcome="{outcome}"', metrics)
+    assert re.search(r'outlast_webhook_attempts_total{[^}]*outcome="refused"', metrics)
+
+
+async def test_events_for_a_webhook_that_was_removed_are_dropped(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    webhook = await subscribed(api, receiver.url, "task.completed")
+    receiver.otherwise = 500
+    task = (await completed(api, sleeper_call(0)))["task"]
+    await received(receiver, task["id"])
+    on_its_way = await delivery_of(api, task["id"], "delivering")
+    await api.delete(f"/v1/webhooks/{webhook['id']}")
+
+    async def dropped() -> bool:
+        return (await api.get(f"/v1/webhooks/deliveries/{on_its_way['id']}")).json()["status"] == "dropped"
+
+    await eventually(dropped)
+    assert await deliveries(api, webhook_id=webhook["id"]) == []
 
 
 async def test_a_receiver_that_answers_410_is_sent_nothing_more(
