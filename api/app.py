@@ -40,6 +40,7 @@ from outlast.api.rest import (
     task_routes,
     tool_routes,
     usage_routes,
+    webhook_routes,
 )
 from outlast.api.schedules.firing_host import FiringHost
 from outlast.api.schedules.firings import CallerFirings
@@ -76,6 +77,7 @@ _ROUTES = (
     tool_routes,
     output_routes,
     usage_routes,
+    webhook_routes,
     adapter_routes,
     operator_routes,
     codec_routes,

@@ -1,7 +1,7 @@
 """The services of the API process, built once from its settings and shared by every front door."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from temporalio.client import Client
 
@@ -12,6 +12,7 @@ from outlast.activities.platform_reads.bodies import PlatformBodies
 from outlast.activities.platform_reads.links import RecordLinks
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
+from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.caller_slots import CallerSlots
@@ -36,7 +37,7 @@ from outlast.api.schedules.due import DueCalls
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.collection import SessionCollection
 from outlast.api.sessions.kept import KeptConversations
-from outlast.api.sessions.turns import TurnClient
+from outlast.api.sessions.turns import Informed, TurnClient
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
@@ -54,7 +55,12 @@ from outlast.api.temporal.raw_payloads import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
+from outlast.api.webhooks.address_check import WebhookAddresses
+from outlast.api.webhooks.client import WebhookClient
+from outlast.api.webhooks.deliveries import Deliveries
+from outlast.api.webhooks.listeners import Listeners
 from outlast.worker.connection import output_objects, sealer_from, temporal_certificate_end
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 
 _NEAR_DEADLINE_SECONDS = 30
 """How long the number of hand-offs near their deadline is kept."""
@@ -108,6 +114,8 @@ class Services:
     usage: UsageReader
     operations: OperationsReader
     raw_payloads: RawPayloads
+    webhooks: WebhookClient
+    deliveries: Deliveries
     uploads: CallerSlots = field(default_factory=CallerSlots)
     """Slots for files with the items of batches, which are read one after the other for each caller."""
 
@@ -130,7 +138,8 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     policy = PolicySource(settings.policy_file, base=settings.policy)
     audit = audit_log(settings, sealer)
     record_changes(policy, audit)
-    admission = Admission(catalogue, sealer, settings, policy, audit)
+    listeners, webhooks = _webhooks(client, settings, sealer, policy, audit)
+    admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
     objects = output_objects(settings)
     arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
     shares = TaskShares(client, policy)
@@ -175,14 +184,14 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         sealer=sealer,
         outputs=outputs,
         sessions=sessions,
-        session_collection=SessionCollection(
-            client, sessions, kept, outputs, audit, output_ttl=timedelta(seconds=settings.output_ttl_seconds)
-        ),
-        turns=TurnClient(client, sessions, kept, catalogue, settings, policy, audit),
+        session_collection=SessionCollection(client, sessions, kept, outputs, audit, output_ttl=settings.output_ttl),
+        turns=TurnClient(client, sessions, kept, catalogue, settings, policy, Informed(audit, listeners)),
         session_events=SessionEvents(client),
         usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
         operations=OperationsReader(client),
         raw_payloads=RawPayloads(client),
+        webhooks=webhooks,
+        deliveries=Deliveries(client, webhooks, audit, limits),
     )
 
 
@@ -200,6 +209,16 @@ def _scheduling(
     due = DueCalls(admission, saved_calls, sealer, policy)
     schedules = ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=settings.temporal_ui_url)
     return Scheduling(saved_calls, due, schedules)
+
+
+def _webhooks(
+    client: Client, settings: ApiSettings, sealer: SecretSealer, policy: PolicySource, audit: AuditLog
+) -> tuple[Listeners, WebhookClient]:
+    """Who hears of calls, and what changes that."""
+    subscriptions = Subscriptions(client, task_queue=TOOLS_TASK_QUEUE)
+    addresses = WebhookAddresses(allow_private=settings.allow_private_addresses)
+    listeners = Listeners(subscriptions, sealer, addresses)
+    return listeners, WebhookClient(subscriptions, sealer, policy, audit, listeners, addresses)
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:

@@ -216,6 +216,11 @@ class ApiSettings(Settings):
         )
 
     @property
+    def output_ttl(self) -> timedelta:
+        """`output_ttl_seconds` as a timedelta."""
+        return timedelta(seconds=self.output_ttl_seconds)
+
+    @property
     def session_idle(self) -> timedelta:
         """`session_idle_days` as a timedelta."""
         return timedelta(days=self.session_idle_days)

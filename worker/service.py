@@ -32,10 +32,16 @@ from outlast.activities.platform_writes.activities import PlatformWriteActivitie
 from outlast.activities.runs.activities import RunActivities, RunTiming
 from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.schedules.activities import FiringActivities
+from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.activities import SpendingActivities
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.activities.stuck_tasks.activities import StuckTaskActivities
+from outlast.activities.web.address_rules import AddressRules
+from outlast.activities.webhooks.activities import WebhookActivities
+from outlast.activities.webhooks.budget_notices import BudgetNotices
+from outlast.activities.webhooks.posting import WebhookPoster
+from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions
@@ -59,6 +65,8 @@ from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.stuck import EndStuckWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
+from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
+from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
 
 WORKFLOWS = (
     ToolCallWorkflow,
@@ -71,6 +79,8 @@ WORKFLOWS = (
     NothingToRelease,
     BatchWorkflow,
     ScheduleFiringWorkflow,
+    WebhookSubscriptionsWorkflow,
+    WebhookDeliveryWorkflow,
 )
 
 
@@ -217,9 +227,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     ledgers = Ledgers(
         client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
     )
-    runs = RunActivities(
-        platform, ledgers, console_url=settings.console, timing=_timing(settings), restored=settings.restored_period
-    )
+    runs = _runs(settings, client, platform, ledgers)
     resurrections = RunResurrections(platform, ledgers, console_url=settings.console, timing=_timing(settings))
     mcp_actors = McpActorActivities(platform, ledgers)
     outputs = OutputActivities(platform, objects)
@@ -240,13 +248,18 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             mcp_actors.list_mcp_tools,
             spending.find_charges,
             spending.read_charges,
-            *_changes_in_temporal(client),
+            *_changes_in_temporal(client, objects),
             *_platform_objects(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
             *shared_tool_activities(settings),
         ),
-        waiting=(runs.wait_for_run, mcp_actors.call_mcp_tool, batches.carry_on_batch, *_waiting(client)),
+        waiting=(
+            runs.wait_for_run,
+            mcp_actors.call_mcp_tool,
+            batches.carry_on_batch,
+            *_waits(settings, client, objects, sealer),
+        ),
         outputs=(
             sweep.sweep_page,
             spending.keep_usage,
@@ -272,8 +285,40 @@ def _timing(settings: WorkerSettings) -> RunTiming:
     )
 
 
-def _dispatch(client: Client) -> DispatchActivities:
-    return DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
+def _runs(settings: WorkerSettings, client: Client, platform: ApifyPlatform, ledgers: Ledgers) -> RunActivities:
+    return RunActivities(
+        platform,
+        ledgers,
+        console_url=settings.console,
+        timing=_timing(settings),
+        restored=settings.restored_period,
+        notices=BudgetNotices(client, task_queue=TOOLS_TASK_QUEUE),
+    )
+
+
+def _waits(
+    settings: WorkerSettings, client: Client, objects: OutputObjects, sealer: SecretSealer
+) -> Sequence[Callable[..., Any]]:
+    """What waits for other tasks, for what a schedule has started, and for the receivers of events."""
+    dispatch = DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
+    return (
+        dispatch.release_queued,
+        _firings(client, objects).await_firing,
+        _webhooks(settings, client, sealer).deliver_webhook,
+    )
+
+
+def _webhooks(settings: WorkerSettings, client: Client, sealer: SecretSealer) -> WebhookActivities:
+    """Events are delivered under the same rules on addresses as pages are fetched for users."""
+    rules = AddressRules(allow_private=settings.allow_private_addresses)
+    return WebhookActivities(
+        client,
+        Subscriptions(client, task_queue=TOOLS_TASK_QUEUE),
+        sealer,
+        WebhookPoster(rules, timeout_seconds=settings.webhook_timeout_seconds),
+        first_pause=timedelta(seconds=settings.webhook_first_pause_seconds),
+        give_up=timedelta(hours=settings.webhook_retry_hours),
+    )
 
 
 def _batches(objects: OutputObjects, client: Client) -> BatchActivities:
@@ -281,17 +326,13 @@ def _batches(objects: OutputObjects, client: Client) -> BatchActivities:
     return BatchActivities(objects, tasks, lambda place: CallersRoom(client, place), namespace=namespace)
 
 
-def _waiting(client: Client) -> Sequence[Callable[..., Any]]:
-    return (_dispatch(client).release_queued, _firings(client).await_firing)
-
-
-def _changes_in_temporal(client: Client) -> Sequence[Callable[..., Any]]:
-    firings = _firings(client)
+def _changes_in_temporal(client: Client, objects: OutputObjects) -> Sequence[Callable[..., Any]]:
+    firings = _firings(client, objects)
     return (StuckTaskActivities(client).end_stuck_task, firings.cancel_firing, firings.pause_schedule)
 
 
-def _firings(client: Client) -> FiringActivities:
-    return FiringActivities(client, WorkflowWork(client))
+def _firings(client: Client, objects: OutputObjects) -> FiringActivities:
+    return FiringActivities(client, WorkflowWork(client, objects))
 
 
 def _platform_objects(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:

@@ -82,6 +82,11 @@ class Settings(BaseSettings):
         description="Where outputs are stored: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder; the same for "
         "worker and API. Without it, `outputs` in the data directory.",
     )
+    allow_private_addresses: bool = Field(
+        default=False,
+        description="Whether get-html-skeleton may fetch pages from, and webhooks may be on, private networks and "
+        "loopback; the same for worker and API.",
+    )
     model_prices: dict[str, Price] = Field(
         default={},
         description="US dollars per million tokens, as JSON by `provider/model`; the same for worker and API.",
@@ -269,8 +274,17 @@ class WorkerSettings(Settings):
     docs_index_pages: int = Field(
         default=400, ge=0, description="Pages whose text is indexed; further ones are found by title and address."
     )
-    allow_private_addresses: bool = Field(
-        default=False, description="Whether get-html-skeleton may fetch pages from private networks and loopback."
+    webhook_retry_hours: float = Field(
+        default=72, gt=0, le=720, description="How long the delivery of an event to a webhook is tried."
+    )
+    webhook_first_pause_seconds: float = Field(
+        default=5,
+        gt=0,
+        le=3_600,
+        description="Pause after the first failed attempt to deliver it; later ones grow.",
+    )
+    webhook_timeout_seconds: float = Field(
+        default=15, gt=0, le=60, description="How long a webhook may take to answer one attempt."
     )
 
     responder_webhook_url: SecretStr | None = Field(

@@ -11,6 +11,7 @@ from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.providers.provider import Provider
 from outlast.activities.llm.request_hooks import CHAT_PARAMS_HOOKS
 from outlast.activities.llm.streaming import WorkflowDeltas
+from outlast.activities.responder.activities import ResponderActivities
 from outlast.activities.skills.activities import SkillActivities
 from outlast.activities.skills.skill_folder import SkillFolder
 from outlast.activities.spending.ledger import Ledgers
@@ -19,7 +20,6 @@ from outlast.activities.web.address_rules import AddressRules, WebAddress
 from outlast.activities.web.docs_library import DocsLibrary, DocsSite, DocsTiming
 from outlast.activities.web.fetcher import WebFetcher
 from outlast.activities.web.skeletons import HtmlSkeletons
-from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.workspaces.activities import Commands, WorkspaceActivities
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
 from outlast.activities.workspaces.workspace_folders import WorkspaceFiles, Workspaces
@@ -31,7 +31,7 @@ log = logging.getLogger("outlast.worker")
 
 def shared_tool_activities(settings: WorkerSettings) -> Sequence[Callable[..., Any]]:
     """Activities for skills, workspaces and user messages. Raises `ValueError` for a webhook that is no web address."""
-    responder = WebhookActivities(settings.responder_webhook_url)
+    responder = ResponderActivities(settings.responder_webhook_url)
     skills = SkillActivities(SkillFolder(settings.skills_dir) if settings.skills_dir is not None else None)
     workspace = _workspace(settings)
     return (

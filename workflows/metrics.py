@@ -108,6 +108,14 @@ def count_firing(status: str) -> None:
     counter.add(1, {"status": status})
 
 
+def count_delivery(event_type: str, outcome: str) -> None:
+    """Count an event for a webhook that was delivered, dropped because the webhook was removed, or given up."""
+    counter = workflow.metric_meter().create_counter(
+        "outlast_webhook_deliveries", "Events for webhooks that were delivered, dropped or given up."
+    )
+    counter.add(1, {"type": event_type, "outcome": outcome})
+
+
 def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:
     """Count a call whose handler has returned, and record its duration and the bytes of its answer."""
     labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}

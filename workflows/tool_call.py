@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled
 from outlast.activities.dispatch.contracts import RELEASE_SIGNAL
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import RunState
+from outlast.activities.webhooks.contracts import error_data, task_data
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import SubmitInput
 from outlast.workflows.contracts.sessions import TASK_COMPLETED_SIGNAL, session_workflow_id
@@ -33,6 +34,7 @@ from outlast.workflows.stubs.signatures import signature
 from outlast.workflows.stubs.task_log import Part, log_end
 from outlast.workflows.tools.framework.middleware import run_handler
 from outlast.workflows.tools.registry import UnknownTool, tool_for
+from outlast.workflows.webhooks.announcing import TASK_ENDS, announce, subject_of
 
 T = TypeVar("T")
 
@@ -168,6 +170,8 @@ class ToolCallWorkflow:
         log_end(event.status.value, error=event.error.category if event.error else None)
         if ctx.call.session_id is not None:
             await self._signal_session(ctx.call.caller.id, ctx.call.session_id, event)
+        if ctx.call.listeners:
+            await _shielded(_tell_webhooks(ctx, event))
 
     async def _signal_session(self, caller_id: str, session_id: str, event: TaskCompleted) -> None:
         session = workflow.get_external_workflow_handle(session_workflow_id(caller_id, session_id))
@@ -224,6 +228,18 @@ async def _report_stopped_run(ctx: ToolContext) -> None:
         await workflow.get_external_workflow_handle(turn.workflow_id).signal(RUN_STOPPED_SIGNAL, stopped)
     except ApplicationError as error:
         workflow.logger.warning("The turn did not take the signal about a stopped run: %s", error)
+
+
+async def _tell_webhooks(ctx: ToolContext, event: TaskCompleted) -> None:
+    """Tell the webhooks that listen how the task has ended. Its result can be read when they hear of it."""
+    data = task_data(subject_of(ctx.call), event.status.value, error=error_data(event.error), cost_usd=event.cost_usd)
+    await announce(
+        ctx.call.listeners,
+        TASK_ENDS[event.status],
+        data,
+        caller_id=ctx.call.caller.id,
+        awaits_end=ctx.guarded is None,
+    )
 
 
 async def _shielded(work: Coroutine[Any, Any, T]) -> T:

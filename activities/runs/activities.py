@@ -40,6 +40,7 @@ from outlast.activities.runs.unknown_runs import RestoredInterval
 from outlast.activities.runs.until_judge import PROCESSES_AT_ONCE, UntilJudge
 from outlast.activities.secrets.sealer import SealError
 from outlast.activities.spending.ledger import Ledgers
+from outlast.activities.webhooks.budget_notices import BudgetNotices, nears_limit
 
 START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 START_ATTEMPT_TIMEOUT = timedelta(minutes=3)
@@ -112,11 +113,14 @@ class RunActivities:
         console_url: str | None = None,
         timing: RunTiming | None = None,
         restored: RestoredInterval | None = None,
+        notices: BudgetNotices | None = None,
     ) -> None:
-        """Book what runs cost in `ledgers`. `console_url` is the root of the web console that shows runs, if any;
-        `restored` says when another system went on with the tasks of this one.
+        """Book what runs cost in `ledgers`; tell with `notices` of those that near their limit. `console_url` is the
+        root of the web console that shows runs, if any; `restored` says when another system went on with the tasks of
+        this one.
         """
         self._platform = platform
+        self._notices = notices
         self._ledgers = ledgers
         self._timing = timing or RunTiming()
         self._reads = RunReads(platform, console_url=console_url, request_timeout=self._timing.request_timeout)
@@ -314,6 +318,8 @@ class RunActivities:
                 continue
             if judge is not None:
                 state = await self._judged(client, state, judge, heartbeats)
+            if request.watch is not None and self._notices is not None and nears_limit(state, request.budget):
+                await self._notices.tell(request.watch, state, request.budget)
             if state.is_final:
                 return state
             limit = exceeded_limit(state, request.budget) if state.until_met is None else None

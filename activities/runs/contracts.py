@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, model_validator
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.spending.contracts import Spend, SpendingCaps
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.webhooks.contracts import BudgetWatch
 
 FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 """Run states after which the platform neither changes nor charges the run (Apify API v2, run object, `status`)."""
@@ -197,6 +198,7 @@ class WaitRunInput(RunRef):
         default=None, description="When its earlier life ended: a state that says so is old."
     )
     until: Until | None = Field(default=None, description="When the run has produced enough, and is stopped.")
+    watch: BudgetWatch | None = Field(default=None, description="Whom to tell when most of the budget is spent.")
 
 
 class AbortRunInput(Contract):

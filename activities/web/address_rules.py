@@ -31,6 +31,7 @@ class AddressNotAllowed(ToolFailure):
 
     def __init__(self, address: str, reason: str, hint: str | None = None) -> None:
         """`reason` completes the sentence "It may not be fetched: ..."."""
+        self.reason = reason
         shown = address if len(address) <= 200 else address[:199] + "…"
         super().__init__(
             ErrorEnvelope.permanent(

@@ -1,1 +1,1 @@
-"""Messages to the operator's webhook."""
+"""Webhooks: events of tasks and batches, signed and posted to the addresses that callers subscribe."""

@@ -1,123 +1,177 @@
-"""The activity that delivers a message or a reaction to the operator's webhook, in the format of Slack's webhooks.
+"""The activity that delivers one event to one webhook."""
 
-The webhook's URL is a secret, since everybody who has it can post. It stays in this process: no error, log or metric
-contains it, and the messages of failures never come from the HTTP library.
-"""
+import asyncio
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from weakref import WeakValueDictionary
 
-from datetime import timedelta
-from typing import Literal
-from urllib.parse import quote
-
-import httpx
-from pydantic import Field, SecretStr
+from pydantic import SecretStr
 from temporalio import activity
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.contracts import Contract
-from outlast.activities.failures.classify import ToolFailure, category_of_status
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import SealedSecret
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.webhooks.contracts import GONE, UNDELIVERED, Delivered, DeliveryOrder, WebhookEndpoint
+from outlast.activities.webhooks.metrics import count_attempt
+from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster
+from outlast.activities.webhooks.retrying import pause_after
+from outlast.activities.webhooks.signing import signed_headers, webhook_purpose
+from outlast.activities.webhooks.subscriptions import Subscriptions
 
-WEBHOOK_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30), maximum_attempts=5
+DELIVERY_ATTEMPT_TIMEOUT = timedelta(minutes=5)
+DELIVERY_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
+DELIVERY_TIMEOUT = timedelta(days=31)
+"""The worker gives up earlier, by its own setting."""
+DELIVERY_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=10)
 )
-_TIMEOUT_SECONDS = 10.0
-_OK = range(200, 300)
-_PASSING = frozenset({ErrorCategory.PLATFORM, ErrorCategory.RATE_LIMIT, ErrorCategory.TIMEOUT})
+"""After the death of a worker. After an answer of the receiver, the activity says itself how long to wait."""
 
-
-class Delivery(Contract):
-    """The input: a message as plain text, or a reaction with the name of its emoji as `text`."""
-
-    kind: Literal["update", "reaction"]
-    text: str
-    task_id: str
-    session_id: str | None = None
-    message_id: str | None = Field(default=None, description="The message that this one answers.")
-
-
-class Delivered(Contract):
-    """The result: False when no webhook is configured. A failed delivery is an error instead."""
-
-    delivered: bool
+_AT_ONCE_PER_CALLER = 20
+"""Requests of one caller's events that a worker has under way: a receiver that hangs keeps few connections."""
+_WAITING_PER_CALLER = 200
+_BUSY_PAUSE = timedelta(seconds=15)
+_END_SECONDS = 10.0
+"""How long the end of an event's subject is waited for."""
 
 
 class WebhookActivities:
-    """Posts to the webhook that the operator has configured."""
+    """Delivers events."""
 
-    def __init__(self, webhook: SecretStr | None) -> None:
-        """`webhook` is None when none is configured. Raises `ValueError`, without the URL, if it is not http(s)."""
-        if webhook is not None and not _is_web_address(webhook):
-            raise ValueError("OUTLAST_RESPONDER_WEBHOOK_URL is not an http:// or https:// address")
-        self._webhook = webhook
+    def __init__(
+        self,
+        client: Client,
+        subscriptions: Subscriptions,
+        sealer: SecretSealer,
+        poster: WebhookPoster,
+        *,
+        first_pause: timedelta,
+        give_up: timedelta,
+    ) -> None:
+        """Post with `poster`. After a failure wait, `first_pause` at first; `give_up` after that time."""
+        self._client = client
+        self._subscriptions = subscriptions
+        self._sealer = sealer
+        self._poster = poster
+        self._first_pause = first_pause
+        self._give_up = give_up
+        self._turns: WeakValueDictionary[str, _Turns] = WeakValueDictionary()
 
     @activity.defn
-    async def deliver_to_webhook(self, delivery: Delivery) -> Delivered:
-        """Post once. Every attempt has the same `Idempotency-Key`, so that a receiver can recognise a retry."""
-        if self._webhook is None:
-            return Delivered(delivered=False)
+    async def deliver_webhook(self, order: DeliveryOrder) -> Delivered:
+        """Post the event, signed. An event for a subscription that was removed meanwhile is dropped.
+
+        Fails with `WebhookGone` for an answer of 410, with `WebhookUndelivered` when no attempt will be made any more.
+        """
         async with activity_scope():
-            status = await _post(self._webhook, delivery)
-            if status not in _OK:
-                raise _rejected(status)
-            return Delivered(delivered=True)
+            attempts = activity.info().attempt
+            endpoint = await self._endpoint(order)
+            if endpoint is None:
+                return Delivered(outcome="dropped", attempts=attempts)
+            if order.awaits_end:
+                await self._await_end(order)
+            posted = await self._post(order, endpoint)
+            count_attempt(order.event.type, posted.outcome)
+            if posted.outcome is not PostOutcome.DELIVERED:
+                raise self._failure(posted)
+            return Delivered(outcome="delivered", status=posted.status, attempts=attempts)
+
+    async def _endpoint(self, order: DeliveryOrder) -> WebhookEndpoint | None:
+        """Where to post now; None for a subscription that was removed."""
+        listener = order.listener
+        if listener.endpoint is not None:
+            return listener.endpoint
+        subscription = (await self._subscriptions.of(order.caller_id)).get(listener.id)
+        if subscription is not None and not subscription.enabled:
+            raise _ended(UNDELIVERED, "The webhook is switched off.")
+        return subscription.endpoint if subscription is not None else None
+
+    async def _await_end(self, order: DeliveryOrder) -> None:
+        """Return when the event's subject has ended: who is told of a result may read it at once."""
+        if order.event.subject is None or _elapsed() > timedelta(seconds=_END_SECONDS):
+            return
+        handle = self._client.get_workflow_handle(order.event.subject)
+        pause = 0.02
+        while _elapsed() < timedelta(seconds=_END_SECONDS):
+            try:
+                description = await handle.describe()
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                return
+            if description.status is not WorkflowExecutionStatus.RUNNING:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    async def _post(self, order: DeliveryOrder, endpoint: WebhookEndpoint) -> Posted:
+        turns = self._turns.setdefault(order.caller_id, _Turns())
+        if turns.waiting >= _WAITING_PER_CALLER:
+            raise _again(f"{_WAITING_PER_CALLER} other events of this caller wait for their turn.", _BUSY_PAUSE)
+        async with turns:
+            now = datetime.now(UTC)
+            body = json.dumps(order.event.body, separators=(",", ":"), ensure_ascii=False)
+            try:
+                keys = [self._opened(order, one.sealed) for one in endpoint.secrets_at(now)]
+                url = self._opened(order, endpoint.url).get_secret_value()
+            except SealError as error:
+                # The operator may put the key back, so it is tried again.
+                return Posted(PostOutcome.UNREACHABLE, message=str(error))
+            headers = signed_headers(order.event.id, body, keys, now=now)
+            return await self._poster.post(url, body.encode(), headers)
+
+    def _opened(self, order: DeliveryOrder, sealed: SealedSecret) -> SecretStr:
+        return self._sealer.open(sealed, purpose=webhook_purpose(order.caller_id))
+
+    def _failure(self, posted: Posted) -> ApplicationError:
+        if posted.outcome is PostOutcome.GONE:
+            return _ended(GONE, posted.message)
+        if posted.outcome is PostOutcome.FORBIDDEN:
+            return _ended(UNDELIVERED, posted.message)
+        asked = posted.retry_after_seconds
+        pause = pause_after(
+            _elapsed(),
+            first=self._first_pause,
+            give_up=self._give_up,
+            asked=timedelta(seconds=asked) if asked is not None else None,
+            luck=random.random(),  # noqa: S311 (spreads attempts)
+        )
+        return _ended(UNDELIVERED, posted.message) if pause is None else _again(posted.message, pause)
 
 
-def webhook_body(delivery: Delivery) -> dict[str, str]:
-    """The body for Slack's incoming webhooks. They have no reactions: a reaction is a message with its emoji.
+class _Turns:
+    """The requests of one caller's events that this worker has under way, and those that wait for their turn."""
 
-    A model's text notifies nobody: `<!channel>` and similar mentions are shown as text (Slack, "Formatting text for app
-    surfaces": escaping `&`, `<` and `>`).
-    """
-    text = delivery.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return {"text": text if delivery.kind == "update" else emoji_markup(text)}
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._places = asyncio.Semaphore(_AT_ONCE_PER_CALLER)
 
+    async def __aenter__(self) -> None:
+        self.waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self.waiting -= 1
 
-def emoji_markup(emoji: str) -> str:
-    """`:name:` for a name; an emoji character unchanged."""
-    return f":{emoji}:" if emoji.isascii() else emoji
-
-
-def _headers(delivery: Delivery) -> dict[str, str]:
-    """Headers for other receivers than Slack: the kind, the task and conversation, and a key to recognise retries."""
-    info = activity.info()
-    headers = {
-        "Idempotency-Key": f"{delivery.task_id}.{info.activity_id}",
-        "Outlast-Kind": delivery.kind,
-        "Outlast-Task": delivery.task_id,
-        "Outlast-Session": delivery.session_id,
-        "Outlast-Message": delivery.message_id,
-    }
-    return {name: quote(value, safe=":.@-_") for name, value in headers.items() if value is not None}
+    async def __aexit__(self, *_: object) -> None:
+        self._places.release()
 
 
-async def _post(webhook: SecretStr, delivery: Delivery) -> int:
-    try:
-        async with httpx.AsyncClient(follow_redirects=False, timeout=_TIMEOUT_SECONDS) as client:
-            url, body, headers = webhook.get_secret_value(), webhook_body(delivery), _headers(delivery)
-            # The body of the response is not read: only the status counts, and the body may have any size.
-            async with client.stream("POST", url, json=body, headers=headers) as answer:
-                return answer.status_code
-    except httpx.TimeoutException:
-        raise _failed("The webhook did not answer in time.", ErrorCategory.TIMEOUT, retryable=True) from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        message = f"The webhook cannot be reached ({type(error).__name__})."
-        raise _failed(message, ErrorCategory.NETWORK, retryable=True) from None
+def _elapsed() -> timedelta:
+    """The time since the delivery began, whatever the attempt."""
+    return datetime.now(UTC) - activity.info().scheduled_time
 
 
-def _rejected(status: int) -> ToolFailure:
-    category = category_of_status(status)
-    return _failed(f"The webhook answered {status}.", category, retryable=category in _PASSING)
+def _ended(kind: str, message: str) -> ApplicationError:
+    return ApplicationError(message, type=kind, non_retryable=True, category=ApplicationErrorCategory.BENIGN)
 
 
-def _failed(message: str, category: ErrorCategory, *, retryable: bool) -> ToolFailure:
-    hint = "The operator should check OUTLAST_RESPONDER_WEBHOOK_URL and its receiver."
-    return ToolFailure.of(category, message, hint, retryable=retryable)
-
-
-def _is_web_address(webhook: SecretStr) -> bool:
-    try:
-        url = httpx.URL(webhook.get_secret_value())
-    except httpx.InvalidURL:
-        return False
-    return url.scheme in ("http", "https") and bool(url.host)
+def _again(message: str, pause: timedelta) -> ApplicationError:
+    return ApplicationError(
+        message, type="WebhookRetry", next_retry_delay=pause, category=ApplicationErrorCategory.BENIGN
+    )

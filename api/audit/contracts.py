@@ -48,6 +48,12 @@ class AuditEvent(StrEnum):
     SCHEDULE_BACKFILLED = "schedule.backfilled"
     CALL_SAVED = "call.saved"
     SAVED_CALL_DELETED = "saved_call.deleted"
+    WEBHOOK_CREATED = "webhook.created"
+    WEBHOOK_CHANGED = "webhook.changed"
+    WEBHOOK_ROTATED = "webhook.rotated"
+    WEBHOOK_DELETED = "webhook.deleted"
+    WEBHOOK_TESTED = "webhook.tested"
+    WEBHOOK_REPLAYED = "webhook.replayed"
     OUTPUT_READ = "output.read"
     OUTPUT_DELETED = "output.deleted"
     RESOURCE_READ = "resource.read"
@@ -85,6 +91,7 @@ class AuditRecord(BaseModel):
     saved_call: CutText | None = Field(default=None, description="Name of a saved call.")
     session: CutText | None = None
     turn: CutText | None = None
+    webhook: CutText | None = Field(default=None, description="Id of a webhook, or of a delivery.")
     output: CutText | None = Field(default=None, description="Locator.")
     key: CutText | None = Field(default=None, description="Id of an API key.")
     detail: CutText | None = Field(default=None, description="A rule of the operator, or numbers.")

@@ -29,6 +29,7 @@ class Subject(TypedDict, total=False):
     saved_call: str | None
     session: str | None
     turn: str | None
+    webhook: str | None
     output: str | None
     key: str | None
     detail: str | None

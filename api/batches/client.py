@@ -79,6 +79,7 @@ class BatchClient:
         self._sealer = sealer
         self._audit = audit
         self._limits = limits
+        self._listeners = admission.listeners
         self._ui_url = ui_url
 
     async def start(
@@ -179,6 +180,7 @@ class BatchClient:
         schedule_id: str | None,
     ) -> Batch:
         await self._starter.check(caller)
+        listeners = await self._listeners.of_batch(caller, settings.webhooks)
         try:
             admitted = await intake.admitted(rows.read(), self._starter.writer(batch_id), are_texts=rows.are_texts)
         except StoreUnavailable as error:
@@ -189,7 +191,7 @@ class BatchClient:
         fingerprints = self._fingerprints(settings, admitted.digest)
         try:
             begun = self._starter.of(batch_id, caller, settings, admitted, fingerprints[0], schedule_id)
-            await self._starter.start(begun)
+            await self._starter.start(begun.told_to(listeners))
         except WorkflowAlreadyStartedError:
             action.note(outcome="repeated")
             return await self._repeated(await self._described(caller, batch_id), fingerprints)
@@ -212,6 +214,10 @@ class BatchClient:
         if outcome.state.results.rows:
             await self._starter.check_results(caller, batch_id)
         workflow_input = await self._starter.again(caller, description, changes, leg, outcome.state)
+        own = tuple(one for one in workflow_input.listeners if one.is_own)
+        workflow_input = workflow_input.model_copy(
+            update={"listeners": (*await self._listeners.of_batch(caller), *own)}
+        )
         summary = summary.model_copy(update={"options": workflow_input.options})
         try:
             await self._starter.start(BatchStart(workflow_input, summary, BatchProgress.of(workflow_input.state)))
@@ -221,7 +227,10 @@ class BatchClient:
 
     def _fingerprints(self, settings: BatchSettings, digest: str) -> tuple[str, ...]:
         """Digests of the request, one per sealing key, see `Admission`."""
-        return self._sealer.digests([settings.model_dump(mode="json", exclude={"tool_mask"}), digest])
+        told = [one.in_the_clear for one in (*settings.webhooks, *settings.options.webhooks)]
+        left_out = {"tool_mask": True, "webhooks": True, "options": {"webhooks"}}
+        content = settings.model_dump(mode="json", exclude=left_out)
+        return self._sealer.digests([content, digest, *told])
 
     async def _existing(self, caller: Caller, batch_id: str) -> WorkflowExecutionDescription | None:
         try:

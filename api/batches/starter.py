@@ -1,6 +1,6 @@
 """`BatchStarter`: starts the workflows of batches, and those of their retries and resumes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from temporalio.client import Client, WorkflowExecutionDescription
@@ -12,6 +12,7 @@ from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.store.access import load_manifest, open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.webhooks.contracts import WebhookListener
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
@@ -40,6 +41,10 @@ class BatchStart:
     workflow_input: BatchInput
     summary: BatchSummary
     progress: BatchProgress | None = None
+
+    def told_to(self, listeners: tuple[WebhookListener, ...]) -> "BatchStart":
+        """The same, with the webhooks that hear of the batch."""
+        return replace(self, workflow_input=self.workflow_input.model_copy(update={"listeners": listeners}))
 
 
 class BatchStarter:
@@ -100,7 +105,11 @@ class BatchStarter:
     ) -> BatchStart:
         """What a batch of the admitted items begins with."""
         call, summary = admitted.first.call, admitted.first.summary
-        common = call.model_copy(update={"arguments": {}, "batch_id": batch_id, "schedule_id": schedule_id})
+        # There may be a hundred thousand items: who has not asked for it hears of the batch only.
+        hearing = tuple(one for one in call.listeners if one.is_own or one.batch_items)
+        common = call.model_copy(
+            update={"arguments": {}, "batch_id": batch_id, "schedule_id": schedule_id, "listeners": hearing}
+        )
         place = BatchPlace(
             batch_id=batch_id,
             caller_id=caller.id,
@@ -151,6 +160,7 @@ class BatchStarter:
             options=before.options.model_validate({**before.options.model_dump(), **given}),
             state=state.model_copy(update={"stop": None, "stop_words": None}),
             leg=leg,
+            listeners=before.listeners,
         )
 
     async def start(self, begun: BatchStart) -> None:

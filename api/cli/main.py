@@ -41,6 +41,7 @@ _COMMANDS = {
     "batch": ("batches.command", "app", _TASKS),
     "schedules": ("schedules.command", "app", _TASKS),
     "saved": ("saved_calls.command", "app", _TASKS),
+    "webhooks": ("webhooks.command", "app", _TASKS),
     "output": ("commands.outputs", "app", _TASKS),
     "tools": ("commands.tools", "app", _TASKS),
     "admin": ("commands.admin", "app", _STACK),
@@ -51,7 +52,7 @@ _COMMANDS = {
 }
 """The module of each command, its function or its own commands there, and where the help shows it."""
 _ASKING = frozenset(
-    {"batch", "call", "output", "providers", "saved", "schedules", "sessions", "tasks", "tools", "usage"}
+    {"batch", "call", "output", "providers", "saved", "schedules", "sessions", "tasks", "tools", "usage", "webhooks"}
 )
 """Commands that ask a server and do no more: they start no process, and run no code of the user's."""
 

@@ -15,7 +15,9 @@ from outlast.activities.batches.contracts import (
     StopRule,
 )
 from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS
 from outlast.workflows.batches.contracts import BatchStatus
+from outlast.workflows.contracts.own_webhooks import OwnWebhook
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
@@ -54,6 +56,11 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
         min_length=1,
         max_length=200,
         description="For rows: the field (dot path) whose value names the item. Without it, its number does.",
+    )
+    webhooks: tuple[OwnWebhook, ...] = Field(
+        default=(),
+        max_length=MAX_OWN_WEBHOOKS,
+        description="Addresses that are told of the batch. Those in `options` are told of each item.",
     )
     delimiter: Literal[",", ";", "\t", "|"] = Field(
         default=",", description="The character that separates the values of CSV."

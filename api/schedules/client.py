@@ -47,7 +47,7 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.schedule_view import firings_without_state, latest_firings, order_of, schedule_from
 from outlast.api.temporal.visibility import read_page_token, schedules_query, write_page_token
 from outlast.workflows.contracts import search_attributes
-from outlast.workflows.schedules.contracts import FiringOrder, Spending, Timing
+from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
 
 MAX_PAGE = 50
 _DESCRIBED_AT_ONCE = 8
@@ -98,7 +98,7 @@ class ScheduleClient:
             await self._check_count(caller)
             target = await self._due.admitted(caller, request)
             action.note(tool=target.tool)
-            order = FiringOrder(
+            order = FiringInput(
                 schedule_id=request.id,
                 temporal_id=temporal_id_of(caller, request.id),
                 caller=caller.with_account,
@@ -218,7 +218,7 @@ class ScheduleClient:
             await patch(self._handle(caller, schedule_id))
         return await self.get(caller, schedule_id)
 
-    async def _start(self, order: FiringOrder, *, paused: bool) -> None:
+    async def _start(self, order: FiringInput, *, paused: bool) -> None:
         state = ScheduleState(paused=paused, note="Paused since it was made." if paused else None)
         with temporal_errors(), _refused_times():
             await self._client.create_schedule(
@@ -270,7 +270,7 @@ class ScheduleClient:
                 return None
             return await self._view(description, order, firings_without_state(description), None)
 
-    async def _described(self, caller: Caller, schedule_id: str) -> tuple[ScheduleDescription, FiringOrder]:
+    async def _described(self, caller: Caller, schedule_id: str) -> tuple[ScheduleDescription, FiringInput]:
         with temporal_errors(missing=_not_found(schedule_id)):
             description = await self._handle(caller, schedule_id).describe()
             order = await order_of(description)
@@ -279,7 +279,7 @@ class ScheduleClient:
         return description, order
 
     async def _view(
-        self, description: ScheduleDescription, order: FiringOrder, firings: Sequence[Firing], spent_usd: float | None
+        self, description: ScheduleDescription, order: FiringInput, firings: Sequence[Firing], spent_usd: float | None
     ) -> Schedule:
         return await schedule_from(
             description,

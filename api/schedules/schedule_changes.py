@@ -4,12 +4,12 @@ from outlast.activities.contracts import Caller
 from outlast.api.contracts.schedules import ScheduleChanges, check_timing
 from outlast.api.errors import ScheduleRefused
 from outlast.api.schedules.due import DueCalls
-from outlast.workflows.schedules.contracts import FiringOrder, Spending, Timing
+from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
 
 _MAY_BE_ABSENT = frozenset({"start_at", "end_at", "budget_usd", "note"})
 
 
-async def changed_order(due: DueCalls, caller: Caller, before: FiringOrder, changes: ScheduleChanges) -> FiringOrder:
+async def changed_order(due: DueCalls, caller: Caller, before: FiringInput, changes: ScheduleChanges) -> FiringInput:
     """`before` with the changes, for the caller as it is now. Raises `ScheduleRefused`, and as `DueCalls.admitted`."""
     said = {
         name: getattr(changes, name)

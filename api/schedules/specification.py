@@ -15,7 +15,7 @@ from temporalio.client import (
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.schedules.contracts import FiringOrder, Overlap, Timing
+from outlast.workflows.schedules.contracts import FiringInput, Overlap, Timing
 
 OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
     "skip": ScheduleOverlapPolicy.SKIP,
@@ -27,7 +27,7 @@ OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
 """`TERMINATE_OTHER` is not among them: it would leave running what the earlier firing has started."""
 
 
-def specification(order: FiringOrder, state: ScheduleState) -> Schedule:
+def specification(order: FiringInput, state: ScheduleState) -> Schedule:
     """The Temporal Schedule of `order`, in this state."""
     timing = order.timing
     return Schedule(

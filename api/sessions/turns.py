@@ -48,6 +48,7 @@ from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import owner_of
 from outlast.api.temporal.turn_events import TurnEventLog, position_of
+from outlast.api.webhooks.listeners import Listeners
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.turns import (
     BeginTurn,
@@ -68,6 +69,14 @@ _START_GRACE = timedelta(minutes=1)
 """A turn without a workflow after this long was never started: the process that reserved it has died."""
 
 
+@dataclass(frozen=True)
+class Informed:
+    """Who learns of what callers do: the operator's audit log, and the callers' webhooks."""
+
+    audit: AuditLog
+    listeners: Listeners
+
+
 class TurnClient:
     """The turns of sessions. Raises the `ApiError`s of `api.errors`."""
 
@@ -79,14 +88,15 @@ class TurnClient:
         catalogue: Catalogue,
         settings: ApiSettings,
         policy: PolicySource,
-        audit: AuditLog,
+        informed: Informed,
     ) -> None:
-        """Run turns as `settings` and the `policy` in force say; record what callers do in `audit`.
+        """Run turns as `settings` and the `policy` in force say; `informed` are told of what callers do.
 
         `catalogue` knows the names of Actors that rules mean by their ids.
         """
         self._catalogue = catalogue
-        self._audit = audit
+        self._audit = informed.audit
+        self._listeners = informed.listeners
         self._client = client
         self._sessions = sessions
         self._kept = kept
@@ -145,6 +155,7 @@ class TurnClient:
             run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
             rules=rules,
             caps=self._policy.caps_of(caller.id),
+            listeners=await self._listeners.of_call(caller),
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,
             window_tokens=options.window_tokens,

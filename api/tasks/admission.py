@@ -1,8 +1,8 @@
 """Admission: decides whether a tool call may start, before anything is started or paid for.
 
 `Admission.admit` reads from top to bottom: find the tool; check that the caller may call it; check that the call fits,
-and is paid for; decide which equal calls may answer it; seal its secrets. The result is the call in the form that a
-workflow's history may hold.
+and is paid for; decide which equal calls may answer it, and who hears of it; seal its secrets. The result is the call
+in the form that a workflow's history may hold.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.until_rules import check_until
 from outlast.api.tasks.wait_argument import without_wait
+from outlast.api.webhooks.listeners import Listeners
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, TaskSummary, ToolCall
@@ -71,13 +72,15 @@ class Admission:
         settings: ApiSettings,
         policy: PolicySource,
         audit: AuditLog,
+        listeners: Listeners,
     ) -> None:
         """Apply the rules of the `policy` in force, and the limits and defaults of `settings`.
 
-        What a rule denies goes to `audit`.
+        What a rule denies goes to `audit`. Calls carry which webhooks hear of them, by `listeners`.
         """
         self.approvers = Approvers(policy)
         self._audit = audit
+        self.listeners = listeners
         self._catalogue = catalogue
         self._sealer = sealer
         self._settings = settings
@@ -116,8 +119,9 @@ class Admission:
         if permission is not None and permission.action == "deny":
             self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
 
-        # May an equal call answer it?
+        # May an equal call answer it? And who hears of it?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
+        listeners = await self.listeners.of_call(caller, request.options.webhooks)
 
         # May a run that is cut short go on?
         options = self._options(caller, request.options, tool, actor, is_paid=payment is not None)
@@ -142,10 +146,11 @@ class Admission:
             permission=permission,
             caps=self._policy.caps_of(caller.id),
             schedule_id=given.schedule_id,
+            listeners=listeners,
             options=options,
         )
         fingerprints = self._fingerprints(call, request)
-        quick = is_quick_read(tool) and (permission is None or permission.action == "allow")
+        quick = is_quick_read(tool) and (permission is None or permission.action == "allow") and not listeners
         return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
 
     async def admit_again(self, caller: Caller, call: ToolCall) -> AdmittedCall:
@@ -279,13 +284,11 @@ class Admission:
         known = reuse or bool(self._permissions)
         return await self._catalogue.called_actor(tool, arguments, caller, by_full_name=known)
 
-    def _options(self, request: TaskRequest) -> CallOptions:
-        set_here = {"run_heartbeat_seconds": self._settings.run_heartbeat_seconds, "reuse": None}
-        return request.options.model_copy(update=set_here)
-
     def _may_reuse(self, request: TaskRequest) -> bool:
         if _from_connection(request).schedule_id is not None:
             return False  # a schedule is there to have something done anew
+        if request.options.webhooks:
+            return False  # Who is told of one task is not told of another.
         return request.options.reuse is not None or bool(self._policy.current.reuse)
 
     def _reuse(
@@ -308,11 +311,12 @@ class Admission:
     def _options(
         self, caller: Caller, asked: CallOptions, tool: Tool, actor: CalledActor | None, *, is_paid: bool
     ) -> CallOptions:
-        """The options with which the call is carried out."""
+        """The options with which the call is carried out: what the door has decided is left out."""
         rules = ResurrectRules(self._policy.current)
         changes = {
             "run_heartbeat_seconds": self._settings.run_heartbeat_seconds,
             "reuse": None,
+            "webhooks": (),
             "resurrect": rules.allowed(caller, asked.resurrect, tool, actor, is_paid=is_paid),
         }
         return asked.model_copy(update=changes)
@@ -324,7 +328,10 @@ class Admission:
         which parts are secret. There is one per sealing key because keys are rotated. The mask is excluded: it does not
         change what the call does, and a request repeated after masks were switched on or off is the same request.
         """
-        content = request.model_dump(mode="json", exclude={"tool", "mode", "tool_mask", "arguments"})
+        left_out = {"tool": True, "mode": True, "tool_mask": True, "arguments": True, "options": {"webhooks"}}
+        content = request.model_dump(mode="json", exclude=left_out)
+        if request.options.webhooks:
+            content["webhooks"] = [one.in_the_clear for one in request.options.webhooks]
         # They are JSON already: dumping the largest ones would hold the event loop for as long as parsing them.
         content["arguments"] = request.arguments
         return self._sealer.digests([call.tool, call.mode, content])

@@ -20,7 +20,7 @@ from outlast.activities.secrets.sealed_json import masked
 from outlast.api.contracts.schedules import Firing, Schedule
 from outlast.api.temporal.task_view import memo_model
 from outlast.workflows.contracts import memo
-from outlast.workflows.schedules.contracts import FiringOrder, FiringProgress, FiringStatus
+from outlast.workflows.schedules.contracts import FiringInput, FiringProgress, FiringStatus
 
 _NEXT = 10
 _GONE = RPCStatusCode.NOT_FOUND
@@ -32,18 +32,18 @@ _ENDED_ABNORMALLY = {
 }
 
 
-async def order_of(description: ScheduleDescription) -> FiringOrder | None:
+async def order_of(description: ScheduleDescription) -> FiringInput | None:
     """What a schedule starts its firings with; None for a schedule that is none of ours."""
     action = description.schedule.action
     if not isinstance(action, ScheduleActionStartWorkflow) or len(action.args) != 1:
         return None
-    decoded = await description.data_converter.decode(action.args, [FiringOrder])
-    return cast(FiringOrder, decoded[0])
+    decoded = await description.data_converter.decode(action.args, [FiringInput])
+    return cast(FiringInput, decoded[0])
 
 
 async def schedule_from(
     description: ScheduleDescription,
-    order: FiringOrder,
+    order: FiringInput,
     firings: Sequence[Firing],
     *,
     spent_usd: float | None,

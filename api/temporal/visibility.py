@@ -8,7 +8,9 @@ from datetime import datetime
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW
+from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, deliveries_prefix
 from outlast.api.contracts.tasks import TaskListing
+from outlast.api.contracts.webhooks import ListedStatus
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.workflows.contracts import search_attributes
@@ -49,6 +51,24 @@ def schedules_query(caller_id: str) -> str:
 def firings_query(temporal_id: str) -> str:
     """The visibility query for the firings of a schedule, by its id in Temporal."""
     return f"WorkflowType = '{FIRING_WORKFLOW}' AND TemporalScheduledById = {_quoted(temporal_id)}"
+
+
+def deliveries_query(caller_id: str, *, status: ListedStatus, webhook_id: str | None) -> str:
+    """The visibility query for deliveries of events to a caller's webhooks, or to one of them."""
+    parts = [
+        f"WorkflowType = '{DELIVERY_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}",
+        _DELIVERIES[status],
+    ]
+    if webhook_id is not None:
+        parts.append(f"WorkflowId STARTS_WITH {_quoted(deliveries_prefix(webhook_id))}")
+    return " AND ".join(parts)
+
+
+_DELIVERIES: dict[ListedStatus, str] = {
+    "delivering": "ExecutionStatus = 'Running'",
+    "delivered": "ExecutionStatus = 'Completed'",
+    "undelivered": "ExecutionStatus IN ('Failed', 'Canceled', 'Terminated', 'TimedOut')",
+}
 
 
 def tasks_query(caller_id: str | None, status: TaskStatus) -> str:

@@ -41,6 +41,7 @@ from outlast.client.contracts.tasks import (
 )
 from outlast.client.contracts.tools import Readiness, Tool
 from outlast.client.contracts.usage import CapUsage, UsageReport, UsageRow
+from outlast.client.contracts.webhooks import Delivery, Webhook
 from outlast.client.errors import (
     ApiError,
     BadSettings,
@@ -82,6 +83,7 @@ __all__ = [
     "Connection",
     "ConnectionFailed",
     "Content",
+    "Delivery",
     "Event",
     "Firing",
     "ForeignServer",
@@ -144,6 +146,7 @@ __all__ = [
     "Violation",
     "WaitTimedOut",
     "Waiting",
+    "Webhook",
     "WorkerState",
     "find_connection",
 ]

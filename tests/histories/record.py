@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 from temporalio.client import Client
 
+from outlast.activities.webhooks.contracts import subscriptions_id
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.histories import commands
@@ -25,6 +26,7 @@ from tests.support.calls.questions import asks, result, taken, waiting
 from tests.support.calls.schedules import fired, scheduled
 from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
+from tests.support.calls.webhooks import delivery_of
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import running_provider
 from tests.support.stacks.api_server import connect
@@ -65,6 +67,7 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "session": session_workflow_id("local", SESSION),
         **await _batches(api),
         "firing": (await _fired(api))["id"],
+        **await _webhooks(api),
         **await _shared_tools(api),
         **await _turn(api),
     }
@@ -91,6 +94,21 @@ async def _fired(api: httpx.AsyncClient) -> dict[str, str]:
     call = {"tool": "get-actor-run", "arguments": {"runId": "absent"}}
     await scheduled(api, "recorded", call=call, pause_on=["not_found"])
     return await fired(api, "recorded")
+
+
+async def _webhooks(api: httpx.AsyncClient) -> dict[str, str]:
+    """A call that a subscription and a webhook of its own hear of, both at an address that nothing is posted to."""
+    nowhere = "http://localhost:8080/hooks"
+    secret = "whsec_" + "cmVjb3Jk" * 4
+    webhook = (await api.post("/v1/webhooks", json={"url": nowhere, "events": ["task.completed"]})).json()
+    own = {"url": nowhere, "secret": secret, "events": ["task.completed"]}
+    heard = await completed(api, sleeper_call(0.1) | {"options": {"webhooks": [own]}})
+    task_id = heard["task"]["id"]
+    lost = await delivery_of(api, task_id, "undelivered", webhook_id=webhook["id"])
+    await api.post(f"/v1/webhooks/{webhook['id']}/rotate", json={})
+    await api.patch(f"/v1/webhooks/{webhook['id']}", json={"enabled": False})
+    await api.delete(f"/v1/webhooks/{webhook['id']}")
+    return {"heard_call": task_id, "lost_event": lost["id"], "webhooks": subscriptions_id("local")}
 
 
 async def _turn(api: httpx.AsyncClient) -> dict[str, str]:

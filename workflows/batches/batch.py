@@ -31,7 +31,8 @@ from outlast.activities.batches.contracts import (
     StopReason,
 )
 from outlast.activities.batches.limits import item_limit
-from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress
+from outlast.workflows.batches.announcements import announce_batch
+from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus
 from outlast.workflows.batches.decisions import ROUND_NAMES, next_step, status_of, stopped_without_money
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
@@ -74,16 +75,17 @@ class BatchWorkflow:
         """The outcome; None to continue as new."""
         try:
             if self._input.leg is not None and not await self._prepare():
-                return self._ended()
+                return await self._finished()
             while (step := self._next_step()) is not None:
                 if workflow.info().is_continue_as_new_suggested():
                     return None
                 await self._round(step)
-                self._tell()
+                if self._tell() and self._input.listeners:
+                    await self._announce_progress()
             await self._close()
         except ActivityError as error:
             self._stop(StopReason.DEFECT, f"it could not go on: {error.cause}")
-        return self._ended()
+        return await self._finished()
 
     def _next_step(self) -> Step | None:
         if self._cancelled and self._state.stop is None:
@@ -169,12 +171,25 @@ class BatchWorkflow:
             summary="describe the results",
         )
 
-    def _tell(self) -> None:
-        """Update the progress in the memo, which lists show."""
+    def _tell(self) -> bool:
+        """Update the progress in the memo, which lists show. Returns whether there was any news."""
         progress = BatchProgress.of(self._state)
-        if progress != self._told:
-            workflow.upsert_memo({memo.BATCH_PROGRESS: progress})
-            self._told = progress
+        if progress == self._told:
+            return False
+        workflow.upsert_memo({memo.BATCH_PROGRESS: progress})
+        self._told = progress
+        return True
+
+    async def _finished(self) -> BatchOutcome:
+        """The outcome, of which the webhooks that listen are told."""
+        outcome = self._ended()
+        if self._input.listeners:
+            await announce_batch(self._input, self._state, outcome.status.value, has_ended=True)
+        return outcome
+
+    async def _announce_progress(self) -> None:
+        if next_step(self._input.options, self._state) is not None:
+            await announce_batch(self._input, self._state, BatchStatus.WORKING.value, has_ended=False)
 
     def _ended(self) -> BatchOutcome:
         self._tell()

@@ -10,6 +10,7 @@ from pydantic import Field
 from outlast.activities.batches.contracts import BatchOptions, BatchPlace, BatchState, Counts, StopReason
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.webhooks.contracts import WebhookListener
 
 
 class BatchStatus(StrEnum):
@@ -37,6 +38,7 @@ class BatchInput(Contract):
     leg: LegRequest | None = Field(default=None, description="What is to be prepared before anything is started.")
     began: datetime | None = Field(default=None, description="When the first run of this leg began.")
     cancelled: bool = False
+    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of its events.")
 
 
 class BatchOutcome(Contract):

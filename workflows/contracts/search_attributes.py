@@ -68,6 +68,11 @@ def of_dispatcher(caller_id: str) -> TypedSearchAttributes:
     return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id)])
 
 
+def of_delivery(caller_id: str) -> TypedSearchAttributes:
+    """The search attributes of the delivery of an event to a webhook."""
+    return TypedSearchAttributes([SearchAttributePair(CALLER, caller_id)])
+
+
 def of_batch(caller_id: str, batch_id: str, tool: str, schedule_id: str | None = None) -> TypedSearchAttributes:
     """The search attributes of a batch's own workflow; `schedule_id` where a schedule has started it."""
     pairs = [(CALLER, caller_id), (BATCH, batch_id), (TOOL, tool)]

@@ -12,6 +12,8 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState, Until
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS, WebhookListener
+from outlast.workflows.contracts.own_webhooks import OwnWebhook
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.reuse import Reuse
 from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
@@ -185,9 +187,20 @@ class CallOptions(Contract):
         default=None,
         description="When the run has produced enough: it is stopped, and the task completes with what there is.",
     )
+    webhooks: tuple[OwnWebhook, ...] = Field(
+        default=(),
+        max_length=MAX_OWN_WEBHOOKS,
+        description="Addresses that are told of this task, besides those that the caller has subscribed.",
+    )
     run_heartbeat_seconds: int = Field(
         default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
     )
+
+    @model_validator(mode="after")
+    def _either_told_or_reused(self) -> Self:
+        if self.reuse is not None and self.webhooks:
+            raise ValueError("a call with `webhooks` is a task of its own: leave out `reuse`, or subscribe a webhook")
+        return self
 
 
 class ResurrectedTask(Contract):
@@ -239,6 +252,7 @@ class ToolCall(Contract):
     schedule_id: str | None = Field(
         default=None, description="The schedule that has started it, as its caller named it."
     )
+    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of its events.")
 
     @property
     def is_paid(self) -> bool:

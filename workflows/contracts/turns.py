@@ -13,6 +13,7 @@ from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, 
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.activities.webhooks.contracts import WebhookListener
 from outlast.workflows.contracts.permissions import Action
 from outlast.workflows.contracts.self_correction import EarlierFailures, SelfCorrection
 from outlast.workflows.contracts.tool_calls import OutputOptions
@@ -157,6 +158,7 @@ class TurnInput(Contract):
     run_heartbeat_seconds: int = 30
     rules: tuple[CarriedRule, ...] = ()
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
+    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of the turn's calls.")
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     window_tokens: int | None = Field(default=None, description="The model's, of prompt and answer; None: not known.")

@@ -48,7 +48,7 @@ class ToolContext:
         self.recorded_rows: tuple[JsonValue, ...] = ()
         """Rows in the result of an activity of this call; the outcome refers to them."""
         self.attributes = TaskAttributes()
-        self.questions = OpenQuestions()
+        self.questions = OpenQuestions(call)
         self.runs = Runs(call, self.attributes)
         self.storages = Storages(call)
         self.platform = PlatformReads(call)

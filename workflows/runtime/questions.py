@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.violations import quick_violations
+from outlast.activities.webhooks.contracts import WebhookEventType, task_data
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import (
     TASK_ASKS_SIGNAL,
@@ -18,9 +21,10 @@ from outlast.workflows.contracts.questions import (
     SubmitInput,
     TaskAsks,
 )
-from outlast.workflows.contracts.tool_calls import TaskStatus
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall
 from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.task_log import log_task_event, spent_on
+from outlast.workflows.webhooks.announcing import announce, subject_of
 
 _NEAR = 0.8
 """The share of the time to answer after which a question counts as near its deadline."""
@@ -29,8 +33,10 @@ _NEAR = 0.8
 class OpenQuestions:
     """Open questions of one call."""
 
-    def __init__(self) -> None:
-        """Nothing is asked yet."""
+    def __init__(self, call: ToolCall) -> None:
+        """Of `call`, nothing is asked yet."""
+        self._call = call
+        self._asked_times = 0
         self._open: dict[str, InputRequest] = {}
         self._checks: dict[str, Check] = {}
         self._answers: dict[str, InputAnswer] = {}
@@ -63,6 +69,7 @@ class OpenQuestions:
         closing = "the task is being cancelled"
         try:
             await _signal_turn(questions)
+            await self._tell_webhooks(questions)
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
         except TimeoutError:
             closing = "its time was over"
@@ -100,6 +107,21 @@ class OpenQuestions:
                 key, f"it was answered already{_by(submitted.answered_by)}, at {workflow.now():%Y-%m-%d %H:%M}"
             )
         self._publish()
+
+    async def _tell_webhooks(self, questions: Mapping[str, InputRequest]) -> None:
+        """Tell the webhooks that listen that the call waits. What is asked, the task says."""
+        self._asked_times += 1
+        if not self._call.listeners:
+            return
+        asked: list[JsonValue] = [_as_told(key, question) for key, question in questions.items()]
+        status = TaskStatus.INPUT_REQUIRED.value
+        await announce(
+            self._call.listeners,
+            WebhookEventType.TASK_INPUT_REQUIRED,
+            task_data(subject_of(self._call), status, questions=asked),
+            caller_id=self._call.caller.id,
+            number=self._asked_times,
+        )
 
     def _violations(self, key: str, answer: InputAnswer) -> tuple[Violation, ...]:
         check = self._checks.get(key)
@@ -144,6 +166,15 @@ async def _signal_turn(questions: dict[str, InputRequest]) -> None:
         await workflow.get_external_workflow_handle(turn.workflow_id).signal(TASK_ASKS_SIGNAL, asks)
     except ApplicationError as error:
         workflow.logger.warning("The turn did not take the signal about a question: %s", error)
+
+
+def _as_told(key: str, question: InputRequest) -> JsonObject:
+    """A question as an event tells of it: who can answer, and by when."""
+    handoff = question.handoff
+    told: JsonObject = {"key": key, "kind": handoff.kind if handoff is not None else "question"}
+    if handoff is not None and handoff.deadline is not None:
+        told["deadline"] = handoff.deadline.isoformat()
+    return told
 
 
 def _by(caller_id: str | None) -> str:

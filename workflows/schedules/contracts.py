@@ -73,7 +73,7 @@ class Spending(Contract):
     )
 
 
-class FiringOrder(Contract):
+class FiringInput(Contract):
     """Input of a firing. As the argument of its schedule, it is all that is known of the schedule besides its state."""
 
     schedule_id: str = Field(description="As its caller named it.")

@@ -38,7 +38,7 @@ from outlast.activities.schedules.contracts import (
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 from outlast.workflows.metrics import count_firing
-from outlast.workflows.schedules.contracts import FiringOrder, FiringOutcome, FiringProgress, FiringStatus
+from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringProgress, FiringStatus
 from outlast.workflows.schedules.pauses import reason_to_pause, used_up
 from outlast.workflows.stubs.failures import envelope_of, is_deadline
 
@@ -48,15 +48,15 @@ class ScheduleFiringWorkflow:
     """Its id is that of the Temporal Schedule and the time at which it was due."""
 
     @workflow.init
-    def __init__(self, order: FiringOrder) -> None:
+    def __init__(self, firing: FiringInput) -> None:
         """Go on from what the firings before have cost."""
-        self._order = order
+        self._input = firing
         self._spent_usd = _spent_before()
         self._cancelled = False
         self._waiting: workflow.ActivityHandle[FiringEnd] | None = None
 
     @workflow.run
-    async def run(self, _order: FiringOrder) -> FiringOutcome:
+    async def run(self, _input: FiringInput) -> FiringOutcome:
         """Start what is due and await it. When the firing is cancelled, so is what it has started."""
         work = asyncio.ensure_future(self._work())
         while True:
@@ -74,7 +74,7 @@ class ScheduleFiringWorkflow:
         left = self._left_usd()
         if left is not None and left <= 0:
             error = ErrorEnvelope.permanent(
-                ErrorCategory.PAYMENT, self._order.tool, used_up(self._order, self._spent_usd)
+                ErrorCategory.PAYMENT, self._input.tool, used_up(self._input, self._spent_usd)
             )
             return await self._ended(FiringStatus.REFUSED, error=error)
         start = await self._start(left)
@@ -87,18 +87,18 @@ class ScheduleFiringWorkflow:
         return await self._ended(FiringStatus(end.status), start.started, end.cost_usd, end.error)
 
     def _left_usd(self) -> Decimal | None:
-        budget = self._order.spending.budget_usd
+        budget = self._input.spending.budget_usd
         return None if budget is None else budget - self._spent_usd
 
     async def _start(self, limit_usd: Decimal | None) -> FiringStart:
         """Have it started. It is not interrupted: what was begun has to be known, to be cancelled."""
-        patience = timedelta(seconds=self._order.timing.catch_up_seconds)
+        patience = timedelta(seconds=self._input.timing.catch_up_seconds)
         request = StartFiringInput(
-            schedule_id=self._order.schedule_id,
-            tool=self._order.tool,
+            schedule_id=self._input.schedule_id,
+            tool=self._input.tool,
             firing_id=workflow.info().workflow_id,
-            caller=self._order.caller,
-            due=self._order.due,
+            caller=self._input.caller,
+            due=self._input.due,
             limit_usd=limit_usd,
             began_at=workflow.info().start_time,
             not_after=workflow.info().start_time + patience,
@@ -112,10 +112,10 @@ class ScheduleFiringWorkflow:
                 schedule_to_close_timeout=patience + START_GRACE,
                 heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
                 retry_policy=START_RETRY_POLICY,
-                summary=f"start {self._order.tool}",
+                summary=f"start {self._input.tool}",
             )
         except ActivityError as error:
-            return FiringStart(error=envelope_of(error, tool=self._order.tool), is_late=is_deadline(error))
+            return FiringStart(error=envelope_of(error, tool=self._input.tool), is_late=is_deadline(error))
 
     async def _end_of(self, started: Started) -> FiringEnd:
         while True:
@@ -126,7 +126,7 @@ class ScheduleFiringWorkflow:
                 return await self._waiting
             except ActivityError as error:
                 if not is_cancelled_exception(error) and not self._cancelled:
-                    return FiringEnd(status="failed", error=envelope_of(error, tool=self._order.tool))
+                    return FiringEnd(status="failed", error=envelope_of(error, tool=self._input.tool))
             finally:
                 self._waiting = None
 
@@ -162,11 +162,11 @@ class ScheduleFiringWorkflow:
         outcome = FiringOutcome(
             status=status, started=started, cost_usd=cost_usd, spent_usd=self._spent_usd, error=error
         )
-        note = reason_to_pause(self._order, outcome)
+        note = reason_to_pause(self._input, outcome)
         if note is not None:
             await workflow.execute_activity_method(
                 FiringActivities.pause_schedule,
-                PauseInput(temporal_id=self._order.temporal_id, note=note),
+                PauseInput(temporal_id=self._input.temporal_id, note=note),
                 task_queue=TOOLS_TASK_QUEUE,
                 start_to_close_timeout=QUICK_ATTEMPT_TIMEOUT,
                 retry_policy=PATIENT_RETRY_POLICY,

@@ -2,13 +2,13 @@
 
 from decimal import Decimal
 
-from outlast.workflows.schedules.contracts import FiringOrder, FiringOutcome, FiringStatus
+from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringStatus
 
 _FAILED = frozenset({FiringStatus.FAILED, FiringStatus.REFUSED})
 _MAX_MESSAGE_CHARS = 300
 
 
-def used_up(order: FiringOrder, spent_usd: Decimal) -> str:
+def used_up(order: FiringInput, spent_usd: Decimal) -> str:
     """Says that the schedule's budget is spent."""
     return (
         f"The schedule's budget of {_usd(order.spending.budget_usd)} US dollars is used up: its firings have cost "
@@ -16,7 +16,7 @@ def used_up(order: FiringOrder, spent_usd: Decimal) -> str:
     )
 
 
-def reason_to_pause(order: FiringOrder, outcome: FiringOutcome) -> str | None:
+def reason_to_pause(order: FiringInput, outcome: FiringOutcome) -> str | None:
     """Why the schedule may not go on after this firing; None when it may."""
     budget = order.spending.budget_usd
     if budget is not None and outcome.spent_usd >= budget:

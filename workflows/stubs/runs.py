@@ -37,6 +37,7 @@ from outlast.activities.runs.operation_ids import operation_id
 from outlast.activities.runs.resurrection_rules import cost_of, may_be_resurrected
 from outlast.activities.spending.contracts import EarlierLife, Spend
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.webhooks.contracts import BudgetWatch, WebhookEventType, listening
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall, changed_budget
@@ -48,6 +49,7 @@ from outlast.workflows.stubs.run_resurrections import resurrected
 from outlast.workflows.stubs.run_starts import NotStartedError, RunStarts
 from outlast.workflows.stubs.search_attributes import TaskAttributes
 from outlast.workflows.stubs.task_log import log_task_event, spent_on, timed
+from outlast.workflows.webhooks.announcing import subject_of
 
 
 @dataclass
@@ -194,6 +196,7 @@ class Runs:
             resurrection=self._call.options.resurrect if operation else None,
             ended_before=operation.ended_before if operation else None,
             until=self._call.options.until,
+            watch=self._watch(budget),
         )
         ended = await self._follow(run, request)
         # The activity that follows the run reads its rows, too.
@@ -339,6 +342,13 @@ class Runs:
             retry_policy=ABORT_RETRY_POLICY,
             summary=f"abort {request.run_id or 'whatever was started'}",
         )
+
+    def _watch(self, budget: Budget) -> BudgetWatch | None:
+        """Whom to tell that a run nears its limit; nobody where there is none, or nobody listens."""
+        hearing = listening(self._call.listeners, WebhookEventType.TASK_BUDGET_NEAR)
+        if not hearing or budget.max_total_charge_usd is None:
+            return None
+        return BudgetWatch(caller_id=self._call.caller.id, listeners=hearing, subject=subject_of(self._call))
 
     def _remember(self, run: RunState) -> None:
         for operation in self._operations:

@@ -6,8 +6,8 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
+    from outlast.activities.responder.activities import WEBHOOK_RETRY_POLICY, Delivery, ResponderActivities
     from outlast.activities.runs.activities import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT
-    from outlast.activities.webhooks.activities import WEBHOOK_RETRY_POLICY, Delivery, WebhookActivities
 
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
@@ -74,7 +74,7 @@ class UserMessages:
             message_id=self._call.message_id,
         )
         answer = await workflow.execute_activity_method(
-            WebhookActivities.deliver_to_webhook,
+            ResponderActivities.deliver_to_webhook,
             delivery,
             start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=remaining(self._call),

@@ -196,6 +196,7 @@ def _planned(
         tool_mask=turn.tool_mask,
         permission=ruling_of(turn.rules, tool.name, actor, planned_actors(tool, arguments)),
         caps=turn.caps,
+        listeners=turn.listeners,
     )
     return PlannedCall(part, tool.name, task_id_of(turn, state.step, index, tool.name, part.id), call)
 

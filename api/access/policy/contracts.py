@@ -46,6 +46,7 @@ class Limits(_Entry):
     batch_items: int = Field(default=100_000, ge=1, description="Items of one batch.")
     schedules: int = Field(default=100, ge=0, description="Schedules.")
     saved_calls: int = Field(default=1_000, ge=0, description="Saved calls.")
+    webhooks: int = Field(default=20, ge=0, description="Webhooks that are subscribed.")
     sessions: int = Field(default=10_000, ge=1, description="Sessions that have not ended.")
     stored_bytes: int = Field(default=100_000_000_000, ge=0, description="Bytes of stored outputs.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")

@@ -14,6 +14,7 @@ from outlast.client.asynchronous.saved_calls import AsyncSavedCalls
 from outlast.client.asynchronous.schedules import AsyncSchedules
 from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
+from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.batches import BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
@@ -75,6 +76,7 @@ class AsyncClient:
         self.saved_calls = AsyncSavedCalls(self._server, self._transport)
         self.schedules = AsyncSchedules(self._server, self._transport)
         self.sessions = AsyncSessions(self._server, self._transport)
+        self.webhooks = AsyncWebhooks(self._server, self._transport)
 
     async def __aenter__(self) -> Self:
         return self

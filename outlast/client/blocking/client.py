@@ -14,6 +14,7 @@ from outlast.client.blocking.saved_calls import SavedCalls
 from outlast.client.blocking.schedules import Schedules
 from outlast.client.blocking.sessions import Sessions
 from outlast.client.blocking.transport import Stream, Transport
+from outlast.client.blocking.webhooks import Webhooks
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.batches import BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
@@ -75,6 +76,7 @@ class Client:
         self.saved_calls = SavedCalls(self._server, self._transport)
         self.schedules = Schedules(self._server, self._transport)
         self.sessions = Sessions(self._server, self._transport)
+        self.webhooks = Webhooks(self._server, self._transport)
 
     def __enter__(self) -> Self:
         return self

@@ -37,6 +37,8 @@ class CallOptions(TypedDict, total=False):
     """How often a run of the call that is cut short may go on, instead of being paid anew; 0 for never."""
     until: Mapping[str, JsonValue] | None
     """When the run has produced enough and is stopped: `rows`, `expression` with `matches`, `usd`; any of them."""
+    webhooks: Sequence[Mapping[str, JsonValue]] | None
+    """Addresses that are told of this task, each with its `url`, its `secret` (`whsec_...`) and perhaps `events`."""
     tool_mask: Mapping[str, bool] | None
     """Which tools are active, by name."""
     idempotency_key: str | None
@@ -98,6 +100,8 @@ class BatchOptions(TypedDict, total=False):
     """An equal call that runs, or was answered not longer ago than this (`90s`, `6h`, `7d`), answers an item."""
     refresh: bool | None
     """Starts the items in any case; later equal calls may be answered by them."""
+    webhooks: Sequence[Mapping[str, JsonValue]] | None
+    """Addresses that are told of the batch, each with its `url`, its `secret` (`whsec_...`) and perhaps `events`."""
     tool_mask: Mapping[str, bool] | None
     idempotency_key: str | None
     """The same key with the same batch gives the same batch. Without it every batch is a new one."""
@@ -176,6 +180,7 @@ def call_body(tool: str, arguments: Mapping[str, JsonValue] | None, options: Cal
             reuse=_reuse(options.get("reuse"), refresh=options.get("refresh")),
             resurrect=_resurrection(options.get("resurrect")),
             until=_until(options),
+            webhooks=_webhooks(options),
         ),
     )
 
@@ -217,6 +222,7 @@ def batch_settings(tool: str, arguments: Mapping[str, JsonValue] | None, options
         mapping=None if mapping is None else dict(mapping),
         key=options.get("key"),
         delimiter=options.get("delimiter"),
+        webhooks=_webhooks(options),
         toolMask=_mask(options.get("tool_mask")),
         options=given(
             deadline_seconds=_whole_seconds(options.get("deadline_seconds")),
@@ -288,6 +294,10 @@ def _budget(options: CallOptions | BatchOptions) -> JsonValue:
 def _until(options: CallOptions | BatchOptions) -> JsonValue:
     until = options.get("until")
     return None if until is None else dict(until)
+
+
+def _webhooks(options: CallOptions | BatchOptions) -> JsonValue:
+    return [dict(one) for one in options.get("webhooks") or ()] or None
 
 
 def _mask(mask: Mapping[str, bool] | None) -> JsonValue:

@@ -1,6 +1,8 @@
 """A task's events: in order, each once, resumable at any of them, and live while a run goes on."""
 
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, cast
 
 import httpx
 from temporalio.client import (
@@ -11,6 +13,7 @@ from temporalio.client import (
     WorkflowExecutionDescription,
 )
 
+from outlast.api.contracts.events import TaskEvent
 from outlast.api.temporal.task_events import stream_events
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionEvent, SessionState
@@ -134,11 +137,10 @@ async def test_no_message_of_a_run_comes_before_its_start_was_told(api: httpx.As
 
     # The past is empty, as for a stream that begins with its task; the run's start is read after two looks at the task.
     late = with_faults(client, [StopAsyncIteration(), described_twice], after=0)
-    stream = stream_events(late, task_id, after=(0, 0))
-    told = [await anext(stream) for _ in range(3)]
-    await stream.aclose()
+    async with aclosing(cast(AsyncGenerator[TaskEvent], stream_events(late, task_id, after=(0, 0)))) as stream:
+        told = [await anext(stream) for _ in range(3)]
     assert [event.name for event in told] == ["created", "run_started", "status_message"]
-    assert "of 30 s" in told[2].data["status_message"]
+    assert "of 30 s" in str(told[2].data["status_message"])
     await api.post(f"/v1/tasks/{task_id}/cancel")
 
 

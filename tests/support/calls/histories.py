@@ -1,4 +1,7 @@
-"""Histories of workflows, over all their runs."""
+"""Histories of workflows, over all their runs, and what their payloads say."""
+
+import base64
+from collections.abc import Iterator
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -17,3 +20,21 @@ async def whole_history(temporal: Client, workflow_id: str) -> list[HistoryEvent
         followed_by = events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         run_id = followed_by if is_continued else ""
     return found
+
+
+async def payloads_of(temporal: Client, workflow_id: str) -> str:
+    """All that the payloads of a workflow's latest run say: arguments, results, memo, search attributes."""
+    history = (await temporal.get_workflow_handle(workflow_id).fetch_history()).to_json_dict()
+    return "\n".join(_payloads_in(history))
+
+
+def _payloads_in(document: object) -> Iterator[str]:
+    if isinstance(document, dict):
+        for name, part in document.items():
+            if name == "data" and isinstance(part, str):
+                yield base64.b64decode(part).decode(errors="replace")
+            else:
+                yield from _payloads_in(part)
+    elif isinstance(document, list):
+        for part in document:
+            yield from _payloads_in(part)

@@ -18,15 +18,21 @@ class Received:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    raw: bytes = b""
 
 
 @dataclass
 class WebhookReceiver:
-    """Answers with the statuses in `answers`, one each, and then with 200; 0 breaks the connection instead."""
+    """Answers with the statuses in `answers`, one each, and then with `otherwise`.
+
+    0 breaks the connection instead, and -1 keeps the other side waiting until the receiver is closed.
+    """
 
     url: str
     received: list[Received] = field(default_factory=list[Received])
     answers: list[int] = field(default_factory=list[int])
+    otherwise: int = 200
+    closed: threading.Event = field(default_factory=threading.Event)
 
     def texts(self) -> list[str]:
         return [request.body["text"] for request in self.received]
@@ -38,11 +44,14 @@ def receiving_webhooks() -> Iterator[WebhookReceiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            raw = self.rfile.read(int(self.headers["content-length"]))
+            body = json.loads(raw)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            receiver.received.append(Received(self.path, headers, body))
-            status = receiver.answers.pop(0) if receiver.answers else 200
-            if status == 0:
+            receiver.received.append(Received(self.path, headers, body, raw))
+            status = receiver.answers.pop(0) if receiver.answers else receiver.otherwise
+            if status < 0:
+                receiver.closed.wait()
+            if status <= 0:
                 self.connection.close()
                 return
             self.send_response(status)
@@ -65,5 +74,6 @@ def receiving_webhooks() -> Iterator[WebhookReceiver]:
     try:
         yield receiver
     finally:
+        receiver.closed.set()
         server.shutdown()
         server.server_close()

@@ -206,6 +206,6 @@ class ChaosStack:
         return {**environment, "OUTLAST_DATA_DIR": str(self._folder), "OUTLAST_LOG_FORMAT": "text"}
 
 
-def starting(module: str, environment: Mapping[str, str]) -> Start:
-    """What starts `python -m MODULE`."""
-    return lambda log: ModuleProcess(module, (), log=log, environment=environment)
+def starting(module: str, environment: Mapping[str, str], *arguments: str) -> Start:
+    """What starts `python -m MODULE ARGUMENTS`."""
+    return lambda log: ModuleProcess(module, arguments, log=log, environment=environment)

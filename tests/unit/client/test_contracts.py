@@ -27,6 +27,7 @@ from outlast.api.contracts import (
     tasks,
     tools,
     usage,
+    webhooks,
 )
 from outlast.api.rest.operator_routes import Readiness
 from outlast.client.contracts import batches as client_batches
@@ -39,6 +40,7 @@ from outlast.client.contracts import sessions as client_sessions
 from outlast.client.contracts import tasks as client_tasks
 from outlast.client.contracts import tools as client_tools
 from outlast.client.contracts import usage as client_usage
+from outlast.client.contracts import webhooks as client_webhooks
 from outlast.client.contracts.base import Response
 from outlast.workflows.contracts import questions, tool_calls, turns
 from outlast.workflows.schedules.contracts import Interval
@@ -104,6 +106,11 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     usage.CapUsage: client_usage.CapUsage,
     usage.UsageReport: client_usage.UsageReport,
     usage.UsageRow: client_usage.UsageRow,
+    webhooks.Delivery: client_webhooks.Delivery,
+    webhooks.DeliveryPage: client_webhooks.DeliveryPage,
+    webhooks.Replayed: client_webhooks.Replayed,
+    webhooks.Webhook: client_webhooks.Webhook,
+    webhooks.WebhookList: client_webhooks.WebhookList,
 }
 """How the client reads what the API answers."""
 
@@ -140,6 +147,11 @@ REQUESTS: tuple[type[BaseModel], ...] = (
     tasks.TaskRequest,
     tools.CallBody,
     usage.UsageQuery,
+    webhooks.DeliveryListing,
+    webhooks.ReplayRequest,
+    webhooks.RotationRequest,
+    webhooks.WebhookChanges,
+    webhooks.WebhookRequest,
 )
 """What the API takes."""
 
@@ -219,6 +231,7 @@ def test_every_contract_of_the_api_is_compared() -> None:
             tasks,
             tools,
             usage,
+            webhooks,
         )
         for model in _models_of(module)
     }

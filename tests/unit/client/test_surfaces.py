@@ -11,12 +11,14 @@ from outlast.client.asynchronous.outputs import AsyncOutputs
 from outlast.client.asynchronous.saved_calls import AsyncSavedCalls
 from outlast.client.asynchronous.schedules import AsyncSchedules
 from outlast.client.asynchronous.sessions import AsyncSessions
+from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.client import Client
 from outlast.client.blocking.outputs import Outputs
 from outlast.client.blocking.saved_calls import SavedCalls
 from outlast.client.blocking.schedules import Schedules
 from outlast.client.blocking.sessions import Sessions
+from outlast.client.blocking.webhooks import Webhooks
 
 PAIRS = [
     (Client, AsyncClient),
@@ -25,6 +27,7 @@ PAIRS = [
     (SavedCalls, AsyncSavedCalls),
     (Schedules, AsyncSchedules),
     (Sessions, AsyncSessions),
+    (Webhooks, AsyncWebhooks),
 ]
 
 

@@ -26,7 +26,8 @@ SAME_SUBJECT = frozenset(
     "key_value_stores ledger openai_chat openai_responses operations outputs pages payments permissions "
     "plain_functions platform_reads policy "
     "problems providers questions request_queues rows run_log runs saved_calls saved_tasks schedules search_attributes "
-    "selection sessions signed_links spending storages tasks tools turns usage users violations".split()
+    "selection sessions signed_links spending storages subscriptions tasks tools turns usage users violations "
+    "webhooks".split()
 )
 """What modules of several floors or rooms are about: one thing, and each has its part of the work with it."""
 TOOLS_OF_MODES = frozenset(

@@ -9,18 +9,28 @@ from temporalio import workflow
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
+from outlast.activities.webhooks.contracts import (
+    DELIVERY_WORKFLOW,
+    SUBSCRIPTIONS_WORKFLOW,
+    Delivered,
+    DeliveryOrder,
+    SubscriptionsState,
+)
 from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.service import WORKFLOWS
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchInput, BatchOutcome
 from outlast.workflows.contracts.sessions import SessionState
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
 from outlast.workflows.contracts.turns import TurnInput, TurnResult
-from outlast.workflows.schedules.contracts import FiringOrder, FiringOutcome
+from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome
 from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
 from outlast.workflows.turn import TurnWorkflow
+from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
+from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
 from tests.histories.commands import HISTORIES
 from tests.histories.heartbeats import heartbeated, with_local_start
 
@@ -42,7 +52,7 @@ def history(name: str) -> WorkflowHistory:
 def test_every_kind_of_call_was_recorded() -> None:
     kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
     kinds |= {"handed_off_call", "approved_call", "session", "turn", "turn_session"}
-    kinds |= {"batch", "cancelled_batch", "retried_batch"}
+    kinds |= {"batch", "cancelled_batch", "retried_batch", "heard_call", "lost_event", "webhooks"}
     assert {f"unreleased/{kind}" for kind in ("sync_call", "async_call", "cancelled_call")} <= set(with_local_start())
     for folder in {name.partition("/")[0] for name in RECORDED}:
         assert {f"{folder}/{kind}" for kind in kinds} <= set(RECORDED)
@@ -52,7 +62,7 @@ def test_every_kind_of_call_was_recorded() -> None:
 async def test_a_recorded_history_replays(name: str) -> None:
     # Without debug mode, a machine that stands still for two seconds counts as a deadlock of the workflow.
     replayer = Replayer(
-        workflows=[ToolCallWorkflow, SessionWorkflow, TurnWorkflow, BatchWorkflow, ScheduleFiringWorkflow],
+        workflows=WORKFLOWS,
         plugins=[OutlastPlugin()],
         debug_mode=True,
     )
@@ -126,19 +136,43 @@ class HastyFiring(ScheduleFiringWorkflow):
     """As the real one, but for a timer that nobody gated."""
 
     @workflow.init
-    def __init__(self, order: FiringOrder) -> None:
+    def __init__(self, order: FiringInput) -> None:
         super().__init__(order)
 
     @workflow.run
-    async def run(self, order: FiringOrder) -> FiringOutcome:
+    async def run(self, order: FiringInput) -> FiringOutcome:
         await asyncio.sleep(1)
         return await super().run(order)
+
+
+@workflow.defn(name=DELIVERY_WORKFLOW)
+class HastyDelivery(WebhookDeliveryWorkflow):
+    """As the real one, but for a timer that nobody gated."""
+
+    @workflow.run
+    async def run(self, order: DeliveryOrder) -> Delivered:
+        await asyncio.sleep(1)
+        return await super().run(order)
+
+
+@workflow.defn(name=SUBSCRIPTIONS_WORKFLOW)
+class HastySubscriptions(WebhookSubscriptionsWorkflow):
+    """As the real one, but for a memo that nobody gated."""
+
+    @workflow.init
+    def __init__(self, state: SubscriptionsState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: SubscriptionsState) -> None:
+        workflow.upsert_memo({"late": True})
+        await super().run(state)
 
 
 @pytest.mark.parametrize("name", RECORDED)
 async def test_an_ungated_change_is_noticed(name: str) -> None:
     replayer = Replayer(
-        workflows=[HastyToolCall, HastySession, HastyTurn, HastyBatch, HastyFiring],
+        workflows=[HastyToolCall, HastySession, HastyTurn, HastyBatch, HastyFiring, HastyDelivery, HastySubscriptions],
         plugins=[OutlastPlugin()],
         workflow_runner=UnsandboxedWorkflowRunner(),
     )

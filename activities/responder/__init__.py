@@ -1,0 +1,1 @@
+"""Messages of tools to users, through the operator's webhook."""

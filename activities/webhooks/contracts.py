@@ -1,0 +1,318 @@
+"""Contracts of webhooks: subscriptions, events, and the delivery of one event to one webhook.
+
+Addresses and secrets are sealed: whoever has the address of a webhook can often post to it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from outlast.activities.contracts import Contract, JsonObject, SealedSecret
+from outlast.activities.failures.contracts import ErrorEnvelope
+
+SUBSCRIPTIONS_WORKFLOW = "WebhookSubscriptionsWorkflow"
+DELIVERY_WORKFLOW = "WebhookDeliveryWorkflow"
+CREATE_UPDATE = "create"
+EDIT_UPDATE = "edit"
+ROTATE_UPDATE = "rotate"
+REMOVE_UPDATE = "remove"
+DISABLE_SIGNAL = "disable"
+GONE, UNDELIVERED = "WebhookGone", "WebhookUndelivered"
+"""Types of the failures that end a delivery."""
+
+SUBSCRIPTIONS_MEMO = "outlast_webhook_subscriptions"
+"""Key of `SubscriptionsState` in the memo of the workflow that keeps them."""
+DELIVERY_MEMO = "outlast_webhook_delivery"
+"""Key of `DeliverySummary` in the memo of a delivery, set at its start."""
+DELIVERY_END_MEMO = "outlast_webhook_delivery_end"
+"""Key of `DeliveryEnd` in the memo of a delivery that ended otherwise than delivered."""
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 (what every secret begins with)
+MAX_SECRETS = 5
+"""Signatures of one request at most: that of the secret, and those of the latest ones before it."""
+MAX_OWN_WEBHOOKS = 4
+"""Webhooks that one call or batch names itself."""
+MAX_EVENT_BYTES = 16_384
+"""Largest body of a request; an error is shortened to fit."""
+
+_SUBSCRIPTIONS_PREFIX = "webhooks:"
+_DELIVERY_PREFIX = "webhook-delivery:"
+
+
+class WebhookEventType(StrEnum):
+    """What happened. The values are part of the public contract."""
+
+    TASK_COMPLETED = "task.completed"
+    TASK_FAILED = "task.failed"
+    TASK_CANCELLED = "task.cancelled"
+    TASK_INPUT_REQUIRED = "task.input_required"
+    TASK_BUDGET_NEAR = "task.budget_near"
+    BATCH_PROGRESS = "batch.progress"
+    BATCH_COMPLETED = "batch.completed"
+    WEBHOOK_TEST = "webhook.test"
+
+    @property
+    def is_of_batch(self) -> bool:
+        """Whether a batch is what it is about."""
+        return self.value.startswith("batch.")
+
+
+ENDS = frozenset({"task.completed", "task.failed", "task.cancelled", "batch.completed"})
+"""Events whose subject has ended."""
+
+
+class WebhookSecret(Contract):
+    """A secret that signs."""
+
+    sealed: SealedSecret
+    until: datetime | None = Field(default=None, description="For one that was rotated out: when it signs no more.")
+
+
+class WebhookEndpoint(Contract):
+    """Where events are posted, and what signs them."""
+
+    url: SealedSecret
+    secrets: tuple[WebhookSecret, ...] = Field(description="The newest first.")
+
+    def rotated(self, new: SealedSecret, *, old_until: datetime) -> "WebhookEndpoint":
+        """With a new secret; the one before signs as well until `old_until`."""
+        before = tuple(one.model_copy(update={"until": one.until or old_until}) for one in self.secrets)
+        return self.model_copy(update={"secrets": (WebhookSecret(sealed=new), *before)[:MAX_SECRETS]})
+
+    def secrets_at(self, now: datetime) -> tuple[WebhookSecret, ...]:
+        """Those that sign at `now`."""
+        return tuple(one for one in self.secrets if one.until is None or one.until > now)
+
+
+class WebhookSubscription(Contract):
+    """A webhook that hears of all that a caller does, as far as its events go."""
+
+    id: str
+    name: str | None = None
+    events: tuple[WebhookEventType, ...] = Field(description="What it hears of.")
+    batch_items: bool = Field(default=False, description="Whether it hears of tasks that are items of batches.")
+    endpoint: WebhookEndpoint
+    enabled: bool = True
+    disabled_reason: str | None = Field(default=None, description="Why, when nobody switched it off.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class SubscriptionsState(Contract):
+    """Input of the workflow that keeps a caller's subscriptions, and what its memo says."""
+
+    caller_id: str
+    subscriptions: tuple[WebhookSubscription, ...] = ()
+
+    def get(self, webhook_id: str) -> WebhookSubscription | None:
+        """The subscription with this id."""
+        return next((one for one in self.subscriptions if one.id == webhook_id), None)
+
+
+class CreateInput(Contract):
+    """Input of the update `create`. One with the id of an existing subscription changes nothing."""
+
+    subscription: WebhookSubscription
+    most: int = Field(description="Subscriptions that the caller may have.")
+
+
+class EditInput(Contract):
+    """Input of the update `edit`. What is None stays."""
+
+    webhook_id: str
+    name: str | None = None
+    events: tuple[WebhookEventType, ...] | None = None
+    batch_items: bool | None = None
+    url: SealedSecret | None = None
+    enabled: bool | None = None
+
+
+class RotateInput(Contract):
+    """Input of the update `rotate`."""
+
+    webhook_id: str
+    secret: SealedSecret
+    old_until: datetime = Field(description="Until when the secret before it signs as well.")
+    read_url: SealedSecret = Field(description="The address as it was read.")
+    url: SealedSecret = Field(description="The same, sealed anew: with the key that seals now.")
+
+
+class RemoveInput(Contract):
+    """Input of the update `remove`."""
+
+    webhook_id: str
+
+
+class SubscriptionAnswer(Contract):
+    """Answer of every update: the subscription as it is then, or why nothing was changed."""
+
+    subscription: WebhookSubscription | None = None
+    refusal: Literal["too_many", "not_found"] | None = None
+
+
+class DisableInput(Contract):
+    """Input of the signal `disable`."""
+
+    webhook_id: str
+    reason: str
+
+
+class WebhookListener(Contract):
+    """A webhook as a call or batch carries it: which events it wants to hear of.
+
+    A subscription is looked up when an event is delivered, so that its address and secrets are those of that moment.
+    """
+
+    id: str
+    events: tuple[WebhookEventType, ...]
+    batch_items: bool = False
+    endpoint: WebhookEndpoint | None = Field(default=None, description="Of one that the call names itself.")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the call or batch names it itself."""
+        return self.endpoint is not None
+
+
+class WebhookEvent(Contract):
+    """Something that happened. Its id is the same for every webhook and every attempt."""
+
+    id: str
+    type: WebhookEventType
+    timestamp: datetime
+    subject: str | None = Field(default=None, description="Id of the task or batch that it is about.")
+    data: JsonObject
+
+    @property
+    def body(self) -> JsonObject:
+        """What is posted (Standard Webhooks, "Payload structure")."""
+        return {"type": self.type.value, "timestamp": self.timestamp.isoformat(), "data": self.data}
+
+
+class DeliveryOrder(Contract):
+    """Input of the workflow of a delivery, and of its activity."""
+
+    caller_id: str
+    listener: WebhookListener
+    event: WebhookEvent
+    awaits_end: bool = Field(
+        default=False, description="Whether the subject is about to end: its result is readable when it has."
+    )
+
+    @property
+    def workflow_id(self) -> str:
+        """The delivery's id: who sends an event twice meets the delivery that there is."""
+        return delivery_id(self.listener.id, self.event.id)
+
+    @property
+    def summary(self) -> "DeliverySummary":
+        """What the delivery's memo says from the start on."""
+        return DeliverySummary(
+            event_id=self.event.id,
+            type=self.event.type,
+            subject=self.event.subject,
+            webhook_id=None if self.listener.is_own else self.listener.id,
+            created_at=self.event.timestamp,
+        )
+
+
+class Delivered(Contract):
+    """Result of a delivery. One to a webhook that was removed meanwhile is dropped."""
+
+    outcome: Literal["delivered", "dropped"]
+    status: int | None = Field(default=None, description="The HTTP status that the webhook answered.")
+    attempts: int = 1
+
+
+class DeliverySummary(Contract):
+    """What a delivery's memo says from the start on."""
+
+    event_id: str
+    type: WebhookEventType
+    subject: str | None = None
+    webhook_id: str | None = Field(default=None, description="Absent for one that the call named itself.")
+    created_at: datetime
+
+
+class DeliveryEnd(Contract):
+    """What a delivery's memo says when it has ended otherwise than delivered."""
+
+    outcome: Literal["undelivered", "dropped"]
+    message: str
+
+
+class EventSubject(Contract):
+    """The task that an event is about, as far as every event tells of it."""
+
+    task_id: str
+    tool: str
+    actor: str | None = None
+    session_id: str | None = None
+    batch_id: str | None = None
+
+
+class BudgetWatch(Contract):
+    """Who hears of a run that has spent most of its budget."""
+
+    caller_id: str
+    listeners: tuple[WebhookListener, ...]
+    subject: EventSubject
+
+
+def subscriptions_id(caller_id: str) -> str:
+    """ID of the workflow that keeps a caller's subscriptions."""
+    return f"{_SUBSCRIPTIONS_PREFIX}{caller_id}"
+
+
+def delivery_id(listener_id: str, event_id: str) -> str:
+    """ID of the workflow that delivers an event to a webhook."""
+    return f"{_DELIVERY_PREFIX}{listener_id}:{event_id}"
+
+
+def deliveries_prefix(webhook_id: str) -> str:
+    """Beginning of the IDs of all deliveries to a subscription."""
+    return f"{_DELIVERY_PREFIX}{webhook_id}:"
+
+
+def event_id(event_type: WebhookEventType, *about: str | int) -> str:
+    """The id of an event: it follows from what the event is about, so that whoever finds it again gives it the same."""
+    digest = hashlib.sha256(json.dumps([event_type.value, *about]).encode()).hexdigest()
+    return f"evt_{digest[:32]}"
+
+
+def listening(listeners: Iterable[WebhookListener], event_type: WebhookEventType) -> tuple[WebhookListener, ...]:
+    """The webhooks that hear of such an event."""
+    return tuple(one for one in listeners if event_type in one.events)
+
+
+def task_data(subject: EventSubject, status: str, **more: object) -> JsonObject:
+    """The data of an event of a task: ids, links, and `more` of what is known."""
+    data: dict[str, object] = {
+        "task_id": subject.task_id,
+        "tool": subject.tool,
+        "status": status,
+        "actor": subject.actor,
+        "session_id": subject.session_id,
+        "batch_id": subject.batch_id,
+        **more,
+        "links": {"task": f"/v1/tasks/{subject.task_id}", "result": f"/v1/tasks/{subject.task_id}/result"},
+    }
+    return {name: value for name, value in data.items() if value is not None}  # type: ignore[misc]
+
+
+def error_data(error: ErrorEnvelope | None) -> JsonObject | None:
+    """An error as an event tells it: without what may be long."""
+    if error is None:
+        return None
+    short = error.model_copy(
+        update={"violations": error.violations[:10] if error.violations else None, "allowed_tools": None}
+    )
+    told = short.model_dump(mode="json", exclude_none=True)
+    if len(json.dumps(told)) > MAX_EVENT_BYTES // 2:
+        return short.model_copy(update={"violations": None}).model_dump(mode="json", exclude_none=True)
+    return told

@@ -1,0 +1,115 @@
+"""Posting to the address of a webhook: under the rules on addresses that are fetched for users, without redirects."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+import httpcore
+import httpx
+
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
+from outlast.activities.web.fetcher import GuardedNetwork
+
+_USER_AGENT = "Outlast-Webhooks"
+_CONNECT_SECONDS = 5.0
+_MAX_CONNECTIONS = 200
+_OK = range(200, 300)
+_REDIRECTS = range(300, 400)
+_GONE = 410
+
+
+class PostOutcome(StrEnum):
+    """How one attempt ended."""
+
+    DELIVERED = "delivered"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    FORBIDDEN = "forbidden"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """One attempt. `message` says what went wrong, without the address, which may be a secret."""
+
+    outcome: PostOutcome
+    status: int | None = None
+    message: str = ""
+    retry_after_seconds: float | None = None
+
+
+class WebhookPoster:
+    """Posts under one set of rules. Sends no cookies and no credentials, and no proxy is asked."""
+
+    def __init__(self, rules: AddressRules, *, timeout_seconds: float) -> None:
+        """Post where `rules` allow it. An attempt takes `timeout_seconds` at most."""
+        self._rules = rules
+        self._timeout_seconds = timeout_seconds
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(),
+            network_backend=GuardedNetwork(rules),
+            max_connections=_MAX_CONNECTIONS,
+            # Each event connects anew: its address is looked up and judged again.
+            max_keepalive_connections=0,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.aclose()
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Posted:
+        """Post once."""
+        try:
+            address = WebAddress.parse(url)
+            self._rules.check(address)
+            async with asyncio.timeout(self._timeout_seconds):
+                return await self._post(address, body, headers)
+        except AddressNotAllowed as error:
+            return Posted(PostOutcome.FORBIDDEN, message=f"Its address may not be reached: {error.reason}.")
+        except ToolFailure:
+            return Posted(PostOutcome.UNREACHABLE, message="There is no host of this name.")
+        except (TimeoutError, httpcore.TimeoutException):
+            return Posted(PostOutcome.TIMEOUT, message=f"It did not answer within {self._timeout_seconds:g} seconds.")
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, OSError) as error:
+            return Posted(PostOutcome.UNREACHABLE, message=f"The connection failed ({type(error).__name__}).")
+
+    async def _post(self, address: WebAddress, body: bytes, headers: Mapping[str, str]) -> Posted:
+        sent = {
+            "Host": address.netloc,
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Accept": "*/*",
+            "User-Agent": _USER_AGENT,
+            **headers,
+        }
+        url = httpcore.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
+        raw = {name.encode(): value.encode() for name, value in sent.items()}
+        timeouts = {"connect": _CONNECT_SECONDS, "read": self._timeout_seconds, "write": self._timeout_seconds}
+        # The body of the answer is not read: only the status counts, and the body may have any size.
+        async with self._pool.stream(
+            "POST", url, headers=[*raw.items()], content=body, extensions={"timeout": timeouts}
+        ) as response:
+            return posted(response.status, _retry_after(response))
+
+
+def _retry_after(response: httpcore.Response) -> bytes | None:
+    return next((value for name, value in response.headers if name.lower() == b"retry-after"), None)
+
+
+def posted(status: int, retry_after: bytes | None = None) -> Posted:
+    """What a status means (Standard Webhooks, "Operational considerations"): 2xx is success, 410 asks for no more."""
+    if status in _OK:
+        return Posted(PostOutcome.DELIVERED, status)
+    if status == _GONE:
+        return Posted(PostOutcome.GONE, status, "It answered 410: it wants no more events.")
+    message = f"It answered {status}."
+    if status in _REDIRECTS:
+        message = f"It answered {status}: redirects are not followed."
+    seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() and len(retry_after) < 7 else None
+    return Posted(PostOutcome.REFUSED, status, message, seconds)

@@ -1,0 +1,140 @@
+"""Webhooks as every front door shows them."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from outlast.activities.webhooks.contracts import WebhookEventType
+from outlast.workflows.contracts.own_webhooks import Address, SigningSecret
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
+
+MAX_GRACE_SECONDS = 30 * 24 * 3600
+DEFAULT_GRACE_SECONDS = 24 * 3600
+MAX_REPLAYED = 500
+"""Deliveries that one request sends again at most."""
+
+DeliveryStatus = Literal["delivering", "delivered", "undelivered", "dropped"]
+ListedStatus = Literal["delivering", "delivered", "undelivered"]
+
+
+class WebhookRequest(KnownFieldsOnly):
+    """A webhook to be subscribed."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"url": "https://example.com/hooks", "events": ["task.completed"]}]},
+    )
+
+    url: Address = Field(description="Where events are posted: the address of a public web server.")
+    name: str | None = Field(default=None, max_length=200, description="For people; any text.")
+    events: tuple[WebhookEventType, ...] = Field(
+        default=(), max_length=len(WebhookEventType), description="Which events; all that there are, without."
+    )
+    batch_items: bool = Field(
+        default=False, description="Whether it hears of tasks that are items of batches: there may be very many."
+    )
+    secret: SigningSecret | None = Field(
+        default=None, description="What signs events, `whsec_` and base64; by default a new one, which the answer has."
+    )
+
+
+class WebhookChanges(KnownFieldsOnly):
+    """What to change of a webhook; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: Address | None = None
+    name: str | None = Field(default=None, max_length=200)
+    events: tuple[WebhookEventType, ...] | None = Field(
+        default=None, max_length=len(WebhookEventType), description="Instead of those before; empty for all."
+    )
+    batch_items: bool | None = None
+    enabled: bool | None = Field(default=None, description="False: it hears of nothing until it is switched on again.")
+
+
+class RotationRequest(KnownFieldsOnly):
+    """A new secret for a webhook."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    grace_seconds: int = Field(
+        default=DEFAULT_GRACE_SECONDS,
+        ge=0,
+        le=MAX_GRACE_SECONDS,
+        description="How long the secret before it signs as well; a day by default, 0 ends it at once.",
+    )
+    secret: SigningSecret | None = Field(default=None, description="The new secret; by default a random one.")
+
+
+class Webhook(BaseModel):
+    """A webhook that hears of what its caller's tasks and batches do."""
+
+    id: str
+    url: str
+    name: str | None = None
+    events: list[WebhookEventType] = Field(description="What it hears of.")
+    batch_items: bool = False
+    enabled: bool
+    disabled_reason: str | None = Field(default=None, description="Why, when it was switched off by itself.")
+    created_at: datetime
+    updated_at: datetime
+    old_secret_until: datetime | None = Field(
+        default=None, description="Until when a secret that was rotated out signs as well."
+    )
+    secret: str | None = Field(default=None, description="In the answer to the request that made it, and only there.")
+
+
+class WebhookList(BaseModel):
+    """The caller's webhooks, the oldest first."""
+
+    webhooks: list[Webhook]
+
+
+class Delivery(BaseModel):
+    """One event for one webhook."""
+
+    id: str
+    webhook_id: str | None = Field(default=None, description="Absent for one that the call or batch named itself.")
+    event_id: str = Field(description="The header `webhook-id`: the same for every attempt, and for replays.")
+    type: WebhookEventType
+    subject: str | None = Field(default=None, description="Id of the task or batch.")
+    status: DeliveryStatus
+    message: str | None = Field(default=None, description="What went wrong with the latest attempt.")
+    attempts: int | None = Field(default=None, description="So far; of one that is being delivered, asked for alone.")
+    next_attempt_at: datetime | None = None
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class DeliveryPage(BaseModel):
+    """Deliveries: those under way first, then those that ended last."""
+
+    deliveries: list[Delivery]
+    next_page_token: str | None = Field(
+        default=None, description="Pass as page_token for the next page; absent on the last."
+    )
+
+
+class DeliveryListing(BaseModel):
+    """Which deliveries a list has."""
+
+    status: ListedStatus = Field(default="undelivered", description="`undelivered` by default.")
+    webhook_id: str | None = Field(default=None, max_length=200, description="Only those of this webhook.")
+    page_size: int = Field(default=50, ge=1, le=200, description="Deliveries per page.")
+    page_token: str | None = Field(default=None, max_length=4096, description="`next_page_token` of the previous page.")
+
+
+class ReplayRequest(KnownFieldsOnly):
+    """Which of the undelivered events are sent again: all, or those of one webhook."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    webhook_id: str | None = Field(default=None, max_length=200)
+
+
+class Replayed(BaseModel):
+    """How many events are being sent again."""
+
+    replayed: int
+    more: bool = Field(description=f"Whether there are more: one request sends {MAX_REPLAYED} at most.")

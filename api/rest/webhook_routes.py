@@ -1,0 +1,112 @@
+"""`/v1/webhooks`: who hears of your tasks and batches; what was not delivered, and sending it again."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
+
+from outlast.api.contracts.webhooks import (
+    Delivery,
+    DeliveryListing,
+    DeliveryPage,
+    Replayed,
+    ReplayRequest,
+    RotationRequest,
+    Webhook,
+    WebhookChanges,
+    WebhookList,
+    WebhookRequest,
+)
+from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.problems import documented_problems
+from outlast.api.http.surrogates import WellFormedTextRoute
+
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=WellFormedTextRoute)
+
+WebhookId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the webhook.")]
+DeliveryId = Annotated[str, Path(min_length=1, max_length=400, description="Id of the delivery.")]
+_PRIVATE = {"Cache-Control": "private, no-store"}
+
+
+@router.post("", status_code=201, response_model=Webhook, responses=documented_problems(401, 403, 409, 422, 503))
+async def create_webhook(
+    body: WebhookRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
+) -> JSONResponse:
+    """Have an address told of your tasks and batches. Calls that begin from now on, or five seconds later, tell it.
+
+    Events are signed as Standard Webhooks says. The answer has the secret that signs them, which is not shown again.
+    """
+    webhook = await services.webhooks.create(caller, body, idempotency_key=key)
+    content = webhook.model_dump(mode="json", exclude_none=True)
+    headers = {**_PRIVATE, "Location": f"/v1/webhooks/{webhook.id}"}
+    return JSONResponse(content, status_code=201, headers=headers)
+
+
+@router.get("", responses=documented_problems(401, 503))
+async def list_webhooks(services: ServicesDep, caller: CallerDep) -> WebhookList:
+    """Your webhooks, without their secrets."""
+    return await services.webhooks.list(caller)
+
+
+@router.get("/deliveries", responses=documented_problems(400, 401, 503))
+async def list_deliveries(
+    services: ServicesDep, caller: CallerDep, listing: Annotated[DeliveryListing, Query()]
+) -> DeliveryPage:
+    """Events that were not delivered, or those that are on their way, or that were delivered."""
+    return await services.deliveries.list(caller, listing)
+
+
+@router.post("/deliveries/replay", status_code=202, responses=documented_problems(401, 403, 422, 503))
+async def replay_undelivered(body: ReplayRequest, services: ServicesDep, caller: CallerDep) -> Replayed:
+    """Send what was not delivered again, each event with its id: all of it, or that of one webhook."""
+    return await services.deliveries.replay_all(caller, body)
+
+
+@router.get("/deliveries/{delivery_id}", responses=documented_problems(401, 404, 503))
+async def get_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> Delivery:
+    """One event for one webhook: how often it was tried, what went wrong, when it is tried next."""
+    return await services.deliveries.get(caller, delivery_id)
+
+
+@router.post(
+    "/deliveries/{delivery_id}/replay", status_code=202, responses=documented_problems(401, 403, 404, 409, 503)
+)
+async def replay_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> Delivery:
+    """Send an event again, with its id. Also one that was delivered."""
+    return await services.deliveries.replay(caller, delivery_id)
+
+
+@router.get("/{webhook_id}", responses=documented_problems(401, 404, 503))
+async def get_webhook(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> Webhook:
+    """One webhook, without its secret."""
+    return await services.webhooks.get(caller, webhook_id)
+
+
+@router.patch("/{webhook_id}", responses=documented_problems(401, 403, 404, 422, 503))
+async def update_webhook(
+    webhook_id: WebhookId, body: WebhookChanges, services: ServicesDep, caller: CallerDep
+) -> Webhook:
+    """Change a webhook. Events that are on their way go to the new address, too."""
+    return await services.webhooks.edit(caller, webhook_id, body)
+
+
+@router.delete("/{webhook_id}", status_code=204, responses=documented_problems(401, 403, 404, 503))
+async def delete_webhook(webhook_id: WebhookId, services: ServicesDep, caller: CancellerDep) -> Response:
+    """Remove a webhook. Events that are on their way to it are dropped."""
+    await services.webhooks.remove(caller, webhook_id)
+    return Response(status_code=204)
+
+
+@router.post("/{webhook_id}/rotate", response_model=Webhook, responses=documented_problems(401, 403, 404, 422, 503))
+async def rotate_secret(
+    webhook_id: WebhookId, body: RotationRequest, services: ServicesDep, caller: CallerDep
+) -> JSONResponse:
+    """Sign with a new secret, which the answer has. Until the grace period is over, the one before signs as well."""
+    webhook = await services.webhooks.rotate(caller, webhook_id, body)
+    return JSONResponse(webhook.model_dump(mode="json", exclude_none=True), headers=_PRIVATE)
+
+
+@router.post("/{webhook_id}/test", status_code=202, responses=documented_problems(401, 403, 404, 503))
+async def send_test(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> Delivery:
+    """Send a `webhook.test` event. Look at the delivery for what became of it."""
+    return await services.deliveries.test(caller, webhook_id)

@@ -1,0 +1,199 @@
+"""`WebhookClient`: what callers subscribe. Their subscriptions are kept by a workflow each."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from pydantic import SecretStr
+
+from outlast.activities.contracts import Caller, Contract, SealedSecret
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.webhooks.contracts import (
+    CREATE_UPDATE,
+    EDIT_UPDATE,
+    REMOVE_UPDATE,
+    ROTATE_UPDATE,
+    CreateInput,
+    EditInput,
+    RemoveInput,
+    RotateInput,
+    WebhookEndpoint,
+    WebhookEventType,
+    WebhookSecret,
+    WebhookSubscription,
+)
+from outlast.activities.webhooks.signing import new_secret, webhook_purpose
+from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
+from outlast.api.contracts.webhooks import RotationRequest, Webhook, WebhookChanges, WebhookList, WebhookRequest
+from outlast.api.errors import TooManyWebhooks, WebhookNotFound
+from outlast.api.metrics import LIMITED
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.api.webhooks.address_check import WebhookAddresses
+from outlast.api.webhooks.listeners import Listeners
+
+_EVENTS = tuple(one for one in WebhookEventType if one is not WebhookEventType.WEBHOOK_TEST)
+"""What can be subscribed. A test is sent when it is asked for."""
+
+
+class WebhookClient:
+    """Creates, shows, changes and removes webhooks, for every front door.
+
+    Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`. Changes need a
+    worker; what there is can be read without one.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        sealer: SecretSealer,
+        policy: PolicySource,
+        audit: AuditLog,
+        listeners: Listeners,
+        addresses: WebhookAddresses,
+    ) -> None:
+        """Keep `subscriptions` with sealed addresses and secrets, as many as the `policy` in force allows."""
+        self._subscriptions = subscriptions
+        self._sealer = sealer
+        self._policy = policy
+        self._audit = audit
+        self._listeners = listeners
+        self._addresses = addresses
+
+    async def create(self, caller: Caller, request: WebhookRequest, *, idempotency_key: str | None = None) -> Webhook:
+        """Subscribe a webhook; the answer has its secret. The same key gives the same webhook.
+
+        Raises `WebhookRefused`, and `TooManyWebhooks`.
+        """
+        async with self._audit.action(AuditEvent.WEBHOOK_CREATED, caller) as action:
+            self._addresses.check(request.url)
+            now = datetime.now(UTC)
+            secret = request.secret or new_secret()
+            subscription = WebhookSubscription(
+                id=_webhook_id(caller, idempotency_key),
+                name=request.name,
+                events=_chosen(request.events),
+                batch_items=request.batch_items,
+                endpoint=WebhookEndpoint(
+                    url=self._seal(caller, request.url), secrets=(WebhookSecret(sealed=self._seal(caller, secret)),)
+                ),
+                created_at=now,
+                updated_at=now,
+            )
+            action.note(webhook=subscription.id)
+            most = self._policy.of(caller.id).limits.webhooks
+            made = await self._change(caller, CREATE_UPDATE, CreateInput(subscription=subscription, most=most))
+            return self._view(caller, made, with_secret=True)
+
+    async def list(self, caller: Caller) -> WebhookList:
+        """The caller's webhooks."""
+        return WebhookList(webhooks=[self._view(caller, one) for one in await self._all(caller)])
+
+    async def get(self, caller: Caller, webhook_id: str) -> Webhook:
+        """One webhook. Raises `WebhookNotFound`."""
+        return self._view(caller, await self.subscription(caller, webhook_id))
+
+    async def subscription(self, caller: Caller, webhook_id: str) -> WebhookSubscription:
+        """One webhook as it is kept. Raises `WebhookNotFound`."""
+        found = next((one for one in await self._all(caller) if one.id == webhook_id), None)
+        if found is None:
+            raise _not_found(webhook_id)
+        return found
+
+    async def edit(self, caller: Caller, webhook_id: str, changes: WebhookChanges) -> Webhook:
+        """Change a webhook. Raises `WebhookNotFound`, `WebhookRefused`."""
+        async with self._audit.action(AuditEvent.WEBHOOK_CHANGED, caller, webhook=webhook_id):
+            if changes.url is not None:
+                self._addresses.check(changes.url)
+            request = EditInput(
+                webhook_id=webhook_id,
+                name=changes.name,
+                events=None if changes.events is None else _chosen(changes.events),
+                batch_items=changes.batch_items,
+                url=None if changes.url is None else self._seal(caller, changes.url),
+                enabled=changes.enabled,
+            )
+            await self.subscription(caller, webhook_id)
+            return self._view(caller, await self._change(caller, EDIT_UPDATE, request))
+
+    async def rotate(self, caller: Caller, webhook_id: str, request: RotationRequest) -> Webhook:
+        """Give a webhook a new secret, which the answer has. Raises `WebhookNotFound`."""
+        async with self._audit.action(AuditEvent.WEBHOOK_ROTATED, caller, webhook=webhook_id):
+            read_url = (await self.subscription(caller, webhook_id)).endpoint.url
+            rotation = RotateInput(
+                webhook_id=webhook_id,
+                secret=self._seal(caller, request.secret or new_secret()),
+                old_until=datetime.now(UTC) + timedelta(seconds=request.grace_seconds),
+                read_url=read_url,
+                url=self._seal(caller, SecretStr(self._open(caller, read_url))),
+            )
+            return self._view(caller, await self._change(caller, ROTATE_UPDATE, rotation), with_secret=True)
+
+    async def remove(self, caller: Caller, webhook_id: str) -> None:
+        """Remove a webhook. Events that are on their way to it are dropped. Raises `WebhookNotFound`."""
+        async with self._audit.action(AuditEvent.WEBHOOK_DELETED, caller, webhook=webhook_id):
+            await self.subscription(caller, webhook_id)
+            await self._change(caller, REMOVE_UPDATE, RemoveInput(webhook_id=webhook_id))
+
+    async def _all(self, caller: Caller) -> tuple[WebhookSubscription, ...]:
+        with temporal_errors():
+            return (await self._subscriptions.of(caller.id)).subscriptions
+
+    async def _change(self, caller: Caller, update: str, request: Contract) -> WebhookSubscription:
+        try:
+            with temporal_errors():
+                answer = await answer_of_worker(self._subscriptions.change(caller.id, update, request))
+        finally:
+            self._listeners.forget(caller.id)
+        if answer.refusal == "too_many":
+            LIMITED.labels("webhooks").inc()
+            raise TooManyWebhooks(
+                f"You may have {self._policy.of(caller.id).limits.webhooks} webhooks (`webhooks` in the operator's "
+                "policy). Remove one that you do not need."
+            )
+        if answer.subscription is None:
+            raise _not_found(getattr(request, "webhook_id", ""))
+        return answer.subscription
+
+    def _seal(self, caller: Caller, secret: SecretStr) -> SealedSecret:
+        return self._sealer.seal(secret, purpose=webhook_purpose(caller.id))
+
+    def _open(self, caller: Caller, sealed: SealedSecret) -> str:
+        return self._sealer.open(sealed, purpose=webhook_purpose(caller.id)).get_secret_value()
+
+    def _view(self, caller: Caller, kept: WebhookSubscription, *, with_secret: bool = False) -> Webhook:
+        now = datetime.now(UTC)
+        secrets_now = kept.endpoint.secrets_at(now)
+        return Webhook(
+            id=kept.id,
+            url=self._open(caller, kept.endpoint.url),
+            name=kept.name,
+            events=list(kept.events),
+            batch_items=kept.batch_items,
+            enabled=kept.enabled,
+            disabled_reason=kept.disabled_reason,
+            created_at=kept.created_at,
+            updated_at=kept.updated_at,
+            old_secret_until=max((one.until for one in secrets_now if one.until is not None), default=None),
+            secret=self._open(caller, kept.endpoint.secrets[0].sealed) if with_secret else None,
+        )
+
+
+def _chosen(events: Iterable[WebhookEventType]) -> tuple[WebhookEventType, ...]:
+    wanted = frozenset(events)
+    return tuple(one for one in _EVENTS if not wanted or one in wanted)
+
+
+def _webhook_id(caller: Caller, key: str | None) -> str:
+    if key is None:
+        return f"webhook-{secrets.token_hex(12)}"
+    return f"webhook-{hashlib.sha256(json.dumps(['webhook', caller.id, key]).encode()).hexdigest()[:24]}"
+
+
+def _not_found(webhook_id: str) -> WebhookNotFound:
+    return WebhookNotFound(f"You have no webhook {webhook_id!r}. List them: GET /v1/webhooks.")

@@ -1,0 +1,87 @@
+"""Which webhooks hear of a call or a batch: decided when it begins, from what its caller has subscribed by then."""
+
+from collections.abc import Iterable
+
+from cachetools import TTLCache
+
+from outlast.activities.contracts import Caller
+from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.webhooks.contracts import (
+    WebhookEndpoint,
+    WebhookEventType,
+    WebhookListener,
+    WebhookSecret,
+    WebhookSubscription,
+)
+from outlast.activities.webhooks.signing import webhook_purpose
+from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.webhooks.address_check import WebhookAddresses
+from outlast.workflows.contracts.own_webhooks import OwnWebhook
+
+KNOWN_SECONDS = 5.0
+"""How long an API process goes by what it knows of a caller's subscriptions: calls that begin later hear of changes."""
+_MAX_CALLERS = 10_000
+
+Known = tuple[WebhookSubscription, ...]
+
+
+class Listeners:
+    """Looks up who listens. What it knows of a caller, it asks Temporal for every few seconds, without a worker."""
+
+    def __init__(self, subscriptions: Subscriptions, sealer: SecretSealer, addresses: WebhookAddresses) -> None:
+        """Seal what calls name themselves, at addresses that may be reached."""
+        self._subscriptions = subscriptions
+        self._sealer = sealer
+        self._addresses = addresses
+        self._known = TTLCache[str, Known, float](_MAX_CALLERS, KNOWN_SECONDS)
+
+    async def of_call(self, caller: Caller, own: Iterable[OwnWebhook] = ()) -> tuple[WebhookListener, ...]:
+        """The webhooks that hear of a call's events. Raises `WebhookRefused` for an address that may not be reached."""
+        return await self._of(caller, own, of_batch=False)
+
+    async def of_batch(self, caller: Caller, own: Iterable[OwnWebhook] = ()) -> tuple[WebhookListener, ...]:
+        """The webhooks that hear of a batch's own events. Raises `WebhookRefused`."""
+        return await self._of(caller, own, of_batch=True)
+
+    def forget(self, caller_id: str) -> None:
+        """What the caller has subscribed was changed here."""
+        self._known.pop(caller_id, None)
+
+    async def _of(self, caller: Caller, own: Iterable[OwnWebhook], *, of_batch: bool) -> tuple[WebhookListener, ...]:
+        events = [one for one in WebhookEventType if one.is_of_batch == of_batch and one is not _TEST]
+        named = [self._sealed(caller, number, one, events) for number, one in enumerate(own, start=1)]
+        subscribed = [_listener(one, events) for one in await self._subscribed(caller.id) if one.enabled]
+        return tuple(one for one in (*subscribed, *named) if one.events)
+
+    async def _subscribed(self, caller_id: str) -> Known:
+        known = self._known.get(caller_id)
+        if known is None:
+            with temporal_errors():
+                known = (await self._subscriptions.of(caller_id)).subscriptions
+            self._known[caller_id] = known
+        return known
+
+    def _sealed(
+        self, caller: Caller, number: int, own: OwnWebhook, events: Iterable[WebhookEventType]
+    ) -> WebhookListener:
+        self._addresses.check(own.url)
+        purpose = webhook_purpose(caller.id)
+        endpoint = WebhookEndpoint(
+            url=self._sealer.seal(own.url, purpose=purpose),
+            secrets=(WebhookSecret(sealed=self._sealer.seal(own.secret, purpose=purpose)),),
+        )
+        return WebhookListener(id=f"own-{number}", events=_chosen(own.events, events), endpoint=endpoint)
+
+
+_TEST = WebhookEventType.WEBHOOK_TEST
+
+
+def _listener(subscription: WebhookSubscription, events: Iterable[WebhookEventType]) -> WebhookListener:
+    chosen = _chosen(subscription.events, events)
+    return WebhookListener(id=subscription.id, events=chosen, batch_items=subscription.batch_items)
+
+
+def _chosen(wanted: tuple[WebhookEventType, ...], there: Iterable[WebhookEventType]) -> tuple[WebhookEventType, ...]:
+    """Those of the events that are wanted; all, where none is named."""
+    return tuple(one for one in there if not wanted or one in wanted)

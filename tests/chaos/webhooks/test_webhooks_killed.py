@@ -1,0 +1,97 @@
+"""`kill -9` of a receiver, and of the worker that posts to it: each event arrives, with one id, signed."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from outlast.deploy.local.processes.readiness import answers_http
+from tests.support.calls.webhooks import Json, delivery_of, subscribed, verified
+from tests.support.eventually import eventually
+from tests.support.http.webhooks import Received
+from tests.support.ports import free_port
+from tests.support.stacks.chaos_client import Chaos
+from tests.support.stacks.chaos_stack import Part, starting
+
+QUICK = {"OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true", "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.5"}
+
+
+class MortalReceiver:
+    """A receiver in a process of its own, on a port of its own."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.file = folder / "received.jsonl"
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/hooks"
+        start = starting("tests.support.http.webhook_receiver", environment, str(port), str(self.file))
+        self.part = Part("receiver", start, answers_http(f"http://127.0.0.1:{port}/"), folder)
+
+    def about(self, task_id: str) -> list[Received]:
+        """What it has taken about a task."""
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        found = [json.loads(line) for line in lines]
+        requests = [Received(one["path"], one["headers"], json.loads(one["raw"]), one["raw"].encode()) for one in found]
+        return [one for one in requests if one.body["data"].get("task_id") == task_id]
+
+    async def hears_of(self, task_id: str) -> Received:
+        """The first request about a task that it has taken."""
+        return (await eventually(lambda: self.about(task_id), interval_seconds=0.1))[0]
+
+
+@pytest.fixture
+async def receiver(chaos: Chaos, tmp_path: Path) -> AsyncIterator[MortalReceiver]:
+    """A receiver, and a stack that may post to this machine."""
+    stack = chaos.stack
+    for part, renew in ((stack.worker, stack.renew_worker), (stack.api, stack.renew_api)):
+        part.kill()
+        renew(**QUICK)
+    await stack.bring_up()
+    receiver = MortalReceiver(tmp_path, stack.environment())
+    receiver.part.start()
+    await receiver.part.ready()
+    yield receiver
+    receiver.part.kill()
+    await chaos.stack.bring_up()
+    for webhook in (await chaos.http.get("/v1/webhooks")).json()["webhooks"]:
+        await chaos.http.delete(f"/v1/webhooks/{webhook['id']}")
+
+
+async def test_a_receiver_that_dies_hears_of_everything_when_it_is_back(chaos: Chaos, receiver: MortalReceiver) -> None:
+    webhook = await subscribed(chaos.http, receiver.url, "task.completed")
+    receiver.part.kill()
+    tasks = [await chaos.start(seconds=0.1) for _ in range(3)]
+    tried = [await _tried(chaos, task_id) for task_id in tasks]
+    receiver.part.start()
+    await receiver.part.ready()
+    for task_id, delivery in zip(tasks, tried, strict=True):
+        request = await receiver.hears_of(task_id)
+        assert verified(request, webhook["secret"])["data"]["status"] == "completed"
+        assert request.headers["webhook-id"] == delivery["event_id"]
+
+
+async def test_an_event_outlives_the_worker_that_posts_it(chaos: Chaos, receiver: MortalReceiver) -> None:
+    webhook = await subscribed(chaos.http, receiver.url, "task.completed")
+    silence, asked = (receiver.file.with_suffix(suffix) for suffix in (".silent", ".asked"))
+    silence.touch()
+    task_id = await chaos.start(seconds=0.1)
+    await eventually(asked.exists)  # the worker is in the middle of it
+    chaos.stack.worker.kill()
+    silence.unlink()
+    chaos.stack.worker.start()
+    await chaos.stack.worker.ready()
+    request = await receiver.hears_of(task_id)
+    assert verified(request, webhook["secret"])["data"]["task_id"] == task_id
+    assert request.headers["webhook-id"] == json.loads(asked.read_text())["headers"]["webhook-id"]
+    await delivery_of(chaos.http, task_id, "delivered")
+
+
+async def _tried(chaos: Chaos, task_id: str) -> Json:
+    """The delivery of a task's event, after an attempt that failed."""
+    delivery = await delivery_of(chaos.http, task_id, "delivering")
+
+    async def failed() -> Json | None:
+        seen = (await chaos.http.get(f"/v1/webhooks/deliveries/{delivery['id']}")).json()
+        return seen if "failed" in (seen.get("message") or "") else None
+
+    return await eventually(failed, interval_seconds=0.1)

@@ -1,0 +1,1 @@
+"""Webhooks: what callers subscribe, and the delivery of each event."""

@@ -1,0 +1,92 @@
+"""Telling webhooks of events, in workflow code: each webhook that hears of one gets a delivery of its own.
+
+Where nobody listens, nothing is asked of Temporal, so that calls without webhooks cost what they did before.
+"""
+
+import asyncio
+
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.webhooks.contracts import (
+    DELIVERY_MEMO,
+    DELIVERY_WORKFLOW,
+    DeliveryOrder,
+    EventSubject,
+    WebhookEvent,
+    WebhookEventType,
+    WebhookListener,
+    event_id,
+    listening,
+)
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall
+
+TASK_ENDS = {
+    TaskStatus.COMPLETED: WebhookEventType.TASK_COMPLETED,
+    TaskStatus.FAILED: WebhookEventType.TASK_FAILED,
+    TaskStatus.CANCELLED: WebhookEventType.TASK_CANCELLED,
+}
+
+
+def subject_of(call: ToolCall) -> EventSubject:
+    """The task that runs, as events tell of it."""
+    info = workflow.info()
+    actor = info.typed_search_attributes.get(search_attributes.ACTOR)
+    return EventSubject(
+        task_id=info.workflow_id, tool=call.tool, actor=actor, session_id=call.session_id, batch_id=call.batch_id
+    )
+
+
+async def announce(
+    listeners: tuple[WebhookListener, ...],
+    event_type: WebhookEventType,
+    data: JsonObject,
+    *,
+    caller_id: str,
+    number: int = 0,
+    awaits_end: bool = False,
+) -> None:
+    """Have those of `listeners` that hear of such events told, by workflows that outlive this one.
+
+    `number` distinguishes events of one type. With `awaits_end`, nobody is told before this workflow has ended.
+    """
+    hearing = listening(listeners, event_type)
+    if not hearing:
+        return
+    info = workflow.info()
+    event = WebhookEvent(
+        id=event_id(event_type, info.workflow_id, info.first_execution_run_id, number),
+        type=event_type,
+        timestamp=workflow.now(),
+        subject=info.workflow_id,
+        data=data,
+    )
+    orders = [
+        DeliveryOrder(caller_id=caller_id, listener=listener, event=event, awaits_end=awaits_end)
+        for listener in hearing
+    ]
+    await asyncio.gather(*map(_start, orders))
+
+
+async def _start(order: DeliveryOrder) -> None:
+    """Start one delivery. It is nobody's business here how it ends."""
+    try:
+        started = await workflow.start_child_workflow(
+            DELIVERY_WORKFLOW,
+            order,
+            id=order.workflow_id,
+            task_queue=TOOLS_TASK_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
+            memo={DELIVERY_MEMO: order.summary},
+            search_attributes=search_attributes.of_delivery(order.caller_id),
+            static_summary=f"{order.event.type.value} for {order.listener.id}",
+        )
+    except WorkflowAlreadyStartedError:
+        return  # It was told before.
+    started.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
