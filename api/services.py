@@ -135,24 +135,23 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     sealer = sealer_from(settings)
     platform = platform_of(settings, sealer)
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
-    policy = PolicySource(settings.policy_file, base=settings.policy)
     audit = audit_log(settings, sealer)
-    record_changes(policy, audit)
+    policy = _policy(settings, audit)
     listeners, webhooks = _webhooks(client, settings, sealer, policy, audit)
     admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
     objects = output_objects(settings)
-    arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
     shares = TaskShares(client, policy)
     stored_bytes = StoredBytes(objects, policy)
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
     quick = QuickCalls(settings)
+    arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=settings.fairness)
     limits = CallerLimits(policy)
     outputs = StoredOutputs(objects, audit)
-    generations = Generations(client, outputs, limits)
-    tasks = TaskClient(client, admission, starter, audit, limits, generations, ui_url=settings.temporal_ui_url)
+    ui_url = settings.temporal_ui_url
+    tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=settings.fairness)
-    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=settings.temporal_ui_url)
+    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
@@ -193,6 +192,13 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         webhooks=webhooks,
         deliveries=Deliveries(client, webhooks, audit, limits),
     )
+
+
+def _policy(settings: ApiSettings, audit: AuditLog) -> PolicySource:
+    """The policy of the operator, whose changes are audited."""
+    policy = PolicySource(settings.policy_file, base=settings.policy)
+    record_changes(policy, audit)
+    return policy
 
 
 def _scheduling(

@@ -224,9 +224,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         request_timeout=settings.request_timeout,
         kept=KeptParts(objects, namespace=client.namespace),
     )
-    ledgers = Ledgers(
-        client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=settings.reservation_check.total_seconds()
-    )
+    ledgers = _ledgers(settings, client)
     runs = _runs(settings, client, platform, ledgers)
     resurrections = RunResurrections(platform, ledgers, console_url=settings.console, timing=_timing(settings))
     mcp_actors = McpActorActivities(platform, ledgers)
@@ -275,6 +273,11 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         functions=(PlainFunctions().run_plain_function,),
         close=models.close,
     )
+
+
+def _ledgers(settings: WorkerSettings, client: Client) -> Ledgers:
+    check_after = settings.reservation_check.total_seconds()
+    return Ledgers(client, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=check_after)
 
 
 def _timing(settings: WorkerSettings) -> RunTiming:

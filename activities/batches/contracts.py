@@ -101,7 +101,8 @@ class EqualCalls(Contract):
 
     digest: str = Field(min_length=1, description="That they have in common.")
     max_age_seconds: float | None = Field(
-        description="How old the answer of one may be that answers the item; None to start the item in any case."
+        default=None,
+        description="How old the answer of one may be that answers the item; absent to start the item in any case.",
     )
 
 

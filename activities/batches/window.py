@@ -287,7 +287,7 @@ class Window:
                     return refused
             slot = self._slots[position]
             found = await self._ends.outcome(self._followed(position, task_id))
-            # Whoever cancels a task that is shared cancels it for itself: the item meets, or starts, another one.
+            # A shared task that another caller cancelled does not end the item: it meets, or starts, another one.
             if found is not None and not (slot.is_shared and found.status == "cancelled"):
                 return found.model_copy(update={"cost_usd": Decimal(0)}) if slot.is_shared else found
             if self._request.step != "run":

@@ -44,6 +44,7 @@ class Until(Contract):
     expression: str | None = Field(
         default=None,
         min_length=1,
+        max_length=1_000,
         description="JMESPath, applied to each row as it comes. A row matches when the result is true: not null, "
         "false or empty. A row that it does not fit (a function on a value of another type) does not match.",
     )
@@ -153,7 +154,7 @@ MAX_RESURRECTIONS = 10
 
 
 class Resurrection(Contract):
-    """Whether a run that was cut short may be resurrected: it goes on with its storages, instead of being paid anew."""
+    """Whether a run that was cut short may be resurrected: it goes on with its storages instead of being paid again."""
 
     max_times: int = Field(
         ge=0,

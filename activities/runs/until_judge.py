@@ -1,8 +1,8 @@
 """Judges, while a run is followed, whether it has produced enough.
 
-Everything that is judged only grows: the rows of a dataset, those of them that match, what a run has cost. So whoever
-judges again, for example another worker after a `kill -9`, comes to the same end, and nothing has to be remembered but
-how far the rows were read, which saves reading them again.
+Everything that is judged only grows: the rows of a dataset, those of them that match, what a run has cost. So a
+worker that judges again, for example another worker after a `kill -9`, comes to the same end, and nothing has to be
+remembered but how far the rows were read, which saves reading them again.
 """
 
 import asyncio

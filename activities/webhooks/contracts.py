@@ -1,6 +1,6 @@
 """Contracts of webhooks: subscriptions, events, and the delivery of one event to one webhook.
 
-Addresses and secrets are sealed: whoever has the address of a webhook can often post to it.
+Addresses and secrets are sealed: the address of a webhook is often enough to post to it.
 """
 
 import hashlib
@@ -139,7 +139,7 @@ class RotateInput(Contract):
     secret: SealedSecret
     old_until: datetime = Field(description="Until when the secret before it signs as well.")
     read_url: SealedSecret = Field(description="The address as it was read.")
-    url: SealedSecret = Field(description="The same, sealed anew: with the key that seals now.")
+    url: SealedSecret = Field(description="The same, sealed again: with the key that seals now.")
 
 
 class RemoveInput(Contract):
@@ -280,7 +280,7 @@ def deliveries_prefix(webhook_id: str) -> str:
 
 
 def event_id(event_type: WebhookEventType, *about: str | int) -> str:
-    """The id of an event: it follows from what the event is about, so that whoever finds it again gives it the same."""
+    """The id of an event: it follows from what the event is about, so that an event that is found twice has one id."""
     digest = hashlib.sha256(json.dumps([event_type.value, *about]).encode()).hexdigest()
     return f"evt_{digest[:32]}"
 

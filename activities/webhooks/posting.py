@@ -53,7 +53,7 @@ class WebhookPoster:
             ssl_context=httpx.create_ssl_context(),
             network_backend=GuardedNetwork(rules),
             max_connections=_MAX_CONNECTIONS,
-            # Each event connects anew: its address is looked up and judged again.
+            # Each event opens a connection of its own: its address is looked up and judged again.
             max_keepalive_connections=0,
         )
 

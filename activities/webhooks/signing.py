@@ -26,7 +26,7 @@ def new_secret() -> SecretStr:
 def signed_headers(event_id: str, body: str, keys: Iterable[SecretStr], *, now: datetime) -> dict[str, str]:
     """The headers that prove who has sent `body`, when, and as which event; one signature for each of `keys`.
 
-    `now` is UTC. A receiver refuses what is more than five minutes old, so each attempt is signed anew.
+    `now` is UTC. A receiver refuses what is more than five minutes old, so each attempt is signed again.
     """
     signatures = [Webhook(key.get_secret_value()).sign(event_id, now, body) for key in keys]
     return {

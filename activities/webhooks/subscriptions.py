@@ -50,7 +50,7 @@ class Subscriptions:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"webhooks of {caller_id}",
         )
-        # The SDK keeps the start's error for whoever asks for the handle, and asyncio reports an error nobody asks for.
+        # The SDK keeps the start's error for users of the handle, and asyncio reports an error that has none.
         handle = asyncio.ensure_future(start.workflow_handle())
         handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:

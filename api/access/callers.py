@@ -93,7 +93,7 @@ class CallerResolver:
         """The caller as it is now, for what it has ordered before: with the Apify token and the reach of today.
 
         Raises `Unauthenticated` when no credential of it is good any more, `ForbiddenScope` when none may start calls,
-        `PlatformUnavailable` and `ApifyTokenMissing`. Access tokens last for minutes, so whoever came with one is asked
+        `PlatformUnavailable` and `ApifyTokenMissing`. Access tokens last for minutes, so a caller with one is asked
         for none: rules about its id stop it.
         """
         kind, _, name = caller.id.partition(":")

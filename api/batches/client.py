@@ -112,7 +112,7 @@ class BatchClient:
         return await self._view(await self._described(caller, batch_id))
 
     async def events(self, caller: Caller, batch_id: str) -> AsyncIterator[BatchEvent]:
-        """What the batch has come to, whenever that changes, until it has ended. Raises `BatchNotFound`."""
+        """The state of the batch, whenever it changes, until it has ended. Raises `BatchNotFound`."""
         return progress_events(await self.describe(caller, batch_id), lambda: self.describe(caller, batch_id))
 
     async def list(

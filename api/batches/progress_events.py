@@ -1,4 +1,4 @@
-"""The progress of a batch as events: what it has come to, whenever that has changed, until it has ended."""
+"""The progress of a batch as events: its state, whenever it has changed, until it has ended."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -68,7 +68,7 @@ class ConversationEvent(BaseModel):
 
 
 class BatchEvent(BaseModel):
-    """What a batch has come to, whole: none needs the ones before. So none has an `id`, and none is sent again."""
+    """The whole state of a batch: no event needs the ones before, so none has an `id`, and none is sent again."""
 
     name: BatchEventName
     id: None = None

@@ -90,7 +90,7 @@ class _Target(KnownFieldsOnly):
 
     call: ScheduledCall | None = Field(default=None, description="The call that it makes.")
     batch: BatchRequest | None = Field(
-        default=None, description="The batch that it starts. `rows` are read anew whenever it is due."
+        default=None, description="The batch that it starts. `rows` are read again whenever it is due."
     )
     saved: SavedCallUse | None = Field(default=None, description="The saved call that it makes, as that is by then.")
 

@@ -33,7 +33,7 @@ _PREVIEW = timedelta(days=7)
 async def create_schedule(body: ScheduleRequest, services: ServicesDep, caller: CallerDep) -> JSONResponse:
     """Have a call, a batch or a saved call started when it is due.
 
-    It is checked as if it were started now. Whenever it is due, it is judged anew: by the rules, caps and keys of that
+    It is checked as if it were started now. Whenever it is due, it is judged again: by the rules, caps and keys of that
     moment. The same request again changes nothing.
     """
     schedule = await services.schedules.create(caller, body)

@@ -1,4 +1,4 @@
-"""`SavedCallClient`: saves calls for their caller, shows them, and opens them for whoever starts them."""
+"""`SavedCallClient`: saves calls for their caller, shows them, and opens them for those who start them."""
 
 from datetime import UTC, datetime
 

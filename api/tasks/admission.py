@@ -115,15 +115,11 @@ class Admission:
         await self._check_of(caller).of_call(tool, request.arguments, actor)
         check_until(request.options.until, tool, actor)
         _check_paid(tool, given, actor)
-        permission = await self._ruling(caller, tool, request.arguments, actor)
-        if permission is not None and permission.action == "deny":
-            self._record_denial(caller, tool, permission.rule, actor, session_id=request.session_id)
+        permission = await self._permission(caller, tool, request.arguments, actor, session_id=request.session_id)
 
-        # May an equal call answer it? And who hears of it?
+        # May an equal call answer it? Who hears of it? May a run that is cut short go on?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
         listeners = await self.listeners.of_call(caller, request.options.webhooks)
-
-        # May a run that is cut short go on?
         options = self._options(caller, request.options, tool, actor, is_paid=payment is not None)
 
         # Seal the secrets. From here on, none of them is readable.
@@ -160,9 +156,7 @@ class Admission:
         """
         tool = await self._find_tool(caller, call.mode, call.tool, call.tool_mask)
         actor = await self._called_actor(caller, tool, call.arguments)
-        permission = await self._ruling(caller, tool, call.arguments, actor)
-        if permission is not None and permission.action == "deny":
-            self._record_denial(caller, tool, permission.rule, actor, session_id=call.session_id)
+        permission = await self._permission(caller, tool, call.arguments, actor, session_id=call.session_id)
         wanted = call.options.resurrect
         allowed = ResurrectRules(self._policy.current).allowed(caller, wanted, tool, actor, is_paid=call.is_paid)
         again = call.model_copy(
@@ -248,6 +242,15 @@ class Admission:
             detail=rule,
         )
 
+    async def _permission(
+        self, caller: Caller, tool: Tool, arguments: JsonObject, actor: CalledActor | None, *, session_id: str | None
+    ) -> PermissionRuling | None:
+        """What the operator's rules say about the call. A denial is audited, and carried out by the call's workflow."""
+        ruling = await self._ruling(caller, tool, arguments, actor)
+        if ruling is not None and ruling.action == "deny":
+            self._record_denial(caller, tool, ruling.rule, actor, session_id=session_id)
+        return ruling
+
     async def _ruling(
         self, caller: Caller, tool: Tool, arguments: JsonObject, actor: CalledActor | None
     ) -> PermissionRuling | None:
@@ -286,7 +289,7 @@ class Admission:
 
     def _may_reuse(self, request: TaskRequest) -> bool:
         if _from_connection(request).schedule_id is not None:
-            return False  # a schedule is there to have something done anew
+            return False  # a schedule is there to have something done again
         if request.options.webhooks:
             return False  # Who is told of one task is not told of another.
         return request.options.reuse is not None or bool(self._policy.current.reuse)

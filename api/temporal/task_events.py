@@ -305,7 +305,7 @@ async def _pump_events(
 ) -> None:
     """Past events first, so that no current status message comes before them; then new events."""
     if after != (0, 0):
-        told.run_start.set()  # Whoever goes on may have been told; the history behind it is not read again.
+        told.run_start.set()  # A reader that goes on may have been told; the history behind it is not read again.
     try:
         for wait in (False, True):
             async for event in task_events(client, task_id, after=after, wait=wait):

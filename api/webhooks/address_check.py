@@ -6,7 +6,7 @@ from contextlib import suppress
 from pydantic import SecretStr
 
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
-from outlast.api.errors import WebhookRefused
+from outlast.api.webhooks.errors import WebhookRefused
 
 
 class WebhookAddresses:

@@ -30,11 +30,11 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.webhooks import RotationRequest, Webhook, WebhookChanges, WebhookList, WebhookRequest
-from outlast.api.errors import TooManyWebhooks, WebhookNotFound
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.api.webhooks.address_check import WebhookAddresses
+from outlast.api.webhooks.errors import TooManyWebhooks, WebhookNotFound
 from outlast.api.webhooks.listeners import Listeners
 
 _EVENTS = tuple(one for one in WebhookEventType if one is not WebhookEventType.WEBHOOK_TEST)

@@ -31,12 +31,13 @@ from outlast.api.contracts.webhooks import (
     Replayed,
     ReplayRequest,
 )
-from outlast.api.errors import BadRequest, DeliveryRunning, WebhookNotFound
+from outlast.api.errors import BadRequest
 from outlast.api.temporal.delivery_view import delivery_from
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import owner_of
 from outlast.api.temporal.visibility import deliveries_query, read_page_token, write_page_token
 from outlast.api.webhooks.client import WebhookClient
+from outlast.api.webhooks.errors import DeliveryRunning, WebhookNotFound
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 

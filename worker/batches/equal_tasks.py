@@ -28,7 +28,7 @@ _REMEMBERED = 10_000
 _TRIES = 50
 _LISTED = 20
 _LOOKED_BACK = 5
-"""Numbers before the newest one among which an item's own task is looked for: others may have started anew since."""
+"""Numbers before the newest one among which an item's own task is looked for: others may have started again since."""
 
 
 class EqualTasks:

@@ -8,7 +8,7 @@ from outlast.workflows.webhooks.announcing import announce
 
 
 async def announce_batch(batch: BatchInput, state: BatchState, status: str, *, has_ended: bool) -> None:
-    """Tell what a batch has come to: after a round, or in the end."""
+    """Announce the state of a batch: after a round, or at its end."""
     await announce(
         batch.listeners,
         WebhookEventType.BATCH_COMPLETED if has_ended else WebhookEventType.BATCH_PROGRESS,

@@ -177,7 +177,7 @@ class CallOptions(Contract):
     output: OutputOptions = OutputOptions()
     resurrect: Resurrection | None = Field(
         default=None,
-        description="Whether a run of the call that was cut short goes on instead of being paid anew; by default as "
+        description="Whether a run of the call that was cut short goes on instead of being paid again; by default as "
         "the operator's policy says, and not without one.",
     )
     reuse: Reuse | None = Field(

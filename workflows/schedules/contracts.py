@@ -33,7 +33,7 @@ class Timing(Contract):
     cron: tuple[str, ...] = Field(
         default=(),
         max_length=MAX_TIMES,
-        description="Cron expressions of five fields, such as `17 2 * * *`, or `@daily` and its like.",
+        description="Cron expressions of five fields, such as `17 2 * * *`, or `@daily` and similar.",
     )
     every: tuple[Interval, ...] = Field(default=(), max_length=MAX_TIMES, description="Intervals.")
     time_zone: str = Field(

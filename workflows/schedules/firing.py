@@ -177,7 +177,7 @@ class ScheduleFiringWorkflow:
         return outcome
 
     def _tell(self, progress: FiringProgress) -> None:
-        """Have the memo say what the firing has come to: its schedule shows it, also while no worker is alive."""
+        """Write the outcome of the firing into the memo: its schedule shows it, also while no worker is alive."""
         workflow.upsert_memo({memo.FIRING: progress})
 
 

@@ -1,4 +1,4 @@
-"""When a schedule is paused by what its firing has come to, and what its note says then. Pure."""
+"""When a schedule is paused by the outcome of its firing, and what its note says then. Pure."""
 
 from decimal import Decimal
 

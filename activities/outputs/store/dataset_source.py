@@ -29,7 +29,7 @@ class RowBatch:
 
 
 class GrowingDataset:
-    """A dataset that a run may still be writing to, and how far it was read: each row once, whoever answers.
+    """A dataset that a run may still be writing to, and how far it was read: each row once, whichever replica answers.
 
     Rows are only ever added at its end, and a replica of the platform that lags shows a beginning of them. So the
     number of rows that were read says where to go on, and nothing that an answer counts does: `counted` is the most

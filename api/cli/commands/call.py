@@ -84,7 +84,7 @@ RefreshOption = Annotated[
 ResurrectOption = Annotated[
     int | None,
     typer.Option(
-        metavar="TIMES", min=0, max=10, help="Have a run that is cut short go on this often, instead of paying anew."
+        metavar="TIMES", min=0, max=10, help="Have a run that is cut short go on this often, instead of paying again."
     ),
 ]
 DeadlineOption = Annotated[

@@ -71,7 +71,7 @@ class TaskRuns:
         try:
             await self._read(wait=True)
             self.is_over = True
-        except Exception as error:  # noqa: BLE001  # raised again by whoever waits for a change
+        except Exception as error:  # noqa: BLE001  # raised again where a change is awaited
             self._failure = error
         self._changed.set()
 

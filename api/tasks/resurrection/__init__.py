@@ -1,1 +1,1 @@
-"""Runs that go on instead of being paid anew: which calls may have it, and ended tasks whose run is taken up."""
+"""Runs that go on instead of being paid again: which calls may have it, and ended tasks whose run is taken up."""

@@ -34,7 +34,7 @@ class CallOptions(TypedDict, total=False):
     refresh: bool | None
     """Starts the call in any case; later equal calls may be answered by it."""
     resurrect: int | None
-    """How often a run of the call that is cut short may go on, instead of being paid anew; 0 for never."""
+    """How often a run of the call that is cut short may go on, instead of being paid again; 0 for never."""
     until: Mapping[str, JsonValue] | None
     """When the run has produced enough and is stopped: `rows`, `expression` with `matches`, `usd`; any of them."""
     webhooks: Sequence[Mapping[str, JsonValue]] | None
@@ -95,7 +95,7 @@ class BatchOptions(TypedDict, total=False):
     keep_output_seconds: float | None
     """How long stored outputs of items, and the results, are kept."""
     resurrect: int | None
-    """How often an item's run that is cut short may go on, instead of being paid anew."""
+    """How often an item's run that is cut short may go on, instead of being paid again."""
     reuse: str | None
     """An equal call that runs, or was answered not longer ago than this (`90s`, `6h`, `7d`), answers an item."""
     refresh: bool | None

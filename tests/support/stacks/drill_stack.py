@@ -213,7 +213,7 @@ class DrillStack:
         return folder
 
     async def restart(self, unit: str) -> None:
-        """What systemd does for `systemctl restart outlast-UNIT`, settings read anew."""
+        """What systemd does for `systemctl restart outlast-UNIT`, settings read again."""
         if unit.endswith(".mount"):
             self.outputs.unlink()
             self.unmounted.rename(self.outputs)

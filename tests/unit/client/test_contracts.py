@@ -8,12 +8,12 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from outlast.activities.batches.contracts import BatchOptions, ItemRow
+from outlast.activities.batches.contracts import BatchOptions, ItemRow, ReusedAnswer
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.activities.llm import contracts as llm
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
-from outlast.activities.runs.contracts import RunState
+from outlast.activities.runs.contracts import RunState, UntilMet
 from outlast.api.contracts import (
     batches,
     events,
@@ -52,6 +52,8 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     StoredOutput: client_outputs.StoredOutput,
     Violation: client_tasks.Violation,
     ItemRow: client_batches.BatchRow,
+    ReusedAnswer: client_tasks.Reused,
+    UntilMet: client_tasks.UntilMet,
     batches.Batch: client_batches.Batch,
     batches.BatchPage: client_batches.BatchPage,
     events.HandoffList: client_events.HandoffList,
@@ -185,6 +187,7 @@ UNNAMED: dict[type[BaseModel], dict[str, str]] = {
     tool_calls.ToolResult: {"meta": "of MCP, for the program that shows the answer"},
 }
 """Fields without a name in the client, and why. The client keeps them all the same: `document()` has them."""
+    events.BatchEvent,
 
 
 def test_every_field_of_an_answer_has_a_name_in_the_client_or_a_reason_to_have_none() -> None:

@@ -12,7 +12,7 @@ from outlast.api.contracts.sessions import MessageRequest, SessionRequest
 from outlast.api.contracts.tasks import TaskRequest
 from outlast.workflows.tools.registry import COMMON, MODES, ON_DEMAND
 
-TEXTS = {"message", "text", "data", "url", "media_type", "description", "max_total_charge_usd"}
+TEXTS = {"message", "text", "data", "url", "media_type", "description", "max_total_charge_usd", "usd"}
 """Neither ids nor names; the size of a request limits them."""
 
 

@@ -6,12 +6,12 @@ from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.actors.actor_tool import tool_name
 
 CANNOT_RUN = (
-    "This connection cannot run this Actor: it has neither call-actor nor a tool of the Actor. Whoever set it up can "
-    "select either."
+    "This connection cannot run this Actor: it has neither call-actor nor a tool of the Actor. The person who set it "
+    "up can select either."
 )
 SOME_CANNOT_RUN = (
     "This connection can run only Actors that have a tool of their own in it. Others need call-actor, or their own "
-    "name, among the tools that whoever set it up has selected."
+    "name, among the tools that the person who set it up has selected."
 )
 
 

@@ -88,7 +88,7 @@ CALL_SCHEDULE_TOOLS: tuple[Tool, ...] = (
         "schedule-call",
         "Schedule call",
         "Have a tool called whenever it is due: by a cron expression in a time zone, or at intervals. The call is "
-        "checked now, and judged anew each time. It goes on without this conversation, and may cost money each time: "
+        "checked now, and judged again each time. It goes on without this conversation, and may cost money each time: "
         "set `budgetUsd`. The same schedule again changes nothing.",
         ScheduleCallArguments,
         read_only=False,
