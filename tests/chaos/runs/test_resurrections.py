@@ -69,9 +69,18 @@ async def test_a_call_that_is_cancelled_during_a_resurrection_leaves_no_run_runn
     assert chaos.books.ended_as("ABORTED") == 1
 
 
+async def test_a_call_that_is_cancelled_while_replicas_lag_leaves_no_run_running(chaos: Chaos) -> None:
+    chaos.sandbox.order_fault("late_resurrection", path=RESURRECT, seconds=2)
+    before = chaos.books.requests("POST", "/v2/actor-runs/:id/resurrect")
+    task = await cut_short(chaos, seconds=40, rows=10, limit=5)
+    await chaos.until(lambda: chaos.books.requests("POST", "/v2/actor-runs/:id/resurrect") > before)
+    assert (await chaos.cancel(task)).status_code == 202
+    await chaos.expect_cancelled(task)
+    assert chaos.books.ended_as("ABORTED") == 1
+
+
 async def test_a_killed_worker_and_a_cancelled_call_leave_no_run_running(chaos: Chaos) -> None:
-    """Nobody has read the answer to the resurrection, and replicas do not show it yet."""
-    chaos.sandbox.order_fault("late_resurrection", path=RESURRECT, seconds=4)
+    """Nobody has read the answer to the resurrection."""
     chaos.sandbox.order_fault("delay_after", path=RESURRECT, method="POST", seconds=5, times=1)
     task = await cut_short(chaos, seconds=120, rows=10, limit=13)
     await chaos.until(lambda: chaos.faults_left() == 0)
