@@ -118,7 +118,7 @@ async def preview_schedule(
     start: Annotated[AwareDatetime | None, Query(description="From this moment on; now by default.")] = None,
     end: Annotated[AwareDatetime | None, Query(description="Until this moment; a week later by default.")] = None,
 ) -> DueTimes:
-    """When the schedule is due, or was, in a part of time; without jitter, and whether or not it is paused."""
+    """When the schedule is due, or was, in a part of time; with its jitter, and whether or not it is paused."""
     start = start or datetime.now(UTC)
     end = end or start + _PREVIEW
     if end < start:

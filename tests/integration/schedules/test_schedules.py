@@ -88,10 +88,10 @@ async def test_a_backfill_over_both_changes_of_the_clock_has_the_right_instants(
     in_autumn = ["2026-10-24T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"]
     preview = await api.get("/v1/schedules/berlin/times", params=spring)
     assert preview.json()["times"] == in_spring, preview.text
-    for period, instants in ((spring, in_spring), (autumn, in_autumn)):
+    for period, instants, all_fired in ((spring, in_spring, 2), (autumn, in_autumn, 5)):
         answer = await api.post("/v1/schedules/berlin/backfill", json=period)
         assert (answer.status_code, answer.json()) == (202, {"times": instants})
-        done = await firings(api, "berlin", len(instants))
+        done = (await firings(api, "berlin", all_fired))[-len(instants) :]
         assert [one["scheduled_at"] for one in done] == instants
         assert {one["status"] for one in done} == {"completed"}
         assert [one["id"].rpartition("Z")[0][-19:] + "Z" for one in done] == instants
