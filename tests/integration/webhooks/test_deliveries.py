@@ -1,19 +1,30 @@
 """Events reach a real receiver: signed, with one id whatever it answers, and in the end listed and sent again."""
 
 import re
+from datetime import UTC, datetime
 
 import httpx
 import pytest
 from standardwebhooks import WebhookVerificationError
 from temporalio.client import Client
 
+from outlast.activities.webhooks.contracts import (
+    DELIVERY_WORKFLOW,
+    DeliveryOrder,
+    WebhookEvent,
+    WebhookEventType,
+    WebhookListener,
+)
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from tests.integration.webhooks.conftest import ANN
 from tests.support.calls.batches import carried_out, doubles
 from tests.support.calls.histories import payloads_of
 from tests.support.calls.questions import asks, taken
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.calls.webhooks import deliveries, delivery_of, received, subscribed, verified
 from tests.support.eventually import eventually
-from tests.support.http.webhooks import WebhookReceiver
+from tests.support.http.api_client import bearer
+from tests.support.http.webhooks import Received, WebhookReceiver
 from tests.support.stacks.service import Service
 
 SECRET = "whsec_" + "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"
@@ -49,15 +60,39 @@ async def test_a_subscription_hears_how_tasks_end_signed_with_the_secret_that_wa
 
 
 async def test_the_result_can_be_read_as_soon_as_a_webhook_hears_of_it(
-    api: httpx.AsyncClient, receiver: WebhookReceiver
+    api: httpx.AsyncClient, receiver: WebhookReceiver, service: Service
 ) -> None:
+    seen: list[bool] = []
+
+    def look(request: Received) -> None:
+        link = request.body["data"]["links"]["result"]
+        answer = httpx.get(f"{service.api_url}{link}", headers=bearer(ANN), trust_env=False).json()
+        seen.append(answer.get("result") is not None and answer["task"]["status"] == "completed")
+
+    receiver.on_arrival = look
     await subscribed(api, receiver.url, "task.completed")
-    for _ in range(5):
-        task_id = await started(api, sleeper_call(0))
-        await received(receiver, task_id)
-        assert (await result_of(api, task_id))["result"] is not None
-        task = (await api.get(f"/v1/tasks/{task_id}")).json()
-        assert task["status"] == "completed"
+    for _ in range(8):
+        await received(receiver, await started(api, sleeper_call(0)))
+    assert seen == [True] * 8
+
+
+async def test_an_end_is_not_told_before_the_task_has_ended(
+    api: httpx.AsyncClient, receiver: WebhookReceiver, temporal: Client
+) -> None:
+    webhook = await subscribed(api, receiver.url, "task.failed")
+    task_id = await started(api, sleeper_call(60))
+    kind = WebhookEventType.TASK_COMPLETED
+    event = WebhookEvent(
+        id="evt_early", type=kind, timestamp=datetime.now(UTC), subject=task_id, data={"task_id": task_id}
+    )
+    listener = WebhookListener(id=webhook["id"], events=(kind,))
+    order = DeliveryOrder(caller_id="key:ann", listener=listener, event=event, awaits_end=True)
+    await temporal.start_workflow(DELIVERY_WORKFLOW, order, id=order.workflow_id, task_queue=TOOLS_TASK_QUEUE)
+    await api.post(f"/v1/webhooks/{webhook['id']}/test")
+    await received(receiver, webhook["id"])  # what was sent later has arrived
+    assert "evt_early" not in {one.headers["webhook-id"] for one in receiver.received}
+    await api.post(f"/v1/tasks/{task_id}/cancel")
+    await received(receiver, task_id)
 
 
 async def test_a_call_names_webhooks_of_its_own_and_no_history_holds_their_secrets(

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +32,8 @@ class WebhookReceiver:
     received: list[Received] = field(default_factory=list[Received])
     answers: list[int] = field(default_factory=list[int])
     otherwise: int = 200
+    on_arrival: Callable[[Received], None] = lambda _: None
+    """Called before a request is answered."""
     closed: threading.Event = field(default_factory=threading.Event)
 
     def texts(self) -> list[str]:
@@ -47,7 +49,9 @@ def receiving_webhooks() -> Iterator[WebhookReceiver]:
             raw = self.rfile.read(int(self.headers["content-length"]))
             body = json.loads(raw)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            receiver.received.append(Received(self.path, headers, body, raw))
+            request = Received(self.path, headers, body, raw)
+            receiver.on_arrival(request)
+            receiver.received.append(request)
             status = receiver.answers.pop(0) if receiver.answers else receiver.otherwise
             if status < 0:
                 receiver.closed.wait()

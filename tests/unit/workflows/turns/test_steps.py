@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ModelStep, TextPart, ToolCallPart
+from outlast.activities.webhooks.contracts import WebhookEventType, WebhookListener
 from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolResult
 from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnInput, TurnState, TurnTool
 from outlast.workflows.turns.steps import active_tools, assistant_message, model_call, planned, result_part
@@ -50,6 +51,15 @@ def test_a_call_gets_the_tools_own_names_and_a_lasting_id() -> None:
     assert (first.call.arguments, first.call.tool_call_id, second.name) == ({"na me": "Ann"}, "c1", "odd name")
     assert [call.task_id for call in again] == [first.task_id, second.task_id]
     assert first.task_id != second.task_id
+
+
+def test_the_calls_of_a_turn_are_heard_by_the_webhooks_that_listened_when_it_began() -> None:
+    listener = WebhookListener(id="webhook-1", events=(WebhookEventType.TASK_COMPLETED,))
+    made = order(listeners=(listener,))
+    said = ModelStep(finish_reason="tool_calls", parts=(part("greet", {"na-me": "Ann"}),))
+    (planned_call,) = planned(made, STATE, active_tools(made, 1), said)
+    assert planned_call.call is not None
+    assert planned_call.call.listeners == (listener,)
 
 
 def test_what_cannot_be_carried_out_is_refused_one_by_one() -> None:
