@@ -132,25 +132,23 @@ class Services:
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
     """Build the services. Raises `SealError` when the settings name no key ring, and `PolicyError`."""
-    sealer = sealer_from(settings)
-    platform = platform_of(settings, sealer)
+    sealer, objects = sealer_from(settings), output_objects(settings)
+    platform, audit = platform_of(settings, sealer), audit_log(settings, sealer)
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
-    audit = audit_log(settings, sealer)
     policy = _policy(settings, audit)
     listeners, webhooks = _webhooks(client, settings, sealer, policy, audit)
     admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
-    objects = output_objects(settings)
     shares = TaskShares(client, policy)
     stored_bytes = StoredBytes(objects, policy)
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
     quick = QuickCalls(settings)
-    arguments = LargeArguments(KeptParts(objects, namespace=client.namespace))
-    starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=settings.fairness)
+    arguments, fair = LargeArguments(KeptParts(objects, namespace=client.namespace)), settings.fairness
+    starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=fair)
     limits = CallerLimits(policy)
     outputs = StoredOutputs(objects, audit)
     ui_url = settings.temporal_ui_url
     tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
-    batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=settings.fairness)
+    batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=fair)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)

@@ -209,6 +209,7 @@ async def test_a_default_port_that_gave_way_stands_in_the_state(
         async with Stack(api_config(tmp_path, api_port=None)) as stack:
             state = find_running(tmp_path)
     assert state is not None
+    assert stack.addresses.api_url is not None
     port = stack.addresses.api_url.rpartition(":")[2]
     assert state.port_notes == (f"port {default} is taken: the API port is {port}",)
 
