@@ -40,6 +40,9 @@ Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9]
 """Names a schedule, or a saved call, among those of its caller."""
 
 
+_SUBSCRIBE = "its secret would be kept with the call. Subscribe the address instead: POST /v1/webhooks"
+
+
 class ScheduledCall(KnownFieldsOnly):
     """A tool call, as for a task."""
 
@@ -57,6 +60,12 @@ class ScheduledCall(KnownFieldsOnly):
     def _without_reuse(self) -> Self:
         if self.options.reuse is not None:
             raise ValueError("such calls do not reuse answers: leave out `options.reuse`")
+        return self
+
+    @model_validator(mode="after")
+    def _without_webhooks(self) -> Self:
+        if self.options.webhooks:
+            raise ValueError(f"leave out `options.webhooks`: {_SUBSCRIBE}")
         return self
 
 
@@ -93,6 +102,12 @@ class _Target(KnownFieldsOnly):
         default=None, description="The batch that it starts. `rows` are read again whenever it is due."
     )
     saved: SavedCallUse | None = Field(default=None, description="The saved call that it makes, as that is by then.")
+
+    @model_validator(mode="after")
+    def _without_webhooks_of_batches(self) -> Self:
+        if self.batch is not None and (self.batch.webhooks or self.batch.options.webhooks):
+            raise ValueError(f"leave out the batch's `webhooks`: {_SUBSCRIBE}")
+        return self
 
     @property
     def targets(self) -> int:

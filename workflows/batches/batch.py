@@ -32,7 +32,7 @@ from outlast.activities.batches.contracts import (
 )
 from outlast.activities.batches.limits import item_limit
 from outlast.workflows.batches.announcements import announce_batch
-from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus
+from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus, BatchSummary
 from outlast.workflows.batches.decisions import ROUND_NAMES, next_step, status_of, stopped_without_money
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
@@ -68,7 +68,11 @@ class BatchWorkflow:
                     self._at_work.cancel()
         if outcome is None:
             changes = {"state": self._state, "leg": None, "began": self._began, "cancelled": self._cancelled}
-            workflow.continue_as_new(self._input.model_copy(update=changes))
+            # Without it, the next run's memo would be that with which this one began.
+            kept: dict[str, object] = {memo.BATCH_PROGRESS: BatchProgress.of(self._state)}
+            if memo.BATCH in workflow.memo():
+                kept[memo.BATCH] = workflow.memo_value(memo.BATCH, type_hint=BatchSummary)
+            workflow.continue_as_new(self._input.model_copy(update=changes), memo=kept)
         return outcome
 
     async def _work(self) -> BatchOutcome | None:

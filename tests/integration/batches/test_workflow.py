@@ -28,7 +28,8 @@ from outlast.activities.batches.contracts import (
 )
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.workflows.batches.batch import BatchWorkflow
-from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchStatus, LegRequest
+from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus, LegRequest
+from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import connect
@@ -121,13 +122,20 @@ def ten_more(request: RoundInput) -> BatchState:
 
 
 async def test_a_batch_of_many_rounds_continues_as_new_with_its_state(client: Client) -> None:
+    shown: list[int] = []
+
     async def carry_on(request: RoundInput) -> BatchState:
+        described = await client.get_workflow_handle(request.place.batch_id).describe()
+        progress = await described.memo_value(memo.BATCH_PROGRESS, BatchProgress.nothing(), type_hint=BatchProgress)
+        shown.append(progress.counts.completed)
         return ten_more(request)
 
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
         handle = await begun(client, queue, 395)
         outcome = await handle.result()
+    # Lists show the latest round, in the first round after continuing as new too.
+    assert shown == [request.state.counts.completed for request in rounds.asked]
     assert (outcome.status, outcome.state.counts.completed) == (BatchStatus.COMPLETED, 395)
     assert [request.state.cursor for request in rounds.asked] == list(range(0, 395, 10))
     assert len(rounds.closed) == 1

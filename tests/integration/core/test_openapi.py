@@ -13,6 +13,7 @@ OPERATIONS = {
     ("post", "/v1/tasks/{task_id}/cancel"),
     ("post", "/v1/tasks/{task_id}/resurrect"),
     ("get", "/v1/tasks/{task_id}/events"),
+    ("get", "/v1/tasks/{task_id}/rows"),
     ("post", "/v1/batches"),
     ("post", "/v1/batches/uploads"),
     ("get", "/v1/batches"),

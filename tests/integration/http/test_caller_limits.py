@@ -90,7 +90,11 @@ def unfinished(api: httpx.AsyncClient, head: str) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("held", "same_kind", "other_kind"),
-    [("POST /v1/tasks", "/v1/providers", None), ("GET /v1/tasks/t/events", "/mcp", "/v1/providers")],
+    [
+        ("POST /v1/tasks", "/v1/providers", None),
+        ("GET /v1/tasks/t/events", "/mcp", "/v1/providers"),
+        ("GET /v1/tasks/t/rows", "/mcp", "/v1/providers"),
+    ],
 )
 async def test_what_waits_is_counted_until_it_ends(
     api: httpx.AsyncClient, held: str, same_kind: str, other_kind: str | None

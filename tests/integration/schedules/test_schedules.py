@@ -12,6 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.stacks.sandbox import Sandbox
 
 DOUBLE = {"tool": "double", "arguments": {"number": 21}}
+WEBHOOK = {"url": "https://example.com/hooks", "secret": "whsec_" + "cmVjb3Jk" * 4}
 
 
 def sleeper(seconds: float = 0) -> dict[str, Any]:
@@ -231,6 +232,8 @@ async def test_a_cancelled_firing_cancels_its_task(api: httpx.AsyncClient, tempo
         ({"call": {"tool": "double", "arguments": {"number": "x"}}}, "number"),
         ({"call": {"tool": "no-such-tool"}}, "no-such-tool"),
         ({"call": {**DOUBLE, "options": {"reuse": {"max_age": "1h"}}}}, "reuse"),
+        ({"call": {**DOUBLE, "options": {"webhooks": [WEBHOOK]}}}, "POST /v1/webhooks"),
+        ({"call": None, "batch": {"tool": "double", "items": [{}], "webhooks": [WEBHOOK]}}, "POST /v1/webhooks"),
         ({"call": {"tool": "get-task", "arguments": {"taskId": "x"}}}, "get-task"),
         ({"batch": {"tool": "double", "items": [{"arguments": {"number": 1}}]}}, "one of"),
         ({"saved": {"name": "nothing"}, "call": None}, "saved no call"),

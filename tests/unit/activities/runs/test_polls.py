@@ -21,3 +21,8 @@ from outlast.activities.runs.activities import RunTiming
 )
 def test_an_old_run_and_one_of_many_is_asked_for_less_often(age: int, runs: int, seconds: int) -> None:
     assert RunTiming().wait_of_poll(timedelta(seconds=age), runs) == timedelta(seconds=seconds)
+
+
+def test_a_run_that_is_judged_is_looked_at_every_five_seconds_at_the_least() -> None:
+    assert RunTiming().wait_of_poll(timedelta(hours=3), 1, is_judged=True) == timedelta(seconds=5)
+    assert RunTiming().wait_of_poll(timedelta(seconds=5), 1, is_judged=True) == timedelta(seconds=1)
