@@ -37,9 +37,15 @@ class ToolReloader:
         try:
             return await check_tool_modules(self._config)
         except ToolModuleError as error:
-            kept = " and ".join(process.spec.name for process in self._processes)
-            self._report(StackEventKind.RELOAD_FAILED, f"{error} ({kept} go on with the tools they have)")
+            self._report(StackEventKind.RELOAD_FAILED, f"{error} ({self._meanwhile()})")
             return None
+
+    def _meanwhile(self) -> str:
+        """What worker and API do until the tools can be loaded. One that is being replaced reads the broken files."""
+        names = " and ".join(process.spec.name for process in self._processes)
+        if all(process.is_ready for process in self._processes):
+            return f"{names} go on with the tools they have"
+        return f"{names} were being replaced, and start as soon as this is mended"
 
     async def _replace(self, loaded: SourceFiles) -> None:
         paths = sorted({*loaded.items()} ^ {*self._files.items()})

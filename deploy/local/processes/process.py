@@ -71,6 +71,11 @@ class SupervisedProcess:
         """The process id of the running child, None when there is none."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the child works: it is neither starting nor between two starts."""
+        return self._status.state is ProcessState.READY
+
     async def start(self) -> None:
         """Start the child and return when it is ready; from then on it is kept running.
 

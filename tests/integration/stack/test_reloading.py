@@ -1,5 +1,6 @@
 """A stack with stand-ins for worker and API, and with tools under work."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,8 +9,12 @@ import pytest
 
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import ToolModuleError
+from outlast.deploy.local.processes.process import ChildSpec, Observers, SupervisedProcess
+from outlast.deploy.local.processes.restarts import RestartPolicy
+from outlast.deploy.local.reloading import ToolReloader
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.state import find_running, read_state
+from outlast.deploy.local.tool_modules import check_tool_modules
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import Events, free_ports_config, stand_in
 
@@ -106,6 +111,29 @@ async def test_a_change_that_does_not_load_is_one_line_and_the_old_processes_go_
     assert "worker and api go on with the tools they have" in failed[0]
     assert len(failed[0].splitlines()) == 1
     assert "reloading" in events.kinds_of("tools")
+
+
+async def test_a_broken_change_while_worker_and_api_are_replaced_does_not_say_that_they_go_on(
+    tmp_path: Path, tools: Path
+) -> None:
+    settings, events = config(tmp_path / "data", tools), Events()
+    files = await check_tool_modules(settings)
+    nobody = Observers(events.append, lambda _name, _status: None, lambda _error: None)
+    starting = [
+        SupervisedProcess(ChildSpec(name, (), {}, tmp_path / f"{name}.log", never_ready), nobody, RestartPolicy())
+        for name in (Component.WORKER, Component.API)
+    ]
+    save(tools, "\n\ndef wave(:\n")
+    reloading = asyncio.create_task(ToolReloader(settings, starting, files, events.append).run())
+    failed = await eventually(
+        lambda: [event.message for event in events if event.kind == "reload_failed"], timeout_seconds=SECONDS
+    )
+    reloading.cancel()
+    assert failed[0].endswith("(worker and api were being replaced, and start as soon as this is mended)")
+
+
+async def never_ready() -> bool:
+    return False
 
 
 async def test_tools_that_do_not_load_stop_the_start_before_anything_is_started(tmp_path: Path, tools: Path) -> None:
