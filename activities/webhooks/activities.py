@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.heartbeat import activity_scope
 from outlast.activities.secrets.sealer import SealError, SecretSealer
-from outlast.activities.webhooks.contracts import GONE, UNDELIVERED, Delivered, DeliveryOrder, WebhookEndpoint
+from outlast.activities.webhooks.contracts import GONE, UNDELIVERED, Delivered, DeliveryInput, WebhookEndpoint
 from outlast.activities.webhooks.metrics import count_attempt
 from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster
 from outlast.activities.webhooks.retrying import pause_after
@@ -63,39 +63,39 @@ class WebhookActivities:
         self._turns: WeakValueDictionary[str, _Turns] = WeakValueDictionary()
 
     @activity.defn
-    async def deliver_webhook(self, order: DeliveryOrder) -> Delivered:
+    async def deliver_webhook(self, request: DeliveryInput) -> Delivered:
         """Post the event, signed. An event for a subscription that was removed meanwhile is dropped.
 
         Fails with `WebhookGone` for an answer of 410, with `WebhookUndelivered` when no attempt will be made any more.
         """
         async with activity_scope():
             attempts = activity.info().attempt
-            endpoint = await self._endpoint(order)
+            endpoint = await self._endpoint(request)
             if endpoint is None:
                 return Delivered(outcome="dropped", attempts=attempts)
-            if order.awaits_end:
-                await self._await_end(order)
-            posted = await self._post(order, endpoint)
-            count_attempt(order.event.type, posted.outcome)
+            if request.awaits_end:
+                await self._await_end(request)
+            posted = await self._post(request, endpoint)
+            count_attempt(request.event.type, posted.outcome)
             if posted.outcome is not PostOutcome.DELIVERED:
                 raise self._failure(posted)
             return Delivered(outcome="delivered", status=posted.status, attempts=attempts)
 
-    async def _endpoint(self, order: DeliveryOrder) -> WebhookEndpoint | None:
+    async def _endpoint(self, request: DeliveryInput) -> WebhookEndpoint | None:
         """Where to post now; None for a subscription that was removed."""
-        listener = order.listener
+        listener = request.listener
         if listener.endpoint is not None:
             return listener.endpoint
-        subscription = (await self._subscriptions.of(order.caller_id)).get(listener.id)
+        subscription = (await self._subscriptions.of(request.caller_id)).get(listener.id)
         if subscription is not None and not subscription.enabled:
             raise _ended(UNDELIVERED, "The webhook is switched off.")
         return subscription.endpoint if subscription is not None else None
 
-    async def _await_end(self, order: DeliveryOrder) -> None:
+    async def _await_end(self, request: DeliveryInput) -> None:
         """Return when the event's subject has ended: who is told of a result may read it at once."""
-        if order.event.subject is None or _elapsed() > timedelta(seconds=_END_SECONDS):
+        if request.event.subject is None or _elapsed() > timedelta(seconds=_END_SECONDS):
             return
-        handle = self._client.get_workflow_handle(order.event.subject)
+        handle = self._client.get_workflow_handle(request.event.subject)
         pause = 0.02
         while _elapsed() < timedelta(seconds=_END_SECONDS):
             try:
@@ -109,24 +109,24 @@ class WebhookActivities:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    async def _post(self, order: DeliveryOrder, endpoint: WebhookEndpoint) -> Posted:
-        turns = self._turns.setdefault(order.caller_id, _Turns())
+    async def _post(self, request: DeliveryInput, endpoint: WebhookEndpoint) -> Posted:
+        turns = self._turns.setdefault(request.caller_id, _Turns())
         if turns.waiting >= _WAITING_PER_CALLER:
             raise _again(f"{_WAITING_PER_CALLER} other events of this caller wait for their turn.", _BUSY_PAUSE)
         async with turns:
             now = datetime.now(UTC)
-            body = json.dumps(order.event.body, separators=(",", ":"), ensure_ascii=False)
+            body = json.dumps(request.event.body, separators=(",", ":"), ensure_ascii=False)
             try:
-                keys = [self._opened(order, one.sealed) for one in endpoint.secrets_at(now)]
-                url = self._opened(order, endpoint.url).get_secret_value()
+                keys = [self._opened(request, one.sealed) for one in endpoint.secrets_at(now)]
+                url = self._opened(request, endpoint.url).get_secret_value()
             except SealError as error:
                 # The operator may put the key back, so it is tried again.
                 return Posted(PostOutcome.UNREACHABLE, message=str(error))
-            headers = signed_headers(order.event.id, body, keys, now=now)
+            headers = signed_headers(request.event.id, body, keys, now=now)
             return await self._poster.post(url, body.encode(), headers)
 
-    def _opened(self, order: DeliveryOrder, sealed: SealedSecret) -> SecretStr:
-        return self._sealer.open(sealed, purpose=webhook_purpose(order.caller_id))
+    def _opened(self, request: DeliveryInput, sealed: SealedSecret) -> SecretStr:
+        return self._sealer.open(sealed, purpose=webhook_purpose(request.caller_id))
 
     def _failure(self, posted: Posted) -> ApplicationError:
         if posted.outcome is PostOutcome.GONE:

@@ -20,7 +20,7 @@ from outlast.activities.webhooks.contracts import (
     DELIVERY_MEMO,
     DELIVERY_WORKFLOW,
     BudgetWatch,
-    DeliveryOrder,
+    DeliveryInput,
     WebhookEvent,
     WebhookEventType,
     event_id,
@@ -67,7 +67,7 @@ class BudgetNotices:
         )
         try:
             for listener in watch.listeners:
-                await self._start(DeliveryOrder(caller_id=watch.caller_id, listener=listener, event=event))
+                await self._start(DeliveryInput(caller_id=watch.caller_id, listener=listener, event=event))
         except RPCError as error:
             activity.logger.warning("Nobody was told that run %s nears its limit: %s", run.run_id, error)
             return
@@ -75,7 +75,7 @@ class BudgetNotices:
         while len(self._told) > _MAX_TOLD:
             self._told.popitem(last=False)
 
-    async def _start(self, order: DeliveryOrder) -> None:
+    async def _start(self, order: DeliveryInput) -> None:
         try:
             await self._client.start_workflow(
                 DELIVERY_WORKFLOW,

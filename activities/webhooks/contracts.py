@@ -194,7 +194,7 @@ class WebhookEvent(Contract):
         return {"type": self.type.value, "timestamp": self.timestamp.isoformat(), "data": self.data}
 
 
-class DeliveryOrder(Contract):
+class DeliveryInput(Contract):
     """Input of the workflow of a delivery, and of its activity."""
 
     caller_id: str

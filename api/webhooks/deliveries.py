@@ -14,7 +14,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.webhooks.contracts import (
     DELIVERY_MEMO,
     DELIVERY_WORKFLOW,
-    DeliveryOrder,
+    DeliveryInput,
     WebhookEvent,
     WebhookEventType,
     WebhookListener,
@@ -108,7 +108,7 @@ class Deliveries:
                 data={"webhook_id": webhook_id},
             )
             listener = WebhookListener(id=webhook_id, events=(kind,))
-            order = DeliveryOrder(caller_id=caller.id, listener=listener, event=event)
+            order = DeliveryInput(caller_id=caller.id, listener=listener, event=event)
             with temporal_errors():
                 await self._start(order)
         return await self.get(caller, order.workflow_id)
@@ -126,7 +126,7 @@ class Deliveries:
         with temporal_errors(missing=_not_found(description.id)):
             first = await anext(aiter(handle.fetch_history_events(page_size=1)))
             payloads = first.workflow_execution_started_event_attributes.input.payloads
-            order: DeliveryOrder = (await self._client.data_converter.decode(payloads, [DeliveryOrder]))[0]
+            order: DeliveryInput = (await self._client.data_converter.decode(payloads, [DeliveryInput]))[0]
             try:
                 await self._start(order, is_replay=True)
             except WorkflowAlreadyStartedError:
@@ -140,7 +140,7 @@ class Deliveries:
         request = DeleteWorkflowExecutionRequest(namespace=self._client.namespace, workflow_execution=execution)
         await self._client.workflow_service.delete_workflow_execution(request)
 
-    async def _start(self, order: DeliveryOrder, *, is_replay: bool = False) -> None:
+    async def _start(self, order: DeliveryInput, *, is_replay: bool = False) -> None:
         policy = WorkflowIDReusePolicy
         await self._client.start_workflow(
             DELIVERY_WORKFLOW,

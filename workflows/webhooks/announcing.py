@@ -13,7 +13,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.webhooks.contracts import (
     DELIVERY_MEMO,
     DELIVERY_WORKFLOW,
-    DeliveryOrder,
+    DeliveryInput,
     EventSubject,
     WebhookEvent,
     WebhookEventType,
@@ -66,13 +66,13 @@ async def announce(
         data=data,
     )
     orders = [
-        DeliveryOrder(caller_id=caller_id, listener=listener, event=event, awaits_end=awaits_end)
+        DeliveryInput(caller_id=caller_id, listener=listener, event=event, awaits_end=awaits_end)
         for listener in hearing
     ]
     await asyncio.gather(*map(_start, orders))
 
 
-async def _start(order: DeliveryOrder) -> None:
+async def _start(order: DeliveryInput) -> None:
     """Start one delivery. It is nobody's business here how it ends."""
     try:
         started = await workflow.start_child_workflow(

@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from outlast.activities.webhooks.contracts import (
     DELIVERY_WORKFLOW,
-    DeliveryOrder,
+    DeliveryInput,
     WebhookEvent,
     WebhookEventType,
     WebhookListener,
@@ -86,7 +86,7 @@ async def test_an_end_is_not_told_before_the_task_has_ended(
         id="evt_early", type=kind, timestamp=datetime.now(UTC), subject=task_id, data={"task_id": task_id}
     )
     listener = WebhookListener(id=webhook["id"], events=(kind,))
-    order = DeliveryOrder(caller_id="key:ann", listener=listener, event=event, awaits_end=True)
+    order = DeliveryInput(caller_id="key:ann", listener=listener, event=event, awaits_end=True)
     await temporal.start_workflow(DELIVERY_WORKFLOW, order, id=order.workflow_id, task_queue=TOOLS_TASK_QUEUE)
     await api.post(f"/v1/webhooks/{webhook['id']}/test")
     await received(receiver, webhook["id"])  # what was sent later has arrived

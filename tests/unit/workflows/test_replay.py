@@ -13,7 +13,7 @@ from outlast.activities.webhooks.contracts import (
     DELIVERY_WORKFLOW,
     SUBSCRIPTIONS_WORKFLOW,
     Delivered,
-    DeliveryOrder,
+    DeliveryInput,
     SubscriptionsState,
 )
 from outlast.worker.plugin import OutlastPlugin
@@ -150,7 +150,7 @@ class HastyDelivery(WebhookDeliveryWorkflow):
     """As the real one, but for a timer that nobody gated."""
 
     @workflow.run
-    async def run(self, order: DeliveryOrder) -> Delivered:
+    async def run(self, order: DeliveryInput) -> Delivered:
         await asyncio.sleep(1)
         return await super().run(order)
 

@@ -17,7 +17,7 @@ from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.webhooks.contracts import (
     Delivered,
-    DeliveryOrder,
+    DeliveryInput,
     WebhookEndpoint,
     WebhookEvent,
     WebhookEventType,
@@ -34,13 +34,13 @@ SEALER = SecretSealer.ephemeral()
 NOW = datetime.now(UTC)
 
 
-def order(url: str, *secrets: WebhookSecret, number: int = 1, caller: str = "key:ann") -> DeliveryOrder:
+def order(url: str, *secrets: WebhookSecret, number: int = 1, caller: str = "key:ann") -> DeliveryInput:
     sealed = SEALER.seal(SecretStr(url), purpose=webhook_purpose("key:ann"))
     kind = WebhookEventType.TASK_COMPLETED
     endpoint = WebhookEndpoint(url=sealed, secrets=secrets or (secret(new_secret()),))
     listener = WebhookListener(id="own-1", events=(kind,), endpoint=endpoint)
     event = WebhookEvent(id=f"evt_{number}", type=kind, timestamp=NOW, data={"task_id": "t"})
-    return DeliveryOrder(caller_id=caller, listener=listener, event=event)
+    return DeliveryInput(caller_id=caller, listener=listener, event=event)
 
 
 def secret(value: SecretStr, until: datetime | None = None) -> WebhookSecret:
@@ -56,7 +56,7 @@ async def webhooks() -> AsyncIterator[WebhookActivities]:
         yield WebhookActivities(nothing, subscriptions, SEALER, poster, first_pause=day, give_up=day)
 
 
-async def deliver(webhooks: WebhookActivities, wanted: DeliveryOrder) -> Delivered:
+async def deliver(webhooks: WebhookActivities, wanted: DeliveryInput) -> Delivered:
     return await ActivityEnvironment().run(webhooks.deliver_webhook, wanted)
 
 
