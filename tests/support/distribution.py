@@ -1,8 +1,8 @@
 """Which test process runs which tests: those that share a stack run in one, so that it is started once.
 
 What tests share is read from their fixtures: those of a whole module, and those of a whole run that are marked as
-`started_once`. Tests that are connected by such fixtures are a unit. The units that take longest begin first: were one
-of them begun last, one process would work alone at the end.
+`started_once` or `started_per_process`. Tests that are connected by such fixtures are a unit. The units that take
+longest begin first: were one of them begun last, one process would work alone at the end.
 
 pytest-xdist has groups of its own (`xdist_group`), but they have no effect with pytest 9.2. Its controller knows of a
 test no more than its id, so each test process writes the units into a file for it.
@@ -36,6 +36,15 @@ def started_once(function: F) -> F:
     return function
 
 
+def started_per_process(function: F) -> F:
+    """Mark the fixture of a whole run that several processes may have: a module's tests that use it run in one.
+
+    For what is quick to start and has many tests, which would keep one process busy for too long.
+    """
+    function.__dict__["started_per_process"] = True
+    return function
+
+
 def units_of(items: Iterable[pytest.Item]) -> dict[str, str]:
     """The unit of each test, by the test's id. A test that shares nothing is a unit of its own."""
     shared = {item.nodeid: _shared_fixtures(item) for item in items}
@@ -55,14 +64,21 @@ def _shared_fixtures(item: pytest.Item) -> list[str]:
     definitions: Iterable[Sequence[pytest.FixtureDef[object]]]
     definitions = information.name2fixturedefs.values() if information else ()
     used = [nearest[-1] for nearest in definitions if nearest and _is_shared(nearest[-1])]
-    return sorted(f"{definition.baseid}::{definition.argname}" for definition in used)
+    return sorted(f"{_sharers(definition, item)}::{definition.argname}" for definition in used)
+
+
+def _sharers(definition: "pytest.FixtureDef[object]", item: pytest.Item) -> str:
+    """The folder or file whose tests have the fixture together."""
+    per_process = getattr(definition.func, "started_per_process", False)
+    return item.nodeid.partition("::")[0] if per_process else definition.baseid
 
 
 def _is_shared(definition: "pytest.FixtureDef[object]") -> bool:
     if not definition.baseid.startswith("tests"):  # pytest's own, and those of plugins
         return False
-    in_a_module = definition.baseid.endswith(".py") and definition.scope != "function"
-    return in_a_module or bool(getattr(definition.func, "started_once", False))
+    if definition.baseid.endswith(".py") and definition.scope != "function":
+        return True
+    return any(getattr(definition.func, mark, False) for mark in ("started_once", "started_per_process"))
 
 
 def _connected(groups: Iterable[Sequence[str]]) -> dict[str, str]:

@@ -57,8 +57,22 @@ FILES = {
         """,
     "tests/each/conftest.py": """
         import pytest
+        from tests.support.distribution import started_per_process
+        @pytest.fixture(scope="session")
+        @started_per_process
+        def quick_stack(): pass
         @pytest.fixture(scope="session")
         def one_per_process(): pass
+        """,
+    "tests/each/test_first.py": """
+        import pytest
+        @pytest.mark.parametrize("n", range(4))
+        def test_it(quick_stack, n): pass
+        """,
+    "tests/each/test_second.py": """
+        import pytest
+        @pytest.mark.parametrize("n", range(4))
+        def test_it(quick_stack, n): pass
         """,
     "tests/each/test_each.py": """
         import pytest
@@ -87,7 +101,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
         check=False,
     )
     found = re.findall(r"\[(gw\d)\] \[ *\d+%\] PASSED (\S+)", done.stdout)
-    assert len(found) == 8 + 9 + 9 + 8 + 4, done.stdout + done.stderr
+    assert len(found) == 8 + 9 + 9 + 8 + 3 * 4, done.stdout + done.stderr
     return found
 
 
@@ -107,6 +121,11 @@ def test_a_file_with_a_stack_of_its_own_is_a_unit_of_its_own(ran: list[tuple[str
     own = processes(ran, "tests/shared/test_own.py")
     assert len(own) == 1
     assert own != processes(ran, "tests/shared/test_clients.py::test_it")
+
+
+def test_a_module_runs_in_one_process_where_each_process_has_its_stack(ran: list[tuple[str, str]]) -> None:
+    for name in ("first", "second"):
+        assert len(processes(ran, f"tests/each/test_{name}.py")) == 1
 
 
 @dataclass
@@ -133,8 +152,9 @@ def test_every_recorded_unit_exists() -> None:
     for unit in recorded_seconds():
         place, _, name = unit.partition("::")
         path = ROOT / place
-        source = path if path.is_file() else path / "conftest.py"
-        assert re.search(rf"\b{re.escape(name.partition('[')[0])}\b", source.read_text()), unit
+        sources = (path, path.parent / "conftest.py") if path.is_file() else (path / "conftest.py",)
+        texts = [source.read_text() for source in sources if source.is_file()]
+        assert any(re.search(rf"\b{re.escape(name.partition('[')[0])}\b", text) for text in texts), unit
 
 
 def test_a_unit_that_is_gone_is_told() -> None:
