@@ -119,5 +119,6 @@ def _left_out(schedule: Schedule) -> str:
 def _money(schedule: Schedule) -> str:
     if schedule.spent_usd is None and schedule.budget_usd is None:
         return ""
-    spent = "not known" if schedule.spent_usd is None else f"${schedule.spent_usd:g}"
+    spent_usd = 0.0 if schedule.spent_usd is None and not schedule.fired else schedule.spent_usd
+    spent = "not known" if spent_usd is None else f"${spent_usd:g}"
     return spent if schedule.budget_usd is None else f"{spent} of ${schedule.budget_usd:g}"

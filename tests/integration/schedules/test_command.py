@@ -36,7 +36,10 @@ async def test_a_schedule_is_made_changed_paused_and_backfilled_by_hand(shell: S
     assert (made["call"]["arguments"], made["time_zone"], made["note"]) == ({"number": 3}, "Europe/Prague", "by hand")
     assert made["call"]["options"] == {"deadline_seconds": 3600, "budget": {"max_total_charge_usd": "1.5"}}
     assert made["pause_on"] == []
-    changed = await typed(shell, "schedules", "update", "typed", "--every", "1h", "--overlap", "buffer_one", "--json")
+    changed = await typed(
+        shell, "schedules", "update", "typed", "--every", "1h", "--overlap", "buffer_one", "--budget", "20", "--json"
+    )
+    assert "$0 of $20" in await typed(shell, "schedules", "show", "typed")
     assert (changed["every"][0]["seconds"], changed["overlap"]) == (3600, "buffer_one")
     assert changed["call"] == made["call"]
     period = ("--from", "2026-01-01T00:00+00:00", "--until", "2026-01-01T02:00+00:00")
