@@ -17,6 +17,8 @@ MAX_REPLAYED = 500
 DeliveryStatus = Literal["delivering", "delivered", "undelivered", "dropped"]
 ListedStatus = Literal["delivering", "delivered", "undelivered"]
 
+_WEBHOOK_ID = "^webhook-[0-9a-f]{24}$"
+
 
 class WebhookRequest(KnownFieldsOnly):
     """A webhook to be subscribed."""
@@ -120,7 +122,7 @@ class DeliveryListing(BaseModel):
     """Which deliveries a list has."""
 
     status: ListedStatus = Field(default="undelivered", description="`undelivered` by default.")
-    webhook_id: str | None = Field(default=None, max_length=200, description="Only those of this webhook.")
+    webhook_id: str | None = Field(default=None, pattern=_WEBHOOK_ID, description="Only those of this webhook.")
     page_size: int = Field(default=50, ge=1, le=200, description="Deliveries per page.")
     page_token: str | None = Field(default=None, max_length=4096, description="`next_page_token` of the previous page.")
 
@@ -130,7 +132,7 @@ class ReplayRequest(KnownFieldsOnly):
 
     model_config = ConfigDict(extra="forbid")
 
-    webhook_id: str | None = Field(default=None, max_length=200)
+    webhook_id: str | None = Field(default=None, pattern=_WEBHOOK_ID)
 
 
 class Replayed(BaseModel):

@@ -46,6 +46,7 @@ SEARCH_ATTRIBUTES = {
     "OutlastNearDeadlineAt": "Datetime",
     "OutlastReleasedAt": "Datetime",
     "OutlastReuse": "Keyword",
+    "OutlastSchedule": "Keyword",
     "OutlastRunId": "Keyword",
     "OutlastSession": "Keyword",
     "OutlastTaskStatus": "Keyword",

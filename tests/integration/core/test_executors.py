@@ -234,6 +234,7 @@ async def test_operators_find_a_task_by_everything_that_names_it(api: httpx.Asyn
         "OutlastCaller": "local",
         "OutlastSession": "found",
         "OutlastBatch": None,  # it is no item of one
+        "OutlastSchedule": None,  # no schedule has started it
         "OutlastReuse": None,  # nothing was asked to be reused
     }
     query = f"OutlastRunId = '{answer['task']['run']['run_id']}' AND ExecutionStatus = 'Completed'"
