@@ -1,6 +1,7 @@
 """The run of an ended task goes on for a new task: by hand, through every door that has it."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.integration.resurrection.test_cut_short_runs import call, resurrectio
 from tests.support.calls.tasks import completed, result_of, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
+from tests.support.processes.shell import Shell
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
@@ -205,3 +207,26 @@ async def test_many_requests_at_once_have_the_run_go_on_once(api: httpx.AsyncCli
     assert len({answer.json()["id"] for answer in answers}) == 1
     await result_of(api, answers[0].json()["id"])
     assert sandbox.run(old["run"]["run_id"])["stats"]["resurrectCount"] == 1
+
+
+async def test_runs_go_on_from_the_command_line(service: Service, api: httpx.AsyncClient, tmp_path: Path) -> None:
+    """That of an ended task, and of a call that allows it from the start."""
+    shell, old = Shell(service, tmp_path), await timed_out(api)
+    by_hand = ("tasks", "resurrect", old["id"], "--max-run-time", "60s")
+    sleeper = (
+        "call",
+        "outlast/sleeper",
+        '{"seconds": 4, "steps": 6, "rows": 6}',
+        "--max-run-time",
+        "3s",
+        "--resurrect",
+        "2",
+    )
+    for command in (by_hand, sleeper):
+        ended = await shell.outlast(*command, "--token", ANN, "--json")
+        assert ended.code == 0, ended.said
+        run = json.loads(ended.out)["task"]["run"]
+        assert (run["status"], run["stats"]["resurrectCount"]) == ("SUCCEEDED", 1)
+        assert (run["run_id"] == old["run"]["run_id"]) == (command is by_hand)
+    refused = await shell.outlast("tasks", "resurrect", "no-such-task", "--token", ANN)
+    assert (refused.code, "no-such-task" in refused.said) == (2, True)
