@@ -14,7 +14,7 @@ from tests.support.http.pages import WebServer
 from tests.support.stacks.service import Service
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @started_per_process
 def peer_url(service: Service, docs_site: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The peer's HTTP server."""
