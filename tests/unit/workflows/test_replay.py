@@ -150,9 +150,9 @@ class HastyDelivery(WebhookDeliveryWorkflow):
     """As the real one, but for a timer that nobody gated."""
 
     @workflow.run
-    async def run(self, order: DeliveryInput) -> Delivered:
+    async def run(self, request: DeliveryInput) -> Delivered:
         await asyncio.sleep(1)
-        return await super().run(order)
+        return await super().run(request)
 
 
 @workflow.defn(name=SUBSCRIPTIONS_WORKFLOW)
