@@ -159,11 +159,13 @@ class Admission:
         permission = await self._permission(caller, tool, call.arguments, actor, session_id=call.session_id)
         wanted = call.options.resurrect
         allowed = ResurrectRules(self._policy.current).allowed(caller, wanted, tool, actor, is_paid=call.is_paid)
+        own = tuple(listener for listener in call.listeners if listener.is_own)
         again = call.model_copy(
             update={
                 "caller": caller,
                 "permission": permission,
                 "caps": self._policy.caps_of(caller.id),
+                "listeners": (*await self.listeners.of_call(caller), *own),
                 "options": call.options.model_copy(update={"resurrect": allowed}),
             }
         )

@@ -58,6 +58,8 @@ class Resurrections:
                 update={
                     "budget": changed_budget(call.options.budget, request.budget),
                     "deadline_seconds": request.deadline_seconds or call.options.deadline_seconds,
+                    # What was enough then is there already: the run would be stopped again at once.
+                    "until": None if run.until_met is not None else call.options.until,
                 }
             )
             changes = {

@@ -230,3 +230,16 @@ async def test_runs_go_on_from_the_command_line(service: Service, api: httpx.Asy
         assert (run["run_id"] == old["run"]["run_id"]) == (command is by_hand)
     refused = await shell.outlast("tasks", "resurrect", "no-such-task", "--token", ANN)
     assert (refused.code, "no-such-task" in refused.said) == (2, True)
+
+
+async def test_a_run_that_had_produced_enough_goes_on_to_its_end(api: httpx.AsyncClient) -> None:
+    """Its `until` is met already, and would stop it again at once."""
+    body = call(6, resurrect=None)
+    body["options"]["until"] = {"rows": 2}
+    old = (await completed(api, body))["task"]
+    assert old["run"]["until_met"]["condition"] == "rows"
+    new = (await resurrected(api, old["id"])).json()
+    answer = await result_of(api, new["id"])
+    run = answer["task"]["run"]
+    assert (run["run_id"], run["status"], run["until_met"]) == (old["run"]["run_id"], "SUCCEEDED", None)
+    assert len(answer["result"]["structured"]["items"]) == 6

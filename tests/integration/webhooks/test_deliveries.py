@@ -299,3 +299,30 @@ async def test_calls_that_nobody_listens_to_cost_nothing_more(
         events = (await temporal.get_workflow_handle(task_id).fetch_history()).events
         children[task_id] = sum(event.HasField(CHILD_STARTED) for event in events)
     assert children == {quiet: 0, heard: 1}
+
+
+async def test_subscriptions_of_its_own_time_hear_of_a_run_that_goes_on(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    """Not who was when the task began whose run it was."""
+    gone = await subscribed(api, receiver.url, "task.completed")
+    old = await started(api, sleeper_call(2))
+
+    async def has_run() -> bool:
+        return (await api.get(f"/v1/tasks/{old}")).json()["run"] is not None
+
+    await eventually(has_run)
+    await api.post(f"/v1/tasks/{old}/cancel")
+    await eventually_ended(api, old)
+    await api.delete(f"/v1/webhooks/{gone['id']}")
+    webhook = await subscribed(api, receiver.url, "task.completed")
+    new = (await api.post(f"/v1/tasks/{old}/resurrect", json={"force": True})).json()
+    event = verified(await received(receiver, new["id"]), webhook["secret"])
+    assert (event["type"], event["data"]["status"]) == ("task.completed", "completed")
+
+
+async def eventually_ended(api: httpx.AsyncClient, task_id: str) -> None:
+    async def has_ended() -> bool:
+        return (await api.get(f"/v1/tasks/{task_id}")).json()["finished_at"] is not None
+
+    await eventually(has_ended)
