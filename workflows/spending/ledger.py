@@ -1,6 +1,6 @@
 """SpendLedgerWorkflow: what one caller has spent and reserved. Its updates are serial, so no race overspends."""
 
-from contextlib import suppress
+import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
@@ -50,6 +50,8 @@ _PATIENCE = timedelta(minutes=10)
 """How long the store or the platform is tried. The ledger goes on meanwhile, and tries again later."""
 _CORRECTED_WITHIN = timedelta(days=1)
 """How long a run's final usage is asked for while the platform does not answer."""
+_AT_ONCE = timedelta(milliseconds=1)
+"""A timer that is due already: without one, there would be no event that a replay meets again."""
 _RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=1)
 )
@@ -66,24 +68,23 @@ class SpendLedgerWorkflow:
         self._check_at = state.check_at
         self._caller = state.caller
         self._book = Book(state, workflow.now())
+        self._look: asyncio.Task[None] | None = None
+        self._looked_after: frozenset[str] = frozenset()
+        self._corrected: frozenset[str] = frozenset()
         self._store_failed = False
 
     @workflow.run
     async def run(self, _state: LedgerState) -> None:
         """Store records, and look after what is not final, until it continues as new."""
         while not workflow.info().is_continue_as_new_suggested():
-            # A timer costs: there is one only while something is reserved, or an ended run may change.
-            watching = self._is_watched
-            if watching and self._until_check() <= timedelta(0):
-                self._store_failed, self._check_at = False, None
+            if self._begins_to_watch:
+                self._watch()
+            await workflow.wait_condition(self._is_due)
+            if self._is_time_to_look:
+                self._look, self._check_at, self._store_failed = None, None, False
                 await self._look_after()
                 await self._correct()
-                continue
-            with suppress(TimeoutError):
-                await workflow.wait_condition(
-                    lambda watching=watching: self._is_due(watching), timeout=self._until_check() if watching else None
-                )
-            if self._is_full:
+            elif self._is_full:
                 await self._keep()
         await workflow.wait_condition(workflow.all_handlers_finished)
         carried = {"caller": self._caller, "check_at": self._check_at}
@@ -121,21 +122,37 @@ class SpendLedgerWorkflow:
         return self._book.overview(workflow.now())
 
     @property
-    def _is_watched(self) -> bool:
-        return bool(self._book.open or self._book.booked)
+    def _begins_to_watch(self) -> bool:
+        """A timer costs: there is one only while something is reserved, or an ended run may change."""
+        return self._look is None and bool(self._book.open or self._book.booked)
 
-    def _until_check(self) -> timedelta:
-        """How long until the next look. Records that are stored meanwhile do not put it off."""
-        self._check_at = self._check_at or workflow.now() + self._check_after
-        return self._check_at - workflow.now()
+    def _watch(self) -> None:
+        """Look, when a timer is over, at what is there now. Records that are stored meanwhile do not put it off.
+
+        No command depends on the time: after a workflow task that timed out, `workflow.now()` may be that of the one
+        before, and another time in a replay.
+        """
+        now = workflow.now()
+        if self._check_at is None:
+            self._check_at = now + self._check_after
+            self._looked_after, self._corrected = frozenset(self._book.open), frozenset(self._book.booked)
+        else:  # Another run of this workflow has begun to watch.
+            begun = self._check_at - self._check_after
+            self._looked_after = frozenset(entry.spend.entry_id for entry in self._book.open_since(begun))
+            self._corrected = frozenset(run.spend.entry_id for run in self._book.booked_since(begun))
+        self._look = asyncio.ensure_future(workflow.sleep(max(self._check_at - now, _AT_ONCE)))
+
+    @property
+    def _is_time_to_look(self) -> bool:
+        return self._look is not None and self._look.done()
 
     @property
     def _is_full(self) -> bool:
         return len(self._book.records) >= KEEP_AT and not self._store_failed
 
-    def _is_due(self, watching: bool) -> bool:
-        begins = not watching and self._is_watched
-        return self._is_full or begins or workflow.info().is_continue_as_new_suggested()
+    def _is_due(self) -> bool:
+        is_new = self._begins_to_watch or workflow.info().is_continue_as_new_suggested()
+        return self._is_time_to_look or self._is_full or is_new
 
     def _settle(self, settlement: Settlement) -> None:
         if self._book.settle(settlement, workflow.now()):
@@ -163,7 +180,7 @@ class SpendLedgerWorkflow:
 
     async def _look_after(self) -> None:
         """Settle the reservations of tasks that have ended without doing so."""
-        entries = self._book.open_since(workflow.now() - self._check_after)
+        entries = tuple(entry for entry_id, entry in self._book.open.items() if entry_id in self._looked_after)
         if not entries:
             return
         try:
@@ -186,7 +203,7 @@ class SpendLedgerWorkflow:
 
     async def _correct(self) -> None:
         """Book what runs cost more or less than they had when they ended: the platform finalises usage later."""
-        runs = self._book.booked_since(workflow.now() - self._check_after)
+        runs = tuple(run for entry_id, run in self._book.booked.items() if entry_id in self._corrected)
         if not runs or self._caller is None:
             return
         try:

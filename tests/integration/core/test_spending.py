@@ -10,8 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.client import Client
 from temporalio.service import RPCError
+from temporalio.worker import Replayer
 
 from outlast.activities.contracts import Caller
 from outlast.activities.spending.contracts import (
@@ -24,8 +26,9 @@ from outlast.activities.spending.contracts import (
     ledger_id,
 )
 from outlast.activities.spending.ledger import Ledgers
+from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.spending.ledger import KEEP_AT
+from outlast.workflows.spending.ledger import KEEP_AT, SpendLedgerWorkflow
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
@@ -197,6 +200,37 @@ async def test_a_run_that_cost_more_or_less_in_the_end_is_corrected(
     assert report["caps"][0]["spent_usd"] == float(3 * final)
     costs = [record.cost_usd for record in (await overview(temporal, "key:late")).records]
     assert sorted(costs[3:]) == [Decimal(-1), Decimal("0.01")]
+
+
+_ACTIVITY_COMPLETED = "activity_task_completed_event_attributes"
+
+
+async def test_no_command_of_a_ledger_depends_on_the_time_of_its_tasks(temporal: Client) -> None:
+    """In a workflow task after one that timed out, `workflow.now()` was seen to be that of the task before, and another
+    one in its replay: the worker died in it, and the ledger could not go on."""
+    ledgers = Ledgers(temporal, task_queue=TOOLS_TASK_QUEUE, check_after_seconds=1)
+    caller = Caller(id="key:timeless")
+    for number in range(3):
+        spend = Spend(entry_id=f"run-{number}", tool="call-actor", actor="outlast/sleeper")
+        await ledgers.settle(caller, Settlement(spend=spend, cost_usd=Decimal(1), run_id=f"nothing{number}"))
+    handle = temporal.get_workflow_handle(ledger_id(caller.id))
+
+    async def looked() -> bool:
+        return any([event.HasField(_ACTIVITY_COMPLETED) async for event in handle.fetch_history_events()])
+
+    await eventually(looked)
+    history = await handle.fetch_history()
+    earlier = None
+    for event in history.events:
+        if event.HasField("workflow_task_started_event_attributes"):
+            own = Timestamp()
+            own.CopyFrom(event.event_time)
+            if earlier is not None:
+                event.event_time.CopyFrom(earlier)
+            earlier = own
+    replayer = Replayer(workflows=[SpendLedgerWorkflow], plugins=[OutlastPlugin()], debug_mode=True)
+    replayed = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+    assert replayed.replay_failure is None, replayed.replay_failure
 
 
 async def test_a_busy_ledger_looks_after_its_runs_too(
