@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import Replayer
@@ -29,6 +28,7 @@ from outlast.activities.spending.ledger import Ledgers
 from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.spending.ledger import KEEP_AT, SpendLedgerWorkflow
+from tests.histories.stale_times import with_stale_times
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
@@ -219,15 +219,7 @@ async def test_no_command_of_a_ledger_depends_on_the_time_of_its_tasks(temporal:
         return any([event.HasField(_ACTIVITY_COMPLETED) async for event in handle.fetch_history_events()])
 
     await eventually(looked)
-    history = await handle.fetch_history()
-    earlier = None
-    for event in history.events:
-        if event.HasField("workflow_task_started_event_attributes"):
-            own = Timestamp()
-            own.CopyFrom(event.event_time)
-            if earlier is not None:
-                event.event_time.CopyFrom(earlier)
-            earlier = own
+    history = with_stale_times(await handle.fetch_history())
     replayer = Replayer(workflows=[SpendLedgerWorkflow], plugins=[OutlastPlugin()], debug_mode=True)
     replayed = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     assert replayed.replay_failure is None, replayed.replay_failure

@@ -33,6 +33,7 @@ from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
 from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
 from tests.histories.commands import HISTORIES
 from tests.histories.heartbeats import heartbeated, with_local_start
+from tests.histories.stale_times import with_stale_times
 
 load_extensions(["docs.examples.hello_tools"])
 
@@ -68,6 +69,13 @@ async def test_a_recorded_history_replays(name: str) -> None:
     )
     result = await replayer.replay_workflow(history(name), raise_on_replay_failure=False)
     assert result.replay_failure is None, f"{HINT}\n{result.replay_failure}"
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_no_command_depends_on_the_time_of_a_workflow_task(name: str) -> None:
+    replayer = Replayer(workflows=WORKFLOWS, plugins=[OutlastPlugin()], debug_mode=True)
+    result = await replayer.replay_workflow(with_stale_times(history(name)), raise_on_replay_failure=False)
+    assert result.replay_failure is None, result.replay_failure
 
 
 @pytest.mark.parametrize("name", with_local_start())
