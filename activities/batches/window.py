@@ -366,11 +366,16 @@ class Window:
             await self._flush()
 
     async def _flush(self) -> None:
-        """Write the rows that wait. From then on their items are not under way any more."""
+        """Write the rows that wait. From then on their items are not under way any more.
+
+        Without such rows, tell which items were started since.
+        """
         async with self._flushing:
             if self._options.order == "given":
                 self._release_rows()
             if not self._rows:
+                if self._under_way != self._state.under_way:
+                    self._take_stock()
                 return
             ready = list(self._rows)
             # A process that was suspended shows nobody what another one has gone beyond.
@@ -394,6 +399,10 @@ class Window:
             }
         )
 
+    @property
+    def _under_way(self) -> tuple[Slot, ...]:
+        return tuple(self._slots[at] for at in sorted(self._slots))
+
     def _take_stock(self) -> None:
         """Make the state what is written and what is under way, and have the next heartbeat say so."""
         self._skip_started()
@@ -401,7 +410,7 @@ class Window:
         unwritten: dict[str, Any] = {
             "cursor": self._cursor,
             "beyond": tuple(sorted(self._beyond)),
-            "under_way": tuple(self._slots[at] for at in sorted(self._slots)),
+            "under_way": self._under_way,
             "cost_usd": self._cost - sum((ended.cost_usd for ended in self._ended.values()), Decimal(0)),
             "results": self._results.state,
             "per_minute": self._rate(),

@@ -61,17 +61,16 @@ async def test_a_firing_outlives_api_worker_and_server_and_is_paid_once(chaos: C
 
 
 async def test_what_is_due_while_no_api_is_alive_waits_for_one(chaos: Chaos) -> None:
-    """The API is killed again and again while the platform keeps it from checking the call: no attempt starts a second
-    task.
-    """
-    await scheduled(chaos, "waiting", 0.5)
-    chaos.sandbox.order_fault("delay", path="/v2/acts/*", method="GET", seconds=2)
-    await triggered(chaos, "waiting")
+    """The first APIs that come are killed as soon as they answer, wherever the firing is then: one task, paid once."""
+    due = round(time.time()) + 10
+    await scheduled(chaos, "waiting", 0.5, cron=[], every=[{"seconds": 3600, "offset_seconds": due % 3600}])
+    chaos.stack.api.kill()
+    await eventually(lambda: time.time() > due, interval_seconds=0.5)
     for _ in range(3):
-        await firing(chaos, "waiting", until={"starting", "working"})
         await chaos.stack.api.restart()
-    chaos.sandbox.clear_faults()
-    await firing(chaos, "waiting", until={"completed"})
+    done = await firing(chaos, "waiting", until={"completed"})
+    assert datetime.fromisoformat(done["scheduled_at"]).timestamp() == due
+    assert (await chaos.http.delete("/v1/schedules/waiting")).status_code == 204
     chaos.expect_one_run_per_task(tasks=1)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls.batches import Body, begun, carried_out, doubles, ended, rows_of, sleepers
+from tests.support.calls.batches import Body, begun, carried_out, doubles, ended, rows_of, seen, sleepers
 from tests.support.calls.tasks import completed, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.stacks.sandbox import Sandbox
@@ -80,14 +80,14 @@ async def test_what_failed_is_not_reused_and_a_retry_starts_anew(api: httpx.Asyn
 async def test_a_batch_that_is_cancelled_leaves_a_call_that_it_joined(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
     arguments = {"steps": 1, "message": "joined by a batch"}
     single = await started(api, sleeper_call(600, **arguments) | {"options": HOUR})
-    before = starts(sandbox)
     batch_id = await begun(api, reusing(["joined by a batch", "its own"], 600))
 
-    async def its_own_runs() -> bool:
-        assert starts(sandbox) - before == 1
+    async def both_run() -> bool:
+        assert len(sandbox.counters["runningNow"]) == 2
+        assert (await seen(api, batch_id))["under_way"] == 2
         return True
 
-    await eventually(its_own_runs)
+    await eventually(both_run)
     assert (await api.post(f"/v1/batches/{batch_id}/cancel")).status_code == 202
     batch = await ended(api, batch_id)
     assert (batch["status"], batch["cancelled"]) == ("cancelled", 2)
