@@ -76,6 +76,14 @@ SAVED_ON_PURPOSE = {
 """Refused calls about saved tasks and schedules that ours tells otherwise."""
 REFUSED_ON_PURPOSE: dict[str, str] = {}
 """Refusals of the platform that ours tells otherwise."""
+_TRIMMED = "Blanks around an id are no part of it: ours leaves them out before it asks the platform, and when it tells."
+ODD_VALUES_ON_PURPOSE = {
+    "a negative offset of items": "The dataset is looked for first: one that is not there is told as that.",
+    "a blank run": "No run has such an id. The peer asks for the list of runs with it, and answers what it takes for one.",
+    **dict.fromkeys(("a blank dataset", "a blank store"), "Nothing has such an id: it is told as every unknown one."),
+    **dict.fromkeys(("a blank task", "blanks around a run"), _TRIMMED),
+}
+"""Odd values of arguments that ours refuses or takes otherwise; each is a difference, or the comparison fails."""
 
 _NO_LIMIT = "A task is kept for as long as Temporal keeps it, whatever the client asks for; an open one without limit."
 _OWN_TTL = {(task, "/ttl") for task in ("a new task", "a working task", "a cancelled task", "looked at", "unlimited")}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.contract.peer.conftest import Both
-from tests.contract.peer.differences import REFUSED_ON_PURPOSE
-from tests.contract.peer.test_answers import beginning, called, unlike_errors
+from tests.contract.peer.differences import ODD_VALUES_ON_PURPOSE, REFUSED_ON_PURPOSE
+from tests.contract.peer.test_answers import beginning, called, comparable, unlike_errors
 from tests.support.http.mcp_wire import LEGACY, MODERN
 from tests.support.stacks.service import Service
 
@@ -90,3 +90,40 @@ async def test_refused_reads_are_told_as_the_peer_tells_them(both: Both, service
     different = [f"{label}: {line}" for label, lines in found.items() for line in lines]
     unexplained = [line for line in different if not line.startswith(tuple(REFUSED_ON_PURPOSE))]
     assert not unexplained, "\n".join(unexplained)
+
+
+NO_ID = "nothingHere12345x"
+ODD_VALUES: dict[str, tuple[str, dict[str, Any]]] = {
+    "a negative offset of items": ("get-dataset-items", {"datasetId": NO_ID, "offset": -1}),
+    "a negative limit of items": ("get-dataset-items", {"datasetId": NO_ID, "limit": -1}),
+    "an offset of one and a half": ("get-dataset-items", {"datasetId": NO_ID, "offset": 1.5}),
+    "a negative offset of runs": ("get-actor-run-list", {"offset": -1}),
+    "a negative limit of runs": ("get-actor-run-list", {"limit": -1}),
+    "half an offset of runs": ("get-actor-run-list", {"offset": 0.5}),
+    "a blank run": ("get-actor-run", {"runId": " "}),
+    "a blank dataset": ("get-dataset", {"datasetId": " "}),
+    "a blank store": ("get-key-value-store", {"keyValueStoreId": " "}),
+    "a blank record": ("get-key-value-store-record", {"keyValueStoreId": NO_ID, "recordKey": " "}),
+    "a blank task": ("get-actor-task", {"taskId": " "}),
+    "blanks around a run": ("get-actor-run", {"runId": f" {NO_ID} "}),
+    "blanks around a dataset": ("get-dataset", {"datasetId": f" {NO_ID} "}),
+    "a change of nothing": ("update-actor-task", {"taskId": NO_ID}),
+    "a long name of a tool": ("x" * 2_000, {}),
+}
+
+
+def told(tool: str, answer: dict[str, Any]) -> object:
+    """What a client sees of an answer: whether it is an error, and the words that it may match on."""
+    if "code" in answer or answer.get("isError"):
+        return "refused", *beginning(tool, answer)
+    return "answered", {key: kind for key, kind in comparable(answer).items() if key != "isError"}
+
+
+async def test_odd_values_are_told_as_the_peer_tells_them(both: Both) -> None:
+    wires = both.wires(MODERN, QUERY)
+    found: dict[str, str] = {}
+    for label, (tool, arguments) in ODD_VALUES.items():
+        theirs, ours = [told(tool, await called(wire, tool, arguments)) for wire in wires]
+        if theirs != ours:
+            found[label] = f"{label}: the peer says {str(theirs)[:300]}, ours {str(ours)[:300]}"
+    assert set(found) == set(ODD_VALUES_ON_PURPOSE), "\n".join(found.values())

@@ -295,7 +295,7 @@ async def test_a_start_that_is_on_its_way_is_waited_for(made: Make) -> None:
     batch.tasks.may_start.clear()
     environment = ActivityEnvironment()
     running = asyncio.ensure_future(batch.attempt(batch.request(), environment=environment))
-    while batch.beat is None and not batch.tasks.may_start._waiters:
+    while not batch.tasks.may_start._waiters:
         await asyncio.sleep(0.001)
     environment.cancel(cancellation_details=ActivityCancellationDetails(cancel_requested=True))
     await asyncio.sleep(0.01)
