@@ -96,10 +96,10 @@ NO_ID = "nothingHere12345x"
 ODD_VALUES: dict[str, tuple[str, dict[str, Any]]] = {
     "a negative offset of items": ("get-dataset-items", {"datasetId": NO_ID, "offset": -1}),
     "a negative limit of items": ("get-dataset-items", {"datasetId": NO_ID, "limit": -1}),
-    "an offset of one and a half": ("get-dataset-items", {"datasetId": NO_ID, "offset": 1.5}),
+    "an offset of one and a half": ("get-dataset-items", {"datasetId": "$dataset", "offset": 1.5}),
     "a negative offset of runs": ("get-actor-run-list", {"offset": -1}),
     "a negative limit of runs": ("get-actor-run-list", {"limit": -1}),
-    "half an offset of runs": ("get-actor-run-list", {"offset": 0.5}),
+    "half an offset of runs": ("get-actor-run-list", {"offset": 1_000.5}),
     "a blank run": ("get-actor-run", {"runId": " "}),
     "a blank dataset": ("get-dataset", {"datasetId": " "}),
     "a blank store": ("get-key-value-store", {"keyValueStoreId": " "}),
@@ -116,14 +116,18 @@ def told(tool: str, answer: dict[str, Any]) -> object:
     """What a client sees of an answer: whether it is an error, and the words that it may match on."""
     if "code" in answer or answer.get("isError"):
         return "refused", *beginning(tool, answer)
-    return "answered", {key: kind for key, kind in comparable(answer).items() if key != "isError"}
+    shape = {key: kind for key, kind in comparable(answer).items() if key != "isError"}
+    return "answered", shape, answer["structuredContent"].get("offset")
 
 
 async def test_odd_values_are_told_as_the_peer_tells_them(both: Both) -> None:
     wires = both.wires(MODERN, QUERY)
+    run = (await called(wires[0], *CALLS["call-actor"]))["structuredContent"]
+    dataset = run["storages"]["datasets"]["default"]["id"]
     found: dict[str, str] = {}
     for label, (tool, arguments) in ODD_VALUES.items():
-        theirs, ours = [told(tool, await called(wire, tool, arguments)) for wire in wires]
+        given = {name: dataset if value == "$dataset" else value for name, value in arguments.items()}
+        theirs, ours = [told(tool, await called(wire, tool, given)) for wire in wires]
         if theirs != ours:
             found[label] = f"{label}: the peer says {str(theirs)[:300]}, ours {str(ours)[:300]}"
     assert set(found) == set(ODD_VALUES_ON_PURPOSE), "\n".join(found.values())
