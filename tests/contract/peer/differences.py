@@ -78,7 +78,7 @@ REFUSED_ON_PURPOSE: dict[str, str] = {}
 """Refusals of the platform that ours tells otherwise."""
 _TRIMMED = "Blanks around an id are no part of it: ours leaves them out before it asks the platform, and when it tells."
 ODD_VALUES_ON_PURPOSE = {
-    "a negative offset of items": "The dataset is looked for first: one that is not there is told as that.",
+    "a negative offset of nothing": "The dataset is looked for first: one that is not there is told as that.",
     "an offset of one and a half": "Ours answers the offset from which the items are: 1.",
     "a blank run": "No run has such an id. The peer asks for the list of runs with it, and answers what is none.",
     **dict.fromkeys(("a blank dataset", "a blank store"), "Nothing has such an id: it is told as every unknown one."),

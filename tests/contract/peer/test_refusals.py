@@ -94,8 +94,11 @@ async def test_refused_reads_are_told_as_the_peer_tells_them(both: Both, service
 
 NO_ID = "nothingHere12345x"
 ODD_VALUES: dict[str, tuple[str, dict[str, Any]]] = {
-    "a negative offset of items": ("get-dataset-items", {"datasetId": NO_ID, "offset": -1}),
-    "a negative limit of items": ("get-dataset-items", {"datasetId": NO_ID, "limit": -1}),
+    "a negative offset of nothing": ("get-dataset-items", {"datasetId": NO_ID, "offset": -1}),
+    "a negative offset of items": ("get-dataset-items", {"datasetId": "$dataset", "offset": -1}),
+    "a negative limit of items": ("get-dataset-items", {"datasetId": "$dataset", "limit": -1}),
+    "a negative offset of datasets": ("get-dataset-list", {"offset": -1}),
+    "a negative limit of stores": ("get-key-value-store-list", {"limit": -1}),
     "an offset of one and a half": ("get-dataset-items", {"datasetId": "$dataset", "offset": 1.5}),
     "a negative offset of runs": ("get-actor-run-list", {"offset": -1}),
     "a negative limit of runs": ("get-actor-run-list", {"limit": -1}),

@@ -307,6 +307,21 @@ async def test_a_start_that_is_on_its_way_is_waited_for(made: Make) -> None:
     assert batch.tasks.cancelled == batch.tasks.started.keys()
 
 
+async def test_what_is_under_way_is_told_before_any_item_has_ended(made: Make) -> None:
+    batch = await made(3, concurrency=2)
+    batch.tasks.held = {"k0", "k1"}
+    running = asyncio.ensure_future(batch.attempt(batch.request()))
+    told: list[bool] = []
+    while told != [True, True] and not running.done():
+        await asyncio.sleep(0.001)
+        told = [slot.started for slot in batch.beat.under_way] if batch.beat is not None else []
+    assert batch.beat is not None
+    assert (batch.beat.counts.ended, batch.beat.cursor, len(batch.tasks.started)) == (0, 2, 2)
+    batch.tasks.held = set()
+    await running
+    expect_all(batch, await batch.rows())
+
+
 async def test_a_round_that_drains_starts_nothing(made: Make) -> None:
     batch = await made(20, concurrency=4)
     batch.tasks.held = {f"k{number}" for number in range(2, 20)}
