@@ -456,6 +456,14 @@ class KeyChecksBusy(ApiError):
     title = "Too many keys wait to be checked"
 
 
+class SchemaChecksBusy(ApiError):
+    """The machine is too busy to check a value against an Actor's input schema. Nothing was started."""
+
+    status = 503
+    slug = "schema-checks-busy"
+    title = "The machine is too busy to check the call"
+
+
 class IssuerUnavailable(ApiError):
     """The authorization server does not answer, so that an access token could not be checked. Nothing was started."""
 

@@ -14,9 +14,13 @@ from outlast.activities.json_schema.engine import Found, as_text
 from outlast.activities.json_schema.violations import as_violations, quick_violations
 
 _PROCESSES = 2
-_PATIENCE = 5
+_PATIENCE_SECONDS = 60.0
 """The processes run after everything else: on a busy machine they wait longer than they work."""
 _MODULE = "outlast.activities.json_schema.checker_process"
+
+
+class ChecksBusy(Exception):
+    """A check got too little of the machine's processors to end. Says nothing of the value: the same may fit later."""
 
 
 class SchemaChecker:
@@ -32,7 +36,7 @@ class SchemaChecker:
         """The violations of `schema` (JSON Schema 2020-12, with Apify's `nullable`) in `value`; 50 at most.
 
         An invalid schema accepts every value: its owner checks the value again. A check that takes too long, and a
-        reference that cannot be followed, is a violation of the value as a whole.
+        reference that cannot be followed, is a violation of the value as a whole. Raises `ChecksBusy`.
         """
         quick = quick_violations(schema, value)
         if quick is not None:
@@ -57,18 +61,17 @@ class SchemaChecker:
             # Nothing of this process's environment: what reads a stranger's schema holds no secrets.
             env={"PYTHONPATH": ":".join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"},
         )
-        too_long = f"that takes longer than {self._seconds:g} seconds"
         try:
-            async with asyncio.timeout(_PATIENCE * self._seconds):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
                 answer, _ = await process.communicate(question)
-        except TimeoutError:
-            return _not_checked(too_long)
+        except TimeoutError as error:
+            raise ChecksBusy from error
         finally:
             if process.returncode is None:
                 process.kill()
             await process.wait()
         if process.returncode == -signal.SIGPROF:
-            return _not_checked(too_long)
+            return _not_checked(f"that takes longer than {self._seconds:g} seconds")
         if process.returncode != 0:
             return _not_checked("that takes too much memory")
         found = cast(list[tuple[list[str | int], str]], json.loads(answer))

@@ -22,6 +22,7 @@ from outlast.api.errors import (
     OutputRefusal,
     OutputStoreUnavailable,
     PlatformUnavailable,
+    SchemaChecksBusy,
     TaskDataUnavailable,
     TemporalUnavailable,
     TooManyRequests,
@@ -34,6 +35,7 @@ _PASSING = (
     OutputStoreUnavailable,
     TaskDataUnavailable,
     KeyChecksBusy,
+    SchemaChecksBusy,
     IssuerUnavailable,
 )
 RETRY_AFTER_SECONDS = 5

@@ -26,7 +26,7 @@ from outlast.api.offer.catalogue import CalledActor, Catalogue, standby_refusal
 from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
-from outlast.api.tasks.arguments import ArgumentCheck
+from outlast.api.tasks.arguments import ArgumentCheck, checked
 from outlast.api.tasks.resurrection.allowed_times import ResurrectRules
 from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
@@ -213,7 +213,7 @@ class Admission:
         self, caller: Caller, question: InputRequest, content: JsonObject
     ) -> tuple[Violation, ...]:
         """The violations in an answer's content, for a question of an Actor: its schema is one of the outside world."""
-        return await self._checker.violations(question.requested_schema, content, party=caller.id)
+        return await checked(self._checker, question.requested_schema, content, caller.id)
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
         """Raise `InvalidCall` unless the rules allow a tool that the front door runs itself.

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.inputs.kept_marks import is_mark
-from outlast.activities.json_schema.checker import SchemaChecker
+from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker
 from outlast.activities.secrets.sealed_json import MASK, places_of_masks
-from outlast.api.errors import InvalidCall, UnfitInput
+from outlast.api.errors import InvalidCall, SchemaChecksBusy, UnfitInput
 from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
@@ -68,7 +68,16 @@ class ArgumentCheck:
         return tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
 
     async def _violations(self, schema: JsonObject, value: JsonObject) -> Violations:
-        return await self.checker.violations(schema, value, party=self.caller_id)
+        return await checked(self.checker, schema, value, self.caller_id)
+
+
+async def checked(checker: SchemaChecker, schema: JsonObject, value: JsonObject, caller_id: str) -> Violations:
+    """The violations of a schema of the outside world. Raises `SchemaChecksBusy`."""
+    try:
+        return await checker.violations(schema, value, party=caller_id)
+    except ChecksBusy as error:
+        message = "The machine is too busy to check the call against the input schema. Send it again in a moment."
+        raise SchemaChecksBusy(message) from error
 
 
 def _raise_any(tool: Tool, violations: Violations) -> None:

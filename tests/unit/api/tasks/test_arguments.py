@@ -7,7 +7,7 @@ import pytest
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.activities.secrets.sealed_json import MASK
-from outlast.api.errors import InvalidCall
+from outlast.api.errors import InvalidCall, SchemaChecksBusy
 from outlast.api.offer.catalogue import CalledActor
 from outlast.api.tasks.arguments import ArgumentCheck
 from outlast.workflows.tools.framework.tool import Tool
@@ -44,6 +44,14 @@ def named(name: str) -> Tool:
 
 def found(value: Any, schema: dict[str, Any] | None = None) -> list[str]:
     return [violation.path for violation in schema_violations(schema or SCHEMA, value)]
+
+
+async def test_a_busy_machine_is_not_told_as_a_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.activities.json_schema.checker._PATIENCE_SECONDS", 0)
+    rows: dict[str, Any] = {"items": {"allOf": [{"type": "integer"}] * 1_000}}
+    actor = CalledActor("me/many", {"properties": {"rows": rows}})
+    with pytest.raises(SchemaChecksBusy, match="again"):
+        await CHECK.of_call(named("call-actor"), {"actor": "me/many", "input": {"rows": list(range(50_000))}}, actor)
 
 
 @pytest.mark.parametrize(
