@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from threading import RLock
 from types import ModuleType
@@ -11,18 +11,23 @@ from typing import cast
 _UNUSED = ("httpx._main",)
 """What libraries load on the way though only commands of their own need it, and do without when it is missing: httpx's
 command line loads click, Pygments and a part of rich, which takes as long as all the rest of httpx."""
+NOT_FOR_SERVERS = ("rich", "email_validator")
+"""What a server's libraries load for the case that it is used: structlog for tracebacks in colours, FastAPI for the
+address of a contact in an OpenAPI document. A server has neither, and starts sooner without."""
 _one_thread = RLock()
 
 
 @contextmanager
-def loading() -> Generator[None]:
+def loading(*, without: Iterable[str] = ()) -> Generator[None]:
     """Import modules in the block that stay: the search for garbage leaves them out, now and later.
+
+    Packages of `without` are missing for what the block imports; unless they are loaded already.
 
     Searching while they are imported finds none, and takes a sixth of the time. One thread at a time may be in such a
     block: a package whose modules import each other is half loaded for the second of two threads. Costs nothing when
     everything is loaded already.
     """
-    with _one_thread, _without_unused():
+    with _one_thread, _missing((*_UNUSED, *without)):
         known, searches = len(sys.modules), gc.isenabled()
         gc.disable()
         try:
@@ -35,10 +40,10 @@ def loading() -> Generator[None]:
 
 
 @contextmanager
-def _without_unused() -> Generator[None]:
+def _missing(names: Iterable[str]) -> Generator[None]:
     """For an import, None in the place of a module says that there is none."""
     modules = cast(dict[str, ModuleType | None], sys.modules)
-    left_out = [name for name in _UNUSED if name not in modules]
+    left_out = [name for name in names if name not in modules]
     modules.update(dict.fromkeys(left_out))
     try:
         yield

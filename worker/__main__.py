@@ -1,8 +1,8 @@
 """`python -P -m outlast.worker`: carry tool calls out until SIGTERM or Ctrl-C."""
 
-from outlast.loading import loading
+from outlast.loading import NOT_FOR_SERVERS, loading
 
-with loading():
+with loading(without=NOT_FOR_SERVERS):
     import asyncio
     import gc
     import logging
