@@ -38,9 +38,10 @@ from outlast.api.contracts.schedules import (
     SchedulePage,
     ScheduleRequest,
 )
-from outlast.api.errors import BadRequest, ScheduleExists, ScheduleNotFound, ScheduleRefused, TooManyRequests
+from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.schedules.due import DueCalls
+from outlast.api.schedules.errors import ScheduleExists, ScheduleNotFound, ScheduleRefused
 from outlast.api.schedules.schedule_changes import changed_order
 from outlast.api.schedules.specification import OVERLAPS, specification
 from outlast.api.temporal.errors import temporal_errors

@@ -2,8 +2,8 @@
 
 from outlast.activities.contracts import Caller
 from outlast.api.contracts.schedules import ScheduleChanges, check_timing
-from outlast.api.errors import ScheduleRefused
 from outlast.api.schedules.due import DueCalls
+from outlast.api.schedules.errors import ScheduleRefused
 from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
 
 _MAY_BE_ABSENT = frozenset({"start_at", "end_at", "budget_usd", "note"})

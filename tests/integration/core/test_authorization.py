@@ -24,6 +24,7 @@ from tests.support.http.in_process import listening
 from tests.support.http.issuer import LocalIssuer, running_issuer
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
+from tests.support.whole_file import replace_text
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 REDIRECT = "http://127.0.0.1:1/callback"
@@ -183,7 +184,7 @@ async def test_tokens_count_in_rest_as_the_policy_maps_them_and_challenges_name_
         assert supported == ["operators", "tools.use", "tools.all"]
         # Nobody is asked to consent to what an operator may do in order to begin.
         assert 'scope="tools.use tools.all"' in (await api.get("/v1/tasks")).headers["www-authenticate"]
-        policy.write_text('[oauth]\nclaims = ["roles"]\n[oauth.scopes]\n"agents" = ["read"]\n')
+        replace_text(policy, '[oauth]\nclaims = ["roles"]\n[oauth.scopes]\n"agents" = ["read"]\n')
 
         async def reads_by_role() -> bool:
             return (await answer("GET", "/v1/tasks", roles="agents")).status_code == 200

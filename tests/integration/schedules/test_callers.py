@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.service import Service
+from tests.support.whole_file import replace_text
 
 SLEEPER = {"tool": "outlast--sleeper", "arguments": {"seconds": 0}}
 READ = {"tool": "get-dataset-list", "arguments": {"limit": 1}}
@@ -56,8 +58,8 @@ async def shared(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 def ruled(policy: Path) -> Iterator[Any]:
     """Writes the policy; after the test it is as before."""
-    yield policy.write_text
-    policy.write_text(policy_text("ann", "bob"))
+    yield partial(replace_text, policy)
+    replace_text(policy, policy_text("ann", "bob"))
 
 
 async def deleted(shared: httpx.AsyncClient, *names: str, **headers: str) -> None:

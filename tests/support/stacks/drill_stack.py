@@ -24,6 +24,7 @@ from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import ChaosStack
 from tests.support.stacks.prometheus import SHIPPED, Prometheus, Targets, running_prometheus
 from tests.support.stacks.sandbox import running_sandbox
+from tests.support.whole_file import replace_text
 
 LONGEST_SECONDS = 20
 _PATIENCE_SECONDS = 200
@@ -82,7 +83,7 @@ class DrillStack:
         if text == self.policy.read_text():
             return
         before = await self._policy_loads()
-        self.policy.write_text(text)
+        replace_text(self.policy, text)
 
         async def read() -> bool:
             return await self._policy_loads() > before
