@@ -19,6 +19,7 @@ from typing import TypeVar
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from tests.support.durations import expected_seconds
 
@@ -120,8 +121,15 @@ def awaiting_units() -> Iterator[None]:
         yield
 
 
+_PROCESSES_FOR_BOTH_ENDS = 3
+
+
 class ByStack(LoadScopeScheduling):
-    """Gives each process one unit after the other, in the order of the tests."""
+    """Gives each process one unit after the other, in the order of the tests; one process begins at the other end.
+
+    The longest units mostly wait for servers, the shortest, the unit tests, need the processors: both go on all the
+    time, instead of idle processors first and overloaded ones at the end.
+    """
 
     def __init__(self, config: pytest.Config, log: Producer, units: dict[str, str]) -> None:
         """`units` is filled when the test processes have collected their tests."""
@@ -137,3 +145,8 @@ class ByStack(LoadScopeScheduling):
             self.units.update(json.loads(Path(os.environ[_UNITS_FILE]).read_text()))
         self.config.option.loadscopereorder = False
         super().schedule()
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if len(self.nodes) >= _PROCESSES_FOR_BOTH_ENDS and node is self.nodes[-1]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)

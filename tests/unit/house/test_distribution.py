@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -84,13 +85,17 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
-    """The process and the id of each test of a run, with what is installed."""
-    folder = tmp_path_factory.mktemp("distribution")
+    """The process and the id of each test of a run in two processes."""
+    return run_in(2, tmp_path_factory.mktemp("distribution"))
+
+
+def run_in(count: int, folder: Path) -> list[tuple[str, str]]:
+    """The process and the id of each test of a run in so many processes, with what is installed."""
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(line.removeprefix(" " * 8) for line in text.splitlines()) + "\n")
-    options = ("-v", "-p", "xdist.plugin", "-n", "2", "--import-mode=importlib")
+    options = ("-v", "-p", "xdist.plugin", "-n", str(count), "--import-mode=importlib")
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options],
@@ -126,6 +131,12 @@ def test_a_file_with_a_stack_of_its_own_is_a_unit_of_its_own(ran: list[tuple[str
 def test_a_module_runs_in_one_process_where_each_process_has_its_stack(ran: list[tuple[str, str]]) -> None:
     for name in ("first", "second"):
         assert len(processes(ran, f"tests/each/test_{name}.py")) == 1
+
+
+def test_one_of_several_processes_begins_with_the_shortest(tmp_path: Path) -> None:
+    first = dict(reversed(run_in(3, tmp_path)))
+    alone = [test for test in first.values() if "test_alone" in test or "test_without_a_stack" in test]
+    assert (len(first), alone) == (3, ["tests/shared/test_clients.py::test_without_a_stack"])
 
 
 @dataclass
