@@ -57,9 +57,10 @@ def clean_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def outlast(fake_api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Outlast:
-    """Run `outlast ARGUMENTS` against the fake API, in this process."""
+def outlast(fake_api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outlast:
+    """Run `outlast ARGUMENTS` against the fake API, in this process, with a data directory of its own."""
     monkeypatch.setenv("OUTLAST_URL", fake_api.url)
+    monkeypatch.setenv("OUTLAST_DATA_DIR", str(tmp_path / "data"))  # the checkout's is other tests' at times
 
     def run(*arguments: str, stdin: str | None = None) -> Ended:
         result = CliRunner().invoke(command_line(), list(arguments), input=stdin, prog_name="outlast")
