@@ -40,7 +40,9 @@ class QueueState(BaseModel):
     oldest_seconds: float = Field(description="How long the first of them has waited.")
     added_per_second: float
     taken_per_second: float
-    pollers: int = Field(description="Workers that have asked for work in the last minutes.")
+    pollers: int = Field(
+        description="Workers, of `outlast-schedules` APIs, that have asked for work in the last minutes."
+    )
 
 
 class WorkerState(BaseModel):

@@ -12,18 +12,18 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, Describe
 from temporalio.client import Client
 
 from outlast.api.contracts.operations import QueueState, WorkerState
-from outlast.workflows.contracts.queues import QUEUES, TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 
 _SERVED = (
     (TOOLS_TASK_QUEUE, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
-    *((queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY) for queue in QUEUES.values()),
+    *((queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY) for queue in (*QUEUES.values(), SCHEDULES_TASK_QUEUE)),
 )
 _DIGEST_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class ServedQueues:
-    """The queues in the order of `QUEUES`, workflows first, and the workers that poll them."""
+    """The queues in the order of `QUEUES`, workflows first, the one that APIs poll last; and the workers."""
 
     queues: tuple[QueueState, ...]
     workers: tuple[WorkerState, ...]
@@ -33,7 +33,10 @@ async def served_queues(client: Client) -> ServedQueues:
     """How every queue is now. Raises `RPCError` when Temporal does not answer."""
     described = await asyncio.gather(*(_describe(client, queue, kind) for queue, kind in _SERVED))
     pollers = [
-        (queue, poller) for (queue, _), found in zip(_SERVED, described, strict=True) for poller in found.pollers
+        (queue, poller)
+        for (queue, _), found in zip(_SERVED, described, strict=True)
+        if queue != SCHEDULES_TASK_QUEUE
+        for poller in found.pollers
     ]
     queues = tuple(_queue(queue, kind, found) for (queue, kind), found in zip(_SERVED, described, strict=True))
     return ServedQueues(queues, tuple(_workers(pollers)))

@@ -21,6 +21,7 @@ from outlast.deploy.local.errors import StackError
 from outlast.deploy.local.outside import look_outside
 from outlast.worker.connection import connect_plainly
 from outlast.worker.search_attributes import missing_search_attributes
+from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
 
 _TIMEOUT_SECONDS = 10
 _SLOW_SECONDS = 60
@@ -79,10 +80,14 @@ async def check_queues(client: Client) -> list[Check]:
 
 def _backlogs(queues: tuple[QueueState, ...]) -> Check:
     name = "Queues"
-    unserved = dict.fromkeys(queue.queue for queue in queues if not queue.pollers)
-    if unserved:
+    unserved = list(dict.fromkeys(queue.queue for queue in queues if not queue.pollers))
+    of_workers = [queue for queue in unserved if queue != SCHEDULES_TASK_QUEUE]
+    if of_workers:
         advice = "Start a worker that serves them (OUTLAST_QUEUES); their work waits until then."
-        return fail(name, f"no worker serves {', '.join(unserved)}", advice)
+        return fail(name, f"no worker serves {', '.join(of_workers)}", advice)
+    if unserved:
+        advice = "Start an API that reaches this namespace; what schedules start waits until then."
+        return fail(name, f"no API serves {SCHEDULES_TASK_QUEUE}", advice)
     slow = [
         f"{queue.queue}: {queue.backlog:,} {queue.kind} wait, the first for {duration(queue.oldest_seconds)}"
         for queue in queues

@@ -40,7 +40,7 @@ from outlast.api.cli.checks.clock import check_clock, clock_at
 from outlast.api.cli.checks.components import Surroundings
 from outlast.api.cli.checks.policy import check_policy
 from outlast.worker.search_attributes import DATETIME, register_search_attributes
-from outlast.workflows.contracts.queues import QUEUES, TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 from tests.support.eventually import eventually
 from tests.support.stacks.service import Service
 
@@ -106,10 +106,17 @@ async def test_a_namespace_without_attributes_and_workers(bare: Client) -> None:
     await eventually(only_the_wrong_type, interval_seconds=0.5)
 
 
+async def test_a_namespace_with_workers_and_without_an_api(bare: Client) -> None:
+    async with asking(bare, "worker", "1.0"):
+        pass
+    found = await rows_of(bare, bare.namespace)
+    assert found["Queues"] == ("fail", "no API serves outlast-schedules")
+
+
 async def test_steps_that_wait_for_long_and_workers_of_two_versions(
     bare: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with asking(bare, "one", "1.0"), asking(bare, "two", "2.0"):
+    async with asking(bare, "one", "1.0"), asking(bare, "two", "2.0", SCHEDULES_TASK_QUEUE):
         pass
     for number in range(3):
         await bare.start_workflow("Nothing", id=f"w{number}", task_queue=TOOLS_TASK_QUEUE)
@@ -126,8 +133,8 @@ async def test_steps_that_wait_for_long_and_workers_of_two_versions(
 
 
 @asynccontextmanager
-async def asking(client: Client, identity: str, version: str) -> AsyncIterator[None]:
-    """Have a worker ask every queue for work, and leave before it gets any."""
+async def asking(client: Client, identity: str, version: str, *others: str) -> AsyncIterator[None]:
+    """Have a worker ask every queue of workers, and others, for work, and leave before it gets any."""
     capabilities = WorkerVersionCapabilities(build_id=version)
     service, namespace = client.workflow_service, client.namespace
 
@@ -145,7 +152,7 @@ async def asking(client: Client, identity: str, version: str) -> AsyncIterator[N
                 )
             )
         )
-        for name in QUEUES.values()
+        for name in (*QUEUES.values(), *others)
     ]
     workflows = PollWorkflowTaskQueueRequest(
         namespace=namespace,
@@ -158,7 +165,7 @@ async def asking(client: Client, identity: str, version: str) -> AsyncIterator[N
     async def seen() -> bool:
         served = await temporal_rows.served_queues(client)
         assert [worker for worker in served.workers if worker.identity == identity and len(worker.queues) == 5]
-        return True
+        return {*others} <= {queue.queue for queue in served.queues if queue.pollers}
 
     try:
         await eventually(seen, interval_seconds=0.2)

@@ -23,7 +23,7 @@ from outlast.api.access.policy.contracts import KeyEntry, Scope
 from outlast.api.access.policy.key_edits import add_key
 from outlast.api.access.principal import LOCAL
 from outlast.api.operations import OperationsReader
-from outlast.workflows.contracts.queues import QUEUES
+from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE
 from tests.support.calls.tasks import sleeper_call
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
@@ -94,7 +94,8 @@ async def test_callers_see_their_own_tasks_and_operators_see_everything(
     assert everything["scope"] == "all"
     assert (callers[tasks["ann"]], callers[tasks["bob"]]) == ("key:ann", "key:bob")
     assert everything["counts"]["working"] >= 2
-    assert {queue["queue"] for queue in everything["queues"] if queue["pollers"]} == set(QUEUES.values())
+    served = {queue["queue"] for queue in everything["queues"] if queue["pollers"]}
+    assert served == {*QUEUES.values(), SCHEDULES_TASK_QUEUE}
     assert [set(worker["queues"]) == set(QUEUES.values()) for worker in everything["workers"]] == [True]
     assert everything["workers"][0]["version"]
 
