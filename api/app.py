@@ -100,7 +100,8 @@ def build_app(services: Services) -> FastAPI:
     headers = security_headers(services.settings.hsts_seconds)
     install_problem_handlers(app, headers)
     for module in _ROUTES:
-        app.include_router(module.router)
+        # `include_router` would analyse each route once more, at the first request, and search it in two steps.
+        app.router.routes.extend(module.router.routes)
     install_mcp(app, services)
     install_resource_metadata(app, services.callers.resource)
     install_server_card(app, services.callers)
