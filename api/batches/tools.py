@@ -28,6 +28,7 @@ from outlast.workflows.tools.common.batches.batch_tools import (
     GetBatchResultsArguments,
     StartBatchArguments,
 )
+from outlast.workflows.tools.framework.phases import violations_of
 from outlast.workflows.tools.framework.tool import invalid_arguments
 
 BATCH_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
@@ -122,6 +123,15 @@ def _settings(call: FrontCall, asked: StartBatchArguments) -> BatchSettings:
     if sum(source is not None for source in (asked.items, asked.locator, asked.dataset_id)) != 1:
         message = "Give `items`, a `locator` or a `datasetId`: one of them."
         raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+    if asked.reuse_max_age is not None and asked.budget_usd is not None and asked.item_budget_usd is None:
+        message = (
+            "With `reuseMaxAge` and `budgetUsd`, give `itemBudgetUsd`, too: runs are equal when they have one limit."
+        )
+        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+    options = {
+        "budget": {"max_total_charge_usd": asked.item_budget_usd},
+        "reuse": None if asked.reuse_max_age is None else {"max_age": asked.reuse_max_age},
+    }
     stop = {"failures": asked.stop_after_failures, "completed": asked.enough}
     try:
         return BatchSettings(
@@ -133,11 +143,12 @@ def _settings(call: FrontCall, asked: StartBatchArguments) -> BatchSettings:
             key=asked.key,
             concurrency=asked.concurrency,
             budget_usd=asked.budget_usd,
+            options=options,  # pyright: ignore[reportArgumentType]  # pydantic reads it
             stop={name: value for name, value in stop.items() if value is not None},  # pyright: ignore[reportArgumentType]  # pydantic reads it
             tool_mask=dict(call.mask) if call.mask is not None else None,
         )
     except ValidationError as error:
-        raise ToolError(invalid_arguments(call.definition.name, ())) from error
+        raise ToolError(invalid_arguments(call.definition.name, violations_of(error))) from error
 
 
 def _check_offered(call: FrontCall, tool: str) -> None:

@@ -94,6 +94,22 @@ async def test_rows_that_are_stored_become_items(service: Service, api: httpx.As
     assert {row["key"]: row["items"][0]["message"] for row in rows} == {"s0": "s0", "s1": "s1"}
 
 
+async def test_a_model_has_what_was_answered_before_taken_again_within_a_limit_for_each_item(
+    service: Service, api: httpx.AsyncClient
+) -> None:
+    wanted = {**sleepers(2, 0.1), "reuseMaxAge": "6h", "budgetUsd": 1, "itemBudgetUsd": 0.25}
+    async with client(service) as mcp:
+        first = await ended(api, (await called(mcp, "start-batch", **wanted))[0]["batch"]["id"])
+        runs = service.sandbox.counters["startsAccepted"]
+        again = await ended(api, (await called(mcp, "start-batch", **wanted))[0]["batch"]["id"])
+        rows = (await called(mcp, "get-batch-results", batchId=again["id"]))[0]["items"]
+    assert (first["completed"], again["completed"]) == (2, 2)
+    assert service.sandbox.counters["startsAccepted"] == runs
+    assert {row["task_id"] for row in rows} == {row["task_id"] for row in await rows_of(api, first["id"])}
+    limits = {service.sandbox.run(row["run_id"])["options"]["maxTotalChargeUsd"] for row in rows}
+    assert limits == {0.25}
+
+
 async def test_a_model_cancels_a_batch_and_what_is_under_way(service: Service, api: httpx.AsyncClient) -> None:
     async with client(service) as mcp:
         batch_id = (await called(mcp, "start-batch", **sleepers(3, 600)))[0]["batch"]["id"]
@@ -130,6 +146,8 @@ async def test_the_same_key_meets_the_same_batch(service: Service, api: httpx.As
         ({"tool": "call-actor", "datasetId": "no-such-dataset"}, "Dataset was not found"),
         ({"tool": "call-actor", "locator": "out_no-such-output"}, "not the locator of a stored output"),
         ({"tool": "call-actor", "items": [{}], "budgetUsd": -1}, "budgetUsd"),
+        ({"tool": "call-actor", "items": [{}], "reuseMaxAge": "a while"}, "reuseMaxAge"),
+        ({"tool": "call-actor", "items": [{}], "reuseMaxAge": "6h", "budgetUsd": 1}, "itemBudgetUsd"),
     ],
 )
 async def test_what_cannot_be_a_batch_is_refused_in_words(

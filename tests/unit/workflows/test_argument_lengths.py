@@ -38,7 +38,8 @@ def test_arguments_of_tools(mode: Any) -> None:
     tools = (*mode.tools, *COMMON, *ON_DEMAND.values())
     found = {(tool.name, name) for tool in tools for name in endless(tool.input_schema)}
     # Texts with commas instead of a list, and numbers: the parsed value has limits.
-    assert {name for _, name in found} <= {"fields", "omit", "flatten", "maxTotalChargeUsd", "budgetUsd"}
+    numbers = {"maxTotalChargeUsd", "budgetUsd", "itemBudgetUsd"}
+    assert {name for _, name in found} <= {"fields", "omit", "flatten", *numbers}
 
 
 @pytest.mark.parametrize("model", [TaskRequest, SessionRequest, MessageRequest])

@@ -5,6 +5,7 @@ from decimal import Decimal
 from pydantic import Field, JsonValue
 
 from outlast.activities.batches.contracts import MAX_CONCURRENCY, MAX_KEY_CHARS, ItemStatus
+from outlast.workflows.contracts.reuse import Age
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
 
@@ -46,6 +47,15 @@ class StartBatchArguments(Arguments):
     concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time.")
     budget_usd: Decimal | None = Field(
         default=None, gt=0, alias="budgetUsd", description="Most that all items may cost together, in US dollars."
+    )
+    item_budget_usd: Decimal | None = Field(
+        default=None, gt=0, alias="itemBudgetUsd", description="Most that the run of one item may cost, in US dollars."
+    )
+    reuse_max_age: Age | None = Field(
+        default=None,
+        alias="reuseMaxAge",
+        description="Do not run what an equal call of yours has answered within this time, such as 6h, or is running: "
+        "the item takes that answer. With budgetUsd it needs itemBudgetUsd, since only runs of one limit are equal.",
     )
     stop_after_failures: int | None = Field(
         default=None, ge=1, alias="stopAfterFailures", description="Stop when so many items have failed."
