@@ -14,13 +14,21 @@ from outlast.activities.json_schema.engine import Found, as_text
 from outlast.activities.json_schema.violations import as_violations, quick_violations
 
 _PROCESSES = 2
-_PATIENCE_SECONDS = 60.0
-"""The processes run after everything else: on a busy machine they wait longer than they work."""
+_LEAST_PATIENCE_SECONDS = 60.0
+_PATIENCE_FACTOR = 6
 _MODULE = "outlast.activities.json_schema.checker_process"
 
 
 class ChecksBusy(Exception):
     """A check got too little of the machine's processors to end. Says nothing of the value: the same may fit later."""
+
+
+def patience(seconds: float) -> float:
+    """How long a check may take by the clock, in seconds, if it may have `seconds` of processor time.
+
+    The processes run after everything else: on a busy machine they wait longer than they work.
+    """
+    return max(_LEAST_PATIENCE_SECONDS, _PATIENCE_FACTOR * seconds)
 
 
 class SchemaChecker:
@@ -29,6 +37,7 @@ class SchemaChecker:
     def __init__(self, *, seconds: float) -> None:
         """Give each check `seconds` of processor time. At most two processes run at a time, and one for each party."""
         self._seconds = seconds
+        self._patience = patience(seconds)
         self._processes = asyncio.Semaphore(_PROCESSES)
         self._parties: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -62,7 +71,7 @@ class SchemaChecker:
             env={"PYTHONPATH": ":".join(path for path in sys.path if path), "PYTHONDONTWRITEBYTECODE": "1"},
         )
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(self._patience):
                 answer, _ = await process.communicate(question)
         except TimeoutError as error:
             raise ChecksBusy from error

@@ -14,7 +14,7 @@ import sys
 from outlast.activities.json_schema.engine import find
 
 MEMORY_BYTES = 2 * 1024 * 1024 * 1024
-NICENESS = 10
+NICENESS = 5
 """What one caller's question takes is left over by what everybody needs: the API, the worker, Temporal."""
 
 

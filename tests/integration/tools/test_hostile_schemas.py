@@ -23,8 +23,10 @@ async def answered_until(done: asyncio.Task[Any], http: httpx.AsyncClient) -> in
 
 
 @pytest.mark.parametrize("tool", ["call-actor", "outlast--hostile"])
-async def test_no_input_schema_holds_others_up(service: Service, tool: str) -> None:
+async def test_no_input_schema_holds_others_up(service: Service, tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Applied carelessly, the first two take hours. The API runs in the test's process and stands still with it."""
+    # Other tests keep the processors busy, and the checks run after everything else.
+    monkeypatch.setattr("outlast.activities.json_schema.checker.patience", lambda seconds: 500)
     attacks: list[tuple[dict[str, Any], str]] = [
         ({"text": "a" * 40 + "!"}, "does not match"),
         ({"rows": [{"n": n // 2} for n in range(20_000)]}, "non-unique"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker
+from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker, patience
 from outlast.activities.json_schema.engine import flaw
 from outlast.activities.json_schema.violations import quick_violations, schema_violations
 
@@ -84,9 +84,14 @@ async def test_a_check_that_takes_too_long_is_killed_while_others_go_on() -> Non
 
 
 async def test_of_a_check_that_gets_no_processor_the_value_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.activities.json_schema.checker._PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("outlast.activities.json_schema.checker.patience", lambda seconds: 0.5)
     with pytest.raises(ChecksBusy):
         await SchemaChecker(seconds=60).violations(LINKED, 1, party="me")
+
+
+@pytest.mark.parametrize("seconds", [0.1, 10, 61, 300])
+def test_a_check_that_has_the_processors_for_itself_may_use_all_of_its_processor_time(seconds: float) -> None:
+    assert patience(seconds) > 2 * seconds
 
 
 async def test_an_honest_large_value_is_checked_whole_by_the_process() -> None:

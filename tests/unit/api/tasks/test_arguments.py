@@ -47,11 +47,12 @@ def found(value: Any, schema: dict[str, Any] | None = None) -> list[str]:
 
 
 async def test_a_busy_machine_is_not_told_as_a_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.activities.json_schema.checker._PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("outlast.activities.json_schema.checker.patience", lambda seconds: 0)
+    check = ArgumentCheck(SchemaChecker(seconds=60), "local")
     rows: dict[str, Any] = {"items": {"allOf": [{"type": "integer"}] * 1_000}}
     actor = CalledActor("me/many", {"properties": {"rows": rows}})
     with pytest.raises(SchemaChecksBusy, match="again"):
-        await CHECK.of_call(named("call-actor"), {"actor": "me/many", "input": {"rows": list(range(50_000))}}, actor)
+        await check.of_call(named("call-actor"), {"actor": "me/many", "input": {"rows": list(range(50_000))}}, actor)
 
 
 @pytest.mark.parametrize(
