@@ -14,7 +14,15 @@ from xdist.remote import Producer
 
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support import needs
-from tests.support.distribution import ByStack, awaiting_units, hand_over, longest_first, refuse_missing, units_of
+from tests.support.distribution import (
+    ByStack,
+    after_the_first,
+    awaiting_units,
+    hand_over,
+    longest_first,
+    refuse_missing,
+    units_of,
+)
 from tests.support.durations import DurationLog
 from tests.support.stacks.temporal import running_temporal
 
@@ -46,8 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What is imported and collected stays until the end: nobody looks through it for garbage, now or between tests."""
+    if hasattr(session.config, "workerinput"):
+        after_the_first(session.config.workerinput["workerid"])
     gc.disable()
     try:
         return (yield)

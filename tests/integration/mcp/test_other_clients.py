@@ -122,7 +122,9 @@ async def test_the_inspector(environment: dict[str, str], config: Path, transpor
     assert "Computed it" in await output_of([*program, *call], environment)
 
 
-@HTTP_FIRST
+# It sees the same tools as the peer's in tests/contract/peer/test_clients.py, whenever tests run.
+@pytest.mark.thorough
+@TRANSPORTS
 async def test_mcpc(environment: dict[str, str], config: Path, transport: str) -> None:
     package = npm_package("@apify/mcpc", "0.2.6")
     mcpc = [str(node()), str(package / "bin" / "mcpc")]

@@ -79,7 +79,12 @@ async def converse(server: ProviderServer, name: str, *, masked: bool, dynamic: 
     return Conversation(server.requests[begin:], usages)
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
+ALWAYS = ("openai", "anthropic")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.thorough) for name in PROVIDERS]
+)
 async def test_a_mask_that_changes_at_every_step_costs_no_cached_token(server: ProviderServer, name: str) -> None:
     plain = await converse(server, name, masked=False)
     masked = await converse(server, name, masked=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.service import Service
 
-SECONDS = 2
+SECONDS = 1
 
 
 async def answered_until(done: asyncio.Task[Any], http: httpx.AsyncClient) -> int:

@@ -136,7 +136,12 @@ HOSTILE_READMES = {
 }
 
 
-@pytest.mark.parametrize("readme", HOSTILE_READMES)
+ALWAYS = ("scripts", "links", "brackets", "tables")
+
+
+@pytest.mark.parametrize(
+    "readme", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.thorough) for name in HOSTILE_READMES]
+)
 async def test_a_hostile_readme_is_text_and_keeps_nothing_waiting(browser: Browser, readme: str) -> None:
     async with showing(browser, PAGE) as host:
         await host.give_result(details(HOSTILE_READMES[readme]))
