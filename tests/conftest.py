@@ -10,6 +10,7 @@ import httpx
 import httpx2
 import hypothesis
 import pytest
+from xdist import get_xdist_worker_id, is_xdist_worker
 from xdist.remote import Producer
 
 from outlast.deploy.local.temporal_server import TemporalServer
@@ -56,8 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What is imported and collected stays until the end: nobody looks through it for garbage, now or between tests."""
-    if hasattr(session.config, "workerinput"):
-        after_the_first(session.config.workerinput["workerid"])
+    if is_xdist_worker(session):
+        after_the_first(get_xdist_worker_id(session))
     gc.disable()
     try:
         return (yield)
