@@ -4,8 +4,10 @@ Each weapon goes on whatever it is answered: refusals are what it expects.
 """
 
 import asyncio
+import gc
 import itertools
 import json
+import warnings
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -70,6 +72,19 @@ async def under_attack(url: str, key: str, weapons: Mapping[str, Weapon] | None 
         for one in running:
             one.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        running.clear()
+        _forget_connections()
+
+
+def _forget_connections() -> None:
+    """Close what the cancelled requests have left open, without a word.
+
+    A request that is cancelled while it connects may leave its connection to the garbage collector (httpcore), which
+    would warn of it in the middle of some later test.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 async def _wielded(attack: Attack, name: str, weapon: Weapon) -> None:
