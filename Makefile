@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
-# More workers than cores: most of a test's time is spent waiting for a server.
-TEST_WORKERS ?= 7
+# More workers than cores: half of a test's time is spent waiting for a server. With more of these, tests wait for a core.
+TEST_WORKERS ?= 6
 # Of `make soak`: what is called and broken, and for how long.
 SEED ?= 1
 MINUTES ?= 2

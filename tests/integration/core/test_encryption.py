@@ -256,6 +256,7 @@ async def use_codec(page: Page, url: str) -> None:
     await page.get_by_test_id("confirm-modal-button").filter(has_text="Apply").click()
 
 
+@pytest.mark.thorough
 @pytest.mark.needs("chromium")
 async def test_the_temporal_ui_shows_histories_to_whom_a_key_with_admin_belongs_and_to_nobody_else(
     service: Service, answers: dict[str, Any], client_with: Any, tmp_path: Path

@@ -1,4 +1,8 @@
-"""Clients that other people wrote, against the server: over HTTP and over standard input and output."""
+"""Clients that other people wrote, against the server: over HTTP and over standard input and output.
+
+Whenever tests run, the inspector, mcpc and the SDKs talk to the mode `apify`, see tests/contract/peer/test_clients.py,
+and the current Python SDK to the default mode, see the other tests of this folder.
+"""
 
 import asyncio
 import json
@@ -17,19 +21,13 @@ from tests.support.stacks.service import Service, settings_environment
 
 PROGRAMS = Path(__file__).parent / "clients"
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "stdio"])
-HTTP_FIRST = pytest.mark.parametrize("transport", ["http", pytest.param("stdio", marks=pytest.mark.thorough)])
 ERAS_AND_TRANSPORTS = pytest.mark.parametrize(
     ("era", "transport"),
-    [
-        ("legacy", "http"),
-        pytest.param("modern", "stdio", marks=pytest.mark.thorough),
-        pytest.param("modern", "http", marks=pytest.mark.thorough),
-        pytest.param("legacy", "stdio", marks=pytest.mark.thorough),
-    ],
+    [("legacy", "http"), ("modern", "stdio"), ("modern", "http"), ("legacy", "stdio")],
 )
 STDIO_SERVER = [sys.executable, "-m", "tests.support.http.stdio_server", "tools=actors,dev,outlast/sleeper"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.timeout(400)]
 
 
 @pytest.fixture
@@ -82,7 +80,7 @@ async def test_the_python_sdk_of_the_older_era(service: Service, environment: di
     }
 
 
-@HTTP_FIRST
+@TRANSPORTS
 async def test_fastmcp_drives_tasks_of_the_newer_era(
     service: Service, environment: dict[str, str], transport: str
 ) -> None:
@@ -122,8 +120,6 @@ async def test_the_inspector(environment: dict[str, str], config: Path, transpor
     assert "Computed it" in await output_of([*program, *call], environment)
 
 
-# It sees the same tools as the peer's in tests/contract/peer/test_clients.py, whenever tests run.
-@pytest.mark.thorough
 @TRANSPORTS
 async def test_mcpc(environment: dict[str, str], config: Path, transport: str) -> None:
     package = npm_package("@apify/mcpc", "0.2.6")
