@@ -38,6 +38,9 @@ ISSUER_READS = Counter(
     ["outcome"],
     registry=REGISTRY,
 )
+REUSED_CALLS = Counter(
+    "outlast_reused_calls", "Calls that an equal one may answer, by what did.", ["outcome"], registry=REGISTRY
+)
 LIMITED = Counter(
     "outlast_limited", "Requests and connections refused because of a limit.", ["limit"], registry=REGISTRY
 )

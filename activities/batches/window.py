@@ -344,7 +344,7 @@ class Window:
         self._counts = self._counts.plus(ended.outcome.status, ended.rows)
         self._cost += ended.cost_usd
         self._highest = max(self._highest, ended.cost_usd)
-        count_item(ended.outcome)
+        count_item(ended.outcome, reused=ended.slot.is_shared)
         if self._stop is None and self._request.step == "run":
             self._stop = stop_after(self._options.stop, self._counts, ended.outcome)
         if self._options.order == "any":

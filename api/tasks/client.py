@@ -38,6 +38,7 @@ from outlast.api.errors import (
     TemporalUnavailable,
     TooManyRequests,
 )
+from outlast.api.metrics import REUSED_CALLS
 from outlast.api.tasks.admission import Admission, AdmittedCall
 from outlast.api.tasks.approvers import after_approval
 from outlast.api.tasks.outcomes import just_started, status_of
@@ -172,6 +173,7 @@ class TaskClient:
 
         task = await self._generations.meet(ReusableCall(caller, reuse, request_key), self, start)
         action.note(task=task.id, outcome="reused" if task.reused else "ok")
+        REUSED_CALLS.labels(_answered_by(task)).inc()
         return task
 
     async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
@@ -470,6 +472,13 @@ def _log_start(call: ToolCall, task_id: str, status: TaskStatus) -> None:
     log.info(MESSAGES["accepted"], extra=task_facts("accepted", call, task_id))
     if status is TaskStatus.QUEUED:
         log.info(MESSAGES["queued"], extra=task_facts("queued", call, task_id))
+
+
+def _answered_by(task: Task) -> str:
+    """Of a call that an equal one may answer: what did, as its metric names it."""
+    if task.reused is None:
+        return "started"
+    return "answered" if task.status.is_final else "joined"
 
 
 def _task_not_found(task_id: str) -> TaskNotFound:

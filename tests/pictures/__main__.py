@@ -21,6 +21,7 @@ from tests.pictures.drawing import as_svg
 from tests.pictures.telling import told
 from tests.soak.load import BUDGET, Load
 from tests.soak.stack import SoakStack, running_soak_stack
+from tests.support.calls.bulk import working_in_bulk
 from tests.support.paths import ROOT
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos
@@ -43,6 +44,7 @@ async def under_load(running: SoakStack, seconds: float) -> tuple[float, float]:
     await asyncio.gather(
         *(load.client(number, end) for number in range(_CLIENTS)),
         _go_wrong(chaos, end),
+        _work_in_bulk(chaos, end),
         _sweep(running, end),
         _lose_the_worker(running, _WARM_UP_SECONDS + seconds / 2),
         _lose_answers(running, _WARM_UP_SECONDS + seconds / 4),
@@ -62,6 +64,14 @@ async def _go_wrong(chaos: Chaos, end: float) -> None:
         await chaos.ended((await chaos.post(failing)).json()["id"])
         await chaos.http.get("/v1/tasks/nobody")
         await asyncio.sleep(5)
+
+
+async def _work_in_bulk(chaos: Chaos, end: float) -> None:
+    """A batch that fails in part, twice, and a firing of a schedule; webhooks hear of all."""
+    async with working_in_bulk(chaos.http) as bulk:
+        while time.monotonic() < end:
+            await bulk.work()
+            await asyncio.sleep(10)
 
 
 async def _sweep(running: SoakStack, end: float) -> None:
@@ -100,6 +110,7 @@ async def pictures(folder: Path, minutes: float, into: Path) -> None:
     policy.parent.mkdir()
     policy.write_text(_POLICY)
     settings = {
+        "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
         "OUTLAST_AUDIT_FILE": str(folder / "audit.jsonl"),
         "OUTLAST_POLICY_FILE": str(policy),
         "OUTLAST_TOOL_MASKING": "true",

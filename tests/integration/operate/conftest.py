@@ -19,7 +19,12 @@ temporal = temporal_fixture()
 @pytest.fixture(scope="session")
 def settings(provider: ProviderServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     audit = tmp_path_factory.mktemp("audit") / "audit.jsonl"
-    return {"OUTLAST_TOOL_MASKING": "true", "OUTLAST_AUDIT_FILE": str(audit), **provider.environment}
+    return {
+        "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
+        "OUTLAST_AUDIT_FILE": str(audit),
+        "OUTLAST_TOOL_MASKING": "true",
+        **provider.environment,
+    }
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -12,6 +13,7 @@ from outlast.deploy.grafana.board import Board, Panel
 from outlast.deploy.grafana.boards import BOARDS
 from outlast.deploy.grafana.rendering import as_json
 from outlast.worker.sweep_schedule import SWEEP_SCHEDULE_ID
+from tests.support.calls.bulk import Bulk, working_in_bulk
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.calls.turns import new_session, sent
 from tests.support.eventually import eventually
@@ -57,8 +59,14 @@ def test_every_panel_says_what_it_shows_and_leads_somewhere(board: Board, panel:
 async def test_every_query_has_data_under_mixed_load(
     prometheus: Prometheus, temporal: Client, api: httpx.AsyncClient, sandbox: Sandbox
 ) -> None:
-    await mixed_load(api, sandbox)
-    await temporal.get_schedule_handle(SWEEP_SCHEDULE_ID).trigger()
+    async with working_in_bulk(api) as bulk:
+        await mixed_load(api, sandbox, bulk)
+        await temporal.get_schedule_handle(SWEEP_SCHEDULE_ID).trigger()
+        await everything_has_data(prometheus, lambda: mixed_load(api, sandbox, bulk))
+
+
+async def everything_has_data(prometheus: Prometheus, again: Callable[[], Awaitable[None]]) -> None:
+    """Every series, and when the load came `again`, every query."""
 
     def every_series_is_there() -> bool:
         known = set(prometheus.get("label/__name__/values"))
@@ -67,7 +75,7 @@ async def test_every_query_has_data_under_mixed_load(
         return True
 
     await eventually(every_series_is_there)
-    await mixed_load(api, sandbox)  # a series begins with its first event: only a second one is an increase
+    await again()  # a series begins with its first event: only a second one is an increase
 
     def every_query_answers() -> bool:
         assert [
@@ -79,6 +87,8 @@ async def test_every_query_has_data_under_mixed_load(
         return True
 
     await eventually(every_query_answers)
+    for series in ('outlast_batch_items_total{reused="true"}', 'outlast_reused_calls_total{outcome="answered"}'):
+        assert numbers(prometheus, f"sum({series}) > 0"), series
 
 
 def numbers(prometheus: Prometheus, expression: str) -> list[float]:
@@ -125,8 +135,9 @@ async def test_the_queries_of_the_temporal_ui_are_valid(temporal: Client) -> Non
         assert (await temporal.count_workflows(query)).count >= 0
 
 
-async def mixed_load(api: httpx.AsyncClient, sandbox: Sandbox) -> None:
-    """Quick tools, runs that succeed, fail, are adopted, taken over and cancelled, a stored output, a turn."""
+async def mixed_load(api: httpx.AsyncClient, sandbox: Sandbox, bulk: Bulk) -> None:
+    """Work in bulk, quick tools, runs that succeed, fail, are adopted, cancelled; a stored output, a turn."""
+    await bulk.work()
     await completed(api, sleeper_call(0.1, rows=500))
     await completed(api, sleeper_call(0, failWith={"exitCode": 1}))
     run = (await completed(api, sleeper_call(0, mode="openai")))["task"]["run"]

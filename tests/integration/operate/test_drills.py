@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
+from tests.support.calls.webhooks import subscribed
 from tests.support.http.api_client import bearer
 from tests.support.http.issuer import running_issuer
+from tests.support.http.webhooks import receiving_webhooks
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.stacks.alertmanager import SHIPPED_CONFIG
@@ -259,6 +261,18 @@ async def nobody_answers(field: DrillStack) -> AsyncGenerator[None]:
     yield
 
 
+@drill("OutlastWebhooksFail")
+async def receiver_away(field: DrillStack) -> AsyncGenerator[None]:
+    gone = f"http://127.0.0.1:{free_port()}/events"
+    webhook = await subscribed(field.chaos.http, gone, "task.failed")
+    with receiving_webhooks() as receiver:
+        field.addresses.update({"https://receiver.example.com/events": receiver.url, "webhook-ID": webhook["id"]})
+        async with again_and_again(lambda: field.chaos.start_call("get-actor-run", runId="Rn0tThereRn0tTher")):
+            yield
+            await field.resolves("OutlastWebhooksFail")  # because events arrive, not for want of any
+    await field.chaos.http.delete(f"/v1/webhooks/{webhook['id']}")
+
+
 @drill("OutlastSpendNearCap")
 async def spent(field: DrillStack) -> AsyncGenerator[None]:
     await field.write_policy(POLICY + "[defaults.spending]\nper_day_usd = 0.5\n")
@@ -289,6 +303,7 @@ async def terminated_task(field: DrillStack) -> AsyncGenerator[None]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrillStack]:
     settings = {
+        "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
         "OUTLAST_RUN_SLOTS": "2",
         "OUTLAST_SWEEP_INTERVAL_SECONDS": "15",
         "OUTLAST_STUCK_AFTER_SECONDS": "3",

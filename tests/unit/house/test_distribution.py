@@ -4,16 +4,18 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from tests.support.distribution import longest_first, refuse_missing
+from tests.support.distribution import after_the_first, hand_over, longest_first, refuse_missing
 from tests.support.durations import differences, recorded_seconds
 from tests.support.paths import ROOT
 
+OTHERS = ["gw1", "gw2"]
 FILES = {
     "pytest.ini": "",
     "conftest.py": """
@@ -189,3 +191,17 @@ def test_a_path_that_does_not_exist_is_named() -> None:
     refuse_missing([__file__, f"{__file__}::test_it"])
     with pytest.raises(pytest.UsageError, match=r"not found: tests/nope\.py"):
         refuse_missing([__file__, "tests/nope.py::test_it"])
+
+
+def test_the_first_process_collects_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTLAST_TEST_UNITS", str(tmp_path / "units.json"))
+    after_the_first("gw0")  # waits for nobody
+    ended = list[str]()
+    others = [threading.Thread(target=lambda name=name: (after_the_first(name), ended.append(name))) for name in OTHERS]
+    for other in others:
+        other.start()
+    assert ended == []
+    hand_over({"tests/a.py::test_it": "a"})
+    for other in others:
+        other.join(30)
+    assert sorted(ended) == OTHERS
