@@ -48,6 +48,8 @@ from tests.support.providers.server import ProviderServer, running_provider
 
 _STEPS = 200
 _EARLY, _LATE = slice(5, 15), slice(189, 199)
+_MANY_EARLY, _MANY_LATE = slice(5, 45), slice(159, 199)
+"""For bytes: a file that is written as a step ends counts for this one or for the next, a tenth of what ten write."""
 """Ten steps about the tenth, and the ten before the last, which may call no tool."""
 _KILLED_IN = 150
 _GATE = "killed"
@@ -183,9 +185,9 @@ async def _costs(
 def _figures(name: str, costs: _Costs) -> list[Figure]:
     written = Target("at most", 1.1)
     found = [
-        *_compared(f"{name}: bytes stored per step", costs.stored_bytes, "bytes", written),
-        *_compared(f"{name}: bytes of histories per step", costs.history_bytes, "bytes", written),
-        *_compared(f"{name}: of it what the model's activity is given and gives", costs.model_payload_bytes, "bytes"),
+        *_bytes_compared(f"{name}: bytes stored per step", costs.stored_bytes, written),
+        *_bytes_compared(f"{name}: bytes of histories per step", costs.history_bytes, written),
+        *_bytes_compared(f"{name}: of it what the model's activity is given and gives", costs.model_payload_bytes),
         *_compared(f"{name}: worker's processor time", [one * 1_000 for one in costs.worker_seconds], "ms"),
     ]
     if costs.message_seconds:
@@ -209,12 +211,21 @@ def _overheads(name: str, pairs: Sequence[tuple[Step, Step]]) -> tuple[Figure, .
 
 
 def _compared(
-    name: str, values: Sequence[float], unit: str, target: Target | None = None, middle: Any = statistics.fmean
+    name: str, values: Sequence[float], unit: str, middle: Any = statistics.fmean
 ) -> tuple[Figure, Figure, Figure]:
     early, late = middle(values[_EARLY]), middle(values[_LATE])
     return (
         Figure(f"{name}, at step 10", early, unit),
         Figure(f"{name}, at step 200", late, unit),
+        Figure(f"{name}, ratio", late / early if early else 0.0),
+    )
+
+
+def _bytes_compared(name: str, values: Sequence[int], target: Target | None = None) -> tuple[Figure, Figure, Figure]:
+    early, late = statistics.fmean(values[_MANY_EARLY]), statistics.fmean(values[_MANY_LATE])
+    return (
+        Figure(f"{name}, steps 6 to 45", early, "bytes"),
+        Figure(f"{name}, steps 160 to 199", late, "bytes"),
         Figure(f"{name}, ratio", late / early if early else 0.0, "", target, better="lower" if target else None),
     )
 
