@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
-# More workers than cores: half of a test's time is spent waiting for a server. With more of these, tests wait for a core.
+# More workers than cores: tests also wait for time to pass. With more than these, they wait for a core.
 TEST_WORKERS ?= 6
 # Of `make soak`: what is called and broken, and for how long.
 SEED ?= 1

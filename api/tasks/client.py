@@ -168,12 +168,14 @@ class TaskClient:
         async def start(task_id: str) -> Task:
             async with self._limits.awaited_slot(caller.id, "concurrent_starts"):
                 status = await self._starter.start(keyed, task_id)
+            REUSED_CALLS.labels("started").inc()
             _log_start(admitted.call, task_id, status)
             return just_started(task_id, summary, status, self._workflow_url(task_id))
 
         task = await self._generations.meet(ReusableCall(caller, reuse, request_key), self, start)
         action.note(task=task.id, outcome="reused" if task.reused else "ok")
-        REUSED_CALLS.labels(_answered_by(task)).inc()
+        if task.reused:
+            REUSED_CALLS.labels("joined" if task.reused.joined else "answered").inc()
         return task
 
     async def report_refused_call(self, caller: Caller, session_id: str | None, error: ErrorEnvelope) -> None:
@@ -472,13 +474,6 @@ def _log_start(call: ToolCall, task_id: str, status: TaskStatus) -> None:
     log.info(MESSAGES["accepted"], extra=task_facts("accepted", call, task_id))
     if status is TaskStatus.QUEUED:
         log.info(MESSAGES["queued"], extra=task_facts("queued", call, task_id))
-
-
-def _answered_by(task: Task) -> str:
-    """Of a call that an equal one may answer: what did, as its metric names it."""
-    if task.reused is None:
-        return "started"
-    return "answered" if task.status.is_final else "joined"
 
 
 def _task_not_found(task_id: str) -> TaskNotFound:

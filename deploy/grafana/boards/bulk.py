@@ -54,7 +54,7 @@ BULK = Board(
             (
                 Panel(
                     "Firings of schedules",
-                    "In the time shown. Missed ones were due while no API was alive for longer than their window.",
+                    "In the time shown. Missed ones could not be started within their window.",
                     [Query(increase(f"outlast_firings_total{{{_NS}}}", "status"), "{{status}}")],
                     [runbook("bulk"), _FIRINGS],
                 ),

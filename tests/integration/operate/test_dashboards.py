@@ -66,7 +66,7 @@ async def test_every_query_has_data_under_mixed_load(
 
 
 async def everything_has_data(prometheus: Prometheus, again: Callable[[], Awaitable[None]]) -> None:
-    """Every series, and when the load came `again`, every query."""
+    """Every series has, and every query when the load came `again`."""
 
     def every_series_is_there() -> bool:
         known = set(prometheus.get("label/__name__/values"))

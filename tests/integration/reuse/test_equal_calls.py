@@ -1,6 +1,8 @@
 """Equal calls of one caller meet in one task: the run is started, and paid, once."""
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -38,11 +40,23 @@ def runs_of(sandbox: Sandbox) -> int:
     return accepted
 
 
+async def reuse_counted(*apis: httpx.AsyncClient) -> Counter[str]:
+    """What the metrics of these APIs say of calls with reuse, by outcome."""
+    counted = Counter[str]()
+    for api in apis:
+        metrics = (await api.get("/metrics")).text
+        for outcome, number in re.findall(
+            r'^outlast_reused_calls_total{outcome="(\w+)"} (\S+)$', metrics, re.MULTILINE
+        ):
+            counted[outcome] += int(float(number))
+    return counted
+
+
 @pytest.mark.parametrize("calls", [100, pytest.param(1_000, marks=pytest.mark.thorough)])
 async def test_equal_calls_at_once_start_one_run(
     api: httpx.AsyncClient, other_api: httpx.AsyncClient, sandbox: Sandbox, calls: int
 ) -> None:
-    before = runs_of(sandbox)
+    before, counted = runs_of(sandbox), await reuse_counted(api, other_api)
     body = call(2, message=f"{calls} at once")
     doors = [api, other_api] * (calls // 2)
     answers = await asyncio.gather(*(completed(one, body) for one in doors))
@@ -50,6 +64,8 @@ async def test_equal_calls_at_once_start_one_run(
     assert len({answer["task"]["id"] for answer in answers}) == 1
     assert {answer["task"]["status"] for answer in answers} == {"completed"}
     assert [answer["task"].get("reused") for answer in answers].count(None) == 1
+    counted = await reuse_counted(api, other_api) - counted
+    assert (counted["started"], counted.total()) == (1, calls)
 
 
 async def test_an_answer_is_reused_and_says_so(api: httpx.AsyncClient, other_api: httpx.AsyncClient) -> None:

@@ -1,7 +1,7 @@
 """Some of everything that is done in bulk: a batch, a schedule, answers used again, and webhooks that hear of it."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -39,16 +39,13 @@ class Bulk:
 @asynccontextmanager
 async def working_in_bulk(api: httpx.AsyncClient) -> AsyncIterator[Bulk]:
     """Subscribe one receiver that answers and one that nobody has started. The API must allow private addresses."""
-    with _receivers() as urls:
-        webhooks = [await subscribed(api, url, batch_items=True) for url in urls]
-        await scheduled(api, _SCHEDULE, call={"tool": "get-dataset-list", "arguments": {}})
-        yield Bulk(api)
-        for webhook in webhooks:
-            await api.delete(f"/v1/webhooks/{webhook['id']}")
-        await api.delete(f"/v1/schedules/{_SCHEDULE}")
-
-
-@contextmanager
-def _receivers() -> Iterator[list[str]]:
+    nobody = f"http://127.0.0.1:{free_port()}/nobody"
     with receiving_webhooks() as receiver:
-        yield [receiver.url, f"http://127.0.0.1:{free_port()}/nobody"]
+        webhooks = [await subscribed(api, url, batch_items=True) for url in (receiver.url, nobody)]
+        await scheduled(api, _SCHEDULE, call={"tool": "get-dataset-list", "arguments": {}})
+        try:
+            yield Bulk(api)
+        finally:
+            for webhook in webhooks:
+                await api.delete(f"/v1/webhooks/{webhook['id']}")
+            await api.delete(f"/v1/schedules/{_SCHEDULE}")
