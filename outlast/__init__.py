@@ -4,7 +4,7 @@ Write tools with `tool`, `plain` and `Arguments` (docs/writing-a-tool.md); call 
 (docs/python-client.md). Importing this package loads none of its parts: each is loaded when its name is first used.
 """
 
-from importlib import import_module
+from outlast.late_names import late_names
 
 TYPE_CHECKING = False  # type checkers know the name; `typing` itself takes 10 ms to load
 if TYPE_CHECKING:
@@ -187,25 +187,14 @@ _AUTHORING = {
     ),
 }
 """What writes a tool, by module. All other names are the client's."""
-_MODULES = dict.fromkeys(__all__, "outlast.client") | {
-    name: module for module, names in _AUTHORING.items() for name in names
-}
+_CLIENT = tuple(sorted({*__all__} - {"__version__", *(name for names in _AUTHORING.values() for name in names)}))
+_load, __dir__ = late_names(__name__, {**_AUTHORING, "outlast.client": _CLIENT}, "__version__")
 
 
 def __getattr__(name: str) -> object:
     """Load what `name` stands for, once."""
-    if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 (20 ms)
+    if name != "__version__":
+        return _load(name)
+    from importlib.metadata import version  # noqa: PLC0415 (20 ms)
 
-        value: object = version("outlast")
-    elif name in _MODULES:
-        value = getattr(import_module(_MODULES[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """The public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+    return version("outlast")

@@ -1,17 +1,19 @@
 """`outlast`, the command."""
 
-import gc
-import logging
-import os
-import sys
-from collections.abc import Iterable
-from importlib import import_module
-from typing import Annotated
-
-import typer
-
-from outlast.api.cli.show.help_text import with_flowing_help
 from outlast.loading import loading
+
+with loading():
+    import gc
+    import logging
+    import os
+    import sys
+    from collections.abc import Iterable
+    from importlib import import_module
+    from typing import Annotated
+
+    import typer
+
+    from outlast.api.cli.show.help_text import with_flowing_help
 
 _ALLOCATIONS = 50_000
 """Between two searches for garbage. Most commands make fewer objects that are not those of modules."""

@@ -125,10 +125,24 @@ def _extend_with(name: str, module: ModuleType) -> None:
             f"Module {name!r}{_file_of(module)} has no TOOLS, a list of tools: write "
             "`TOOLS = [tool(...).….build()]` in it."
         )
+    for definition in cast(Sequence[Tool], tools):
+        _check_schemas(name, module, definition)
     try:
         extend(cast(Sequence[Tool], tools), tuple(cast(Iterable[Mode], getattr(module, "MODES", ()))))
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
+
+
+def _check_schemas(name: str, module: ModuleType, definition: Tool) -> None:
+    """Make the tool's schemas now: its author learns of one that cannot be made when the process starts."""
+    for what, text in (("arguments", definition.input_text), ("answers", definition.output_text)):
+        try:
+            _ = text.json if text is not None else None
+        except Exception as error:  # as above: it comes from the author's models
+            raise ExtensionError(
+                f"Tools of module {name!r}{_file_of(module)}: the {what} of tool {definition.name!r} have no JSON "
+                f"Schema: {type(error).__name__}: {' '.join(str(error).split())}"
+            ) from error
 
 
 def _file_of(module: ModuleType) -> str:

@@ -4,19 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from pydantic import JsonValue
 
-from outlast.client.blocking.batches import Batches
-from outlast.client.blocking.outputs import Outputs
-from outlast.client.blocking.saved_calls import SavedCalls
-from outlast.client.blocking.schedules import Schedules
-from outlast.client.blocking.sessions import Sessions
+from outlast.client.blocking.areas import Areas
 from outlast.client.blocking.transport import Stream, Transport
-from outlast.client.blocking.webhooks import Webhooks
 from outlast.client.connection import Connection, find_connection
-from outlast.client.contracts.batches import BatchRow
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
 from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
@@ -26,7 +20,6 @@ from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows import handoffs, task_rows, tasks
 from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
-from outlast.client.flows.batches import Items, mapped
 from outlast.client.flows.requests import (
     BatchOptions,
     CallOptions,
@@ -40,8 +33,12 @@ from outlast.client.flows.tasks import PAGE_SIZE, TaskFilter
 from outlast.client.flows.usage import UsageOptions
 from outlast.client.retries import OnWaiting, RetryPolicy, ignore_waiting
 
+if TYPE_CHECKING:
+    from outlast.client.contracts.batches import BatchRow
+    from outlast.client.flows.batches import Items
 
-class Client:
+
+class Client(Areas):
     """Talks to one Outlast server.
 
         with Client() as client:
@@ -71,12 +68,6 @@ class Client:
         self.connection = connection or find_connection(url, token, data_dir)
         self._server = Server(self.connection, retries or RetryPolicy(), on_waiting)
         self._transport = Transport(self.connection, timeout_seconds)
-        self.batches = Batches(self._server, self._transport)
-        self.outputs = Outputs(self._server, self._transport)
-        self.saved_calls = SavedCalls(self._server, self._transport)
-        self.schedules = Schedules(self._server, self._transport)
-        self.sessions = Sessions(self._server, self._transport)
-        self.webhooks = Webhooks(self._server, self._transport)
 
     def __enter__(self) -> Self:
         return self
@@ -128,14 +119,16 @@ class Client:
     def map(
         self,
         tool: str,
-        items: Items,
+        items: "Items",
         arguments: Mapping[str, JsonValue] | None = None,
         **options: Unpack[BatchOptions],
-    ) -> Stream[BatchRow]:
+    ) -> "Stream[BatchRow]":
         """Start a batch of `items` when the first row is asked for, and iterate over its results as they come.
 
         The batch goes on when nobody reads on: `batches.cancel` stops it. See `batches.start` for what items are.
         """
+        from outlast.client.flows.batches import mapped  # noqa: PLC0415 (as the areas)
+
         settings = batch_settings(tool, arguments, options)
         return self._transport.stream(mapped(self._server, settings, items, options.get("idempotency_key")))
 

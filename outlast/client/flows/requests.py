@@ -1,11 +1,12 @@
 """The bodies of requests, from what the caller of the client gives."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from pydantic import JsonValue
 
-from outlast.client.contracts.sessions import Budgets
+if TYPE_CHECKING:
+    from outlast.client.contracts.sessions import Budgets
 
 
 class CallOptions(TypedDict, total=False):
@@ -121,7 +122,7 @@ class MessageOptions(TypedDict, total=False):
     """Limit of one call of the model. Default: the session's, else the model's own."""
     controls: Mapping[str, JsonValue] | None
     """`temperature`, `effort`, `thinking_tokens`, `output_schema`, `stop`, `seed`: each over the session's."""
-    budgets: Budgets | None
+    budgets: "Budgets | None"
     dynamic: str | None
     """Text for the model that may change from turn to turn."""
     tool_mask: Mapping[str, bool] | None
@@ -146,7 +147,7 @@ class SessionOptions(TypedDict, total=False):
     """Limit of one call of the model. Default: the model's own."""
     controls: Mapping[str, JsonValue] | None
     """`temperature`, `effort`, `thinking_tokens`, `output_schema`, `stop`, `seed`: what the provider has of them."""
-    budgets: Budgets | None
+    budgets: "Budgets | None"
     tool_mask: Mapping[str, bool] | None
     compress: bool | None
 
@@ -308,7 +309,7 @@ def _controls(controls: Mapping[str, JsonValue] | None) -> JsonValue:
     return None if controls is None else dict(controls)
 
 
-def _budgets(budgets: Budgets | None) -> JsonValue:
+def _budgets(budgets: "Budgets | None") -> JsonValue:
     return None if budgets is None else budgets.document()
 
 

@@ -57,11 +57,26 @@ def test_client_commands_need_no_temporal_and_no_server_code(arguments: list[str
 def test_the_client_builds_no_model_before_it_is_used() -> None:
     built = """
 import outlast.client
+for name in outlast.client.__all__:
+    getattr(outlast.client, name)
 from outlast.client.contracts.base import Response
-print([model.__name__ for model in Response.__subclasses__() if model.__pydantic_complete__])
+models = Response.__subclasses__()
+print(len(models), [model.__name__ for model in models if model.__pydantic_complete__])
 """
     ended = subprocess.run([sys.executable, "-c", built], capture_output=True, text=True, check=True)
-    assert ended.stdout == "[]\n"
+    count, complete = ended.stdout.split(maxsplit=1)
+    assert (int(count) > 40, complete) == (True, "[]\n")
+
+
+def test_a_command_loads_the_parts_of_the_client_that_it_uses() -> None:
+    imported = imported_by("tasks", "ls", "--url", "http://127.0.0.1:9")
+    parts = {"batches", "outputs", "saved_calls", "schedules", "sessions", "webhooks"}
+    of_client = {name.removeprefix("outlast.client.") for name in imported if name.startswith("outlast.client.")}
+    assert "asynchronous.client" in of_client
+    assert {
+        f"{folder}.{part}" for folder in ("asynchronous", "contracts", "flows") for part in parts
+    } & of_client == set()
+    assert not any(name.startswith("blocking") for name in of_client)
 
 
 def test_threads_of_the_temporal_sdk_cannot_change_the_exit_code() -> None:

@@ -1,11 +1,16 @@
 """`import outlast`: quick, and without any part until it is used."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import outlast
+import outlast.client
 
 _HEAVY = ("temporalio", "fastapi", "starlette", "httpx", "pydantic", "outlast.client", "outlast.workflows")
 _REPORT = """
@@ -51,6 +56,25 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(outlast)
 
 
-def test_another_name_is_an_attribute_error() -> None:
+def _declared(package: ModuleType) -> dict[str, str]:
+    """The names that type checkers see in the package, and their modules."""
+    assert package.__file__ is not None
+    tree = ast.parse(Path(package.__file__).read_text())
+    guarded = [node for branch in tree.body if isinstance(branch, ast.If) for node in branch.body]
+    imports = [node for node in guarded if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+@pytest.mark.parametrize("package", [outlast, outlast.client], ids=lambda package: package.__name__)
+def test_what_is_loaded_late_is_what_type_checkers_see(package: ModuleType) -> None:
+    declared = _declared(package)
+    assert {*declared} == {*package.__all__} - {"__version__"}
+    for name, module in declared.items():
+        assert getattr(package, name) is getattr(import_module(module), name)
+        assert name in dir(package)
+
+
+@pytest.mark.parametrize("package", [outlast, outlast.client], ids=lambda package: package.__name__)
+def test_another_name_is_an_attribute_error(package: ModuleType) -> None:
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
-        _ = outlast.nothing_of_this_name  # pyright: ignore[reportAttributeAccessIssue]
+        _ = package.nothing_of_this_name

@@ -17,8 +17,9 @@ MAX_MODULES = 20
 DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 FLOORS = {"api", "worker", "workflows", "activities", "deploy", "outlast"}
 SAME_ROLE = frozenset(
-    "activities answer app arguments client command connection contracts definition dialect errors events instructions "
-    "limits metrics options pieces registry removal server settings starter transport verify views wording".split()
+    "activities answer app areas arguments client command connection contracts definition dialect errors events "
+    "instructions limits metrics options pieces registry removal server settings starter transport verify "
+    "views wording".split()
 )
 """What a module is in its room: the same in each."""
 SAME_SUBJECT = frozenset(

@@ -20,6 +20,14 @@ async def wave(args: NoArguments) -> str:
 
 TOOLS = [tool("NAME").category(Category.DEV).describe("Waves.").args(NoArguments).server(wave).build()]
 """
+ODD = """
+from collections.abc import Callable
+
+from outlast import Arguments
+
+class Odd(Arguments):
+    made: Callable[[], int]
+"""
 # In a process of its own: what a process has loaded it keeps.
 OFFERED = """
 import json
@@ -88,3 +96,20 @@ def test_an_installed_package_that_is_broken_is_named(site: Path) -> None:
     assert done.returncode != 0
     assert "ExtensionError" in done.stderr
     assert "waving.tools" in done.stderr
+
+
+_WITHOUT_SCHEMA = {
+    "arguments": ".args(Odd)",
+    "answers": ".output(Odd)",
+}
+
+
+@pytest.mark.parametrize("part", _WITHOUT_SCHEMA)
+def test_a_tool_whose_schema_cannot_be_made_is_named_at_the_start(site: Path, part: str) -> None:
+    text = TOOLS.replace("NAME", "wave_odd").replace(".args(NoArguments)", _WITHOUT_SCHEMA[part])
+    (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args"))
+    done = run(site, [])
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("outlast.workflows.tools.extensions.ExtensionError: Tools of module 'waving.tools'")
+    assert f"the {part} of tool 'wave_odd' have no JSON Schema: PydanticInvalidForJsonSchema: " in last

@@ -17,6 +17,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.tools.core.payments import PAY_ID
 from outlast.workflows.tools.framework.frozen import FrozenObject
+from outlast.workflows.tools.framework.schema_text import SchemaText
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -89,7 +90,7 @@ class SkyfirePayment:
                 f"{definition.description}\n\nPaid through Skyfire: make a PAY token with Skyfire's `create-pay-token` "
                 f"and pass it as `{PAY_ID}`; reading what a run has written takes the same token."
             ),
-            input_schema_json=json.dumps(schema, ensure_ascii=False),
+            input_text=SchemaText.of(schema),
             payment_scheme=self.name,
         )
 
@@ -126,7 +127,7 @@ class X402Payment:
         if not is_paid(definition):
             return definition
         output = definition.output_schema
-        widened = {"type": "object", "anyOf": [output, _REQUIRED_FORM]} if output is not None else None
+        widened = SchemaText.of({"type": "object", "anyOf": [output, _REQUIRED_FORM]}) if output is not None else None
         return replace(
             definition,
             description=(
@@ -134,7 +135,7 @@ class X402Payment:
                 f'`_meta["{PAYMENT_META}"]`, which takes a client that knows x402.'
             ),
             meta_json=json.dumps({**definition.meta, "x402": self._advertised()}),
-            output_schema_json=json.dumps(widened, ensure_ascii=False) if widened is not None else None,
+            output_text=widened,
             payment_scheme=self.name,
         )
 

@@ -1,6 +1,5 @@
 """Payment schemes: how a tool's definition asks for payment. Applied when a connection's tools are built."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
@@ -10,6 +9,7 @@ from pydantic import JsonValue, SecretStr
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.framework.schema_text import SchemaText
 from outlast.workflows.tools.framework.selection import GivenCall, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -63,7 +63,14 @@ class PaymentScheme:
         """The definition with the property when the tool costs money; other tools unchanged."""
         if not definition.calls_actor:
             return definition
-        schema = definition.input_schema
+        return replace(
+            definition,
+            description=f"{definition.description}\n\n{self.paragraph}",
+            input_text=SchemaText(lambda: self._with_property(definition.input_schema)),
+            payment_scheme=self.name,
+        )
+
+    def _with_property(self, schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
         properties = cast(dict[str, JsonValue], schema.get("properties") or {})
         schema["properties"] = {
             **properties,
@@ -71,12 +78,7 @@ class PaymentScheme:
         }
         required = cast(list[JsonValue], schema.get("required") or [])
         schema["required"] = [*required, self.property_name]
-        return replace(
-            definition,
-            description=f"{definition.description}\n\n{self.paragraph}",
-            input_schema_json=json.dumps(schema, ensure_ascii=False),
-            payment_scheme=self.name,
-        )
+        return schema
 
 
 SKYFIRE = PaymentScheme(

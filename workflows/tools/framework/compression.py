@@ -61,7 +61,7 @@ async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> Stor
     if all(isinstance(block, TextContent) for block in result.content):
         if result.structured is None:
             return await ctx.outputs.store_text(result.text)
-        if definition.output_schema_json is not None and "answer" not in _client_record(result):
+        if definition.output_text is not None and "answer" not in _client_record(result):
             return await ctx.outputs.store_value(result.structured)
         return await ctx.outputs.store_value({"text": result.text, "structured": result.structured})
     if result.structured is None and len(result.content) == 1 and isinstance(result.content[0], EmbeddedResource):

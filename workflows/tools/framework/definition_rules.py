@@ -14,6 +14,7 @@ from outlast.workflows.tools.framework.handlers import (
     server_then_client,
 )
 from outlast.workflows.tools.framework.phases import Approval, Authority, ClientPhase, PlainFunction
+from outlast.workflows.tools.framework.schema_text import SchemaText
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Parts:
     before: Part | None = None
     after: Part | None = None
     merge: Part | None = None
-    output_schema_json: str | None = None
+    output_text: SchemaText | None = None
     approval: Approval | None = None
     in_front: bool = False
     calls_actor: bool = False
@@ -60,7 +61,7 @@ def handler_of(name: str, parts: Parts) -> Handler | None:
         return None
     if parts.client is None:
         return server_handler(parts.server)
-    return server_then_client(parts.server, parts.client, parts.merge, parts.output_schema_json)
+    return server_then_client(parts.server, parts.client, parts.merge, parts.output_text)
 
 
 def _problems(parts: Parts) -> Iterator[str]:

@@ -24,6 +24,7 @@ from outlast.workflows.tools.framework.hand_over import NoReply, hand_over, not_
 from outlast.workflows.tools.framework.phases import ClientPhase, PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import Step, run_plain_function
 from outlast.workflows.tools.framework.results import as_result
+from outlast.workflows.tools.framework.schema_text import SchemaText
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
@@ -47,7 +48,7 @@ def server_handler(server: Part) -> Handler:
 
 
 def server_then_client(
-    server: Part, phase: ClientPhase, merge: Part | None = None, output_schema_json: str | None = None
+    server: Part, phase: ClientPhase, merge: Part | None = None, output_text: SchemaText | None = None
 ) -> Handler:
     """The server's answer is the result. The client gets it, and adds to it; `merge` makes one result of the two.
 
@@ -64,7 +65,7 @@ def server_then_client(
             return without_answer(decided, phase, reply)
         if merge is None:
             return with_answer(decided, phase, reply)
-        merged = await _merge(ctx, merge, arguments, decided, reply, output_schema_json)
+        merged = await _merge(ctx, merge, arguments, decided, reply, output_text)
         if isinstance(merged, ToolResult):
             return recorded(merged.model_copy(update={"meta": {**decided.meta, **merged.meta}}), phase, reply)
         return not_merged(decided, phase, reply, merged)
@@ -124,7 +125,7 @@ async def _merge(
     arguments: Any,
     decided: ToolResult,
     reply: Reply[Any],
-    output_schema_json: str | None,
+    output_text: SchemaText | None,
 ) -> ToolResult | str:
     """The merged result; or why there is none, as a sentence."""
     try:
@@ -138,7 +139,7 @@ async def _merge(
         return "the tool has a defect."
     if merged.is_error:
         return merged.text
-    schema: JsonObject = json.loads(output_schema_json) if output_schema_json else {}
+    schema: JsonObject = json.loads(output_text.json) if output_text is not None else {}
     if violations := schema_violations(schema, merged.structured or {}):
         workflow.logger.error("The merged answer of %s breaks its output schema: %s", ctx.call.tool, violations[0])
         return "the tool has a defect."

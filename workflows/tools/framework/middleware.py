@@ -62,7 +62,7 @@ async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolR
 async def results(_ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
     """Check the answer against the tool's output schema. Raises `InvalidOutput`, a defect of the tool."""
     result = await proceed()
-    if result.is_error or result.raw_content is not None or definition.output_schema_json is None:
+    if result.is_error or result.raw_content is not None or definition.output_text is None:
         return result
     if result.structured is None:
         raise InvalidOutput(definition.name, (Violation(path="", message="There is no structured answer."),))

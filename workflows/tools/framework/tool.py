@@ -15,7 +15,6 @@ from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.definition_rules import Parts, handler_of
-from outlast.workflows.tools.framework.output_schema import or_compressed
 from outlast.workflows.tools.framework.phases import (
     DEFAULT_DEADLINE,
     Approval,
@@ -24,6 +23,7 @@ from outlast.workflows.tools.framework.phases import (
     PlainFunction,
     violations_of,
 )
+from outlast.workflows.tools.framework.schema_text import SchemaText
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
@@ -100,8 +100,8 @@ class Tool:
     annotations: ToolAnnotations
     handler: Handler
     arguments: type[BaseModel] | None
-    input_schema_json: str
-    output_schema_json: str | None = None
+    input_text: SchemaText
+    output_text: SchemaText | None = None
     meta_json: str = "{}"
     calls_actor: bool = False
     actor: str | None = None
@@ -149,6 +149,16 @@ class Tool:
         return self.in_front or self.name == "add-actor"
 
     @property
+    def input_schema_json(self) -> str:
+        """The text of `input_schema`."""
+        return self.input_text.json
+
+    @property
+    def output_schema_json(self) -> str | None:
+        """The text of `output_schema`."""
+        return self.output_text.json if self.output_text is not None else None
+
+    @property
     def input_schema(self) -> dict[str, JsonValue]:
         """JSON Schema of the arguments; a fresh object at each call."""
         return json.loads(self.input_schema_json)
@@ -156,7 +166,7 @@ class Tool:
     @property
     def output_schema(self) -> dict[str, JsonValue] | None:
         """JSON Schema of `ToolResult.structured`; None when the tool has none."""
-        return json.loads(self.output_schema_json) if self.output_schema_json else None
+        return json.loads(self.output_text.json) if self.output_text is not None else None
 
     @property
     def meta(self) -> dict[str, JsonValue]:
@@ -183,8 +193,8 @@ class ToolBuilder:
         self._description = ""
         self._annotations: ToolAnnotations | None = None
         self._arguments: type[BaseModel] | None = NoArguments
-        self._input_schema: str | None = None
-        self._output_schema: str | None = None
+        self._input_schema: SchemaText | None = None
+        self._output_schema: SchemaText | None = None
         self._meta: dict[str, JsonValue] = {}
         self._parts = Parts()
         self._calls_actor = False
@@ -226,17 +236,17 @@ class ToolBuilder:
     def args_schema(self, schema: Mapping[str, JsonValue]) -> Self:
         """JSON Schema of the arguments, for tools whose schema comes from elsewhere. The handler gets a dict."""
         self._arguments = None
-        self._input_schema = json.dumps(schema, ensure_ascii=False)
+        self._input_schema = SchemaText.of(schema)
         return self
 
     def output(self, model: type[BaseModel]) -> Self:
         """The structured answer as a pydantic model."""
-        self._output_schema = json.dumps(model.model_json_schema(by_alias=True, mode="serialization"))
+        self._output_schema = SchemaText.of_model(model, "serialization")
         return self
 
     def output_schema(self, schema: Mapping[str, JsonValue]) -> Self:
         """JSON Schema of the structured answer, for tools whose schema comes from elsewhere."""
-        self._output_schema = json.dumps(schema, ensure_ascii=False)
+        self._output_schema = SchemaText.of(schema)
         return self
 
     def meta(self, **entries: JsonValue) -> Self:
@@ -370,7 +380,7 @@ class ToolBuilder:
 
     def build(self) -> Tool:
         """The definition. Raises `ValueError` that names the missing step, or the parts that do not fit together."""
-        self._parts.output_schema_json = self._published_output_schema()
+        self._parts.output_text = self._published_output_schema()
         handler = _answered_in_front if self._in_front else None
         handler = handler_of(self._name, self._parts) or handler
         if handler is None:
@@ -386,8 +396,8 @@ class ToolBuilder:
             annotations=self._annotations or ToolAnnotations(title=self._name),
             handler=handler,
             arguments=self._arguments,
-            input_schema_json=self._input_schema or _schema_of(self._arguments or NoArguments),
-            output_schema_json=self._parts.output_schema_json,
+            input_text=self._input_schema or SchemaText.of_model(self._arguments or NoArguments, "validation"),
+            output_text=self._parts.output_text,
             meta_json=json.dumps(self._meta),
             calls_actor=self._calls_actor,
             actor=self._actor,
@@ -416,11 +426,11 @@ class ToolBuilder:
         asks = self._parts.client is not None or self._parts.approval is not None
         return TaskUse.AFTER_QUESTIONS if asks else TaskUse.NEVER
 
-    def _published_output_schema(self) -> str | None:
+    def _published_output_schema(self) -> SchemaText | None:
         """The schema of the structured answer, or of the short form of a stored one."""
         if self._output_schema is None or self._keeps_output_schema or self._restores or self._in_front:
             return self._output_schema
-        return json.dumps(or_compressed(json.loads(self._output_schema)), ensure_ascii=False)
+        return self._output_schema.or_compressed()
 
 
 def tool(name: str) -> ToolBuilder:
@@ -453,7 +463,3 @@ async def _answered_in_front(ctx: ToolContext, _arguments: BaseModel) -> ToolRes
             hint="Call it over MCP, or use the task endpoints of the REST API.",
         )
     )
-
-
-def _schema_of(model: type[BaseModel]) -> str:
-    return json.dumps(model.model_json_schema(by_alias=True))
