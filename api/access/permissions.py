@@ -6,21 +6,20 @@ goes by more than one name (`call-actor`, and the Actor's own tool): each has to
 counts. The Actor's id means the Actor as its name does.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
 from outlast.workflows.contracts.permissions import PermissionRuling
+from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
-from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
-from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES
+
+if TYPE_CHECKING:  # the tools take half a second to load, which a check of the settings need not wait for
+    from outlast.workflows.tools.framework.tool import Tool
 
 _STRICTNESS: tuple[str, ...] = get_args(Action)
 _BY_ID = re.compile(r"([A-Za-z0-9]{17})(?::[^*]+)?")
@@ -106,13 +105,13 @@ class PermissionRules:
         return cls((*(Rule.of(entry) for entry in policy.rules), *last))
 
     def ruling_of_call(
-        self, caller: str, tool: Tool, actor: str | None, actor_id: str | None = None
+        self, caller: str, tool: "Tool", actor: str | None, actor_id: str | None = None
     ) -> PermissionRuling | None:
         """The ruling on a call of `tool` that runs `actor`; None when no rule is about it."""
         return self.ruling(caller, names_of(tool, actor, actor_id), actor) if self.rules else None
 
     def ruling_of_plan(
-        self, caller: str, tool: Tool, actors: Sequence[tuple[str, str | None]]
+        self, caller: str, tool: "Tool", actors: Sequence[tuple[str, str | None]]
     ) -> PermissionRuling | None:
         """The ruling on a call of `tool` that has Actors (full name, id) run later on, or a task of one now."""
         planned = [name for actor, actor_id in actors for name in actor_names(actor, actor_id)]
@@ -138,7 +137,7 @@ def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
     )
 
 
-def names_of(definition: Tool, actor: str | None, actor_id: str | None = None) -> tuple[CallName, ...]:
+def names_of(definition: "Tool", actor: str | None, actor_id: str | None = None) -> tuple[CallName, ...]:
     """Every name by which rules may mean the call: the tool's own, and those of the Actor that it runs."""
     names = actor_names(actor, actor_id) if actor is not None else ()
     written = (definition.name, definition.twin_of or definition.name)
@@ -167,31 +166,6 @@ def by_name(pattern: str, names: Mapping[str, str]) -> str:
         return pattern
     mcp_tool = pattern.partition(":")[2]
     return proxied_tool_name(full_name, mcp_tool) if mcp_tool else actor_tool_name(full_name)
-
-
-def idle_rules(rules: PermissionRules) -> list[str]:
-    """One line for each rule whose tool is the name of none."""
-    known = {tool.name for mode in MODES for tool in base_tools(mode).tools.values()}
-    found: list[str] = []
-    for rule in rules.rules:
-        pattern = rule.pattern
-        if "*" in pattern or "--" in pattern or pattern.casefold() in known or _BY_ID.fullmatch(pattern):
-            continue
-        near = difflib.get_close_matches(pattern, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "write an Actor as `user/name`, or by its id."
-        found.append(f"{rule.text}: there is no tool {rule.tool!r}; {hint}")
-    return found
-
-
-def idle_roles(policy: Policy) -> list[str]:
-    """One line for each role that rules demand and nobody has: nobody can approve such calls."""
-    held = policy.defaults.roles.union(*(policy.of(caller).roles for caller in policy.callers))
-    demanded = dict.fromkeys(entry.approver for entry in policy.rules if entry.approver)
-    return [
-        f"no caller has the role {role!r}: calls that need its approval wait until they time out"
-        for role in demanded
-        if role not in held
-    ]
 
 
 def approver_words(roles: Iterable[str]) -> str:

@@ -8,8 +8,8 @@ from outlast.api.errors import MaskedToolCalled
 from outlast.api.metrics import MASK_RESOLUTIONS
 from outlast.api.settings import ApiSettings
 from outlast.workflows.runtime.masks import Outcome, Resolution, canonical, masked_tool, resolve
+from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.common.dev.invalid import unknown_tool_envelope
-from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
 
 log = logging.getLogger("outlast.api")
 

@@ -15,6 +15,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.errors import InvalidCall, PlatformUnavailable, Unauthenticated, UnknownToolCalled
+from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.actor_mcp import proxied_tools, standby_without_server, tool_not_named
 from outlast.workflows.tools.core.actor_names import (
     actor_tool_name,
@@ -22,7 +23,6 @@ from outlast.workflows.tools.core.actor_names import (
     possible_servers,
     split_actor_tool,
 )
-from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, Selection
 from outlast.workflows.tools.framework.tool import Tool

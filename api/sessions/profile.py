@@ -17,7 +17,7 @@ from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import PortableTool, portable
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
 from outlast.workflows.runtime.masks import canonical
-from outlast.workflows.tools.core.standard_selection import TOOL_ALIASES
+from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.loader import tool_set

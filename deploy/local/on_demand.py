@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -34,22 +34,26 @@ _READY_SECONDS = 120.0
 
 
 @asynccontextmanager
-async def used_stack(config: StackConfig) -> AsyncGenerator[StackAddresses]:
+async def used_stack(
+    config: StackConfig, meanwhile: Callable[[], None] = lambda: None
+) -> AsyncGenerator[StackAddresses]:
     """The addresses of the stack on the data directory, which runs at least until the end of the block.
 
-    Joins the one that runs, else starts one. Raises `StackError` when it does not become ready.
+    Joins the one that runs, else starts one. `meanwhile` is called once when it has to be waited for, after it was
+    started. Raises `StackError` when it does not become ready.
     """
     private_data_dir(config.data_dir)
     lock = os.open(config.data_dir / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        yield await _joined(config)
+        yield await _joined(config, meanwhile)
     finally:
         os.close(lock)
 
 
-async def _joined(config: StackConfig) -> StackAddresses:
+async def _joined(config: StackConfig, meanwhile: Callable[[], None]) -> StackAddresses:
     starting: subprocess.Popen[bytes] | None = None
+    is_first = True
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline:
         state = find_running(config.data_dir)
@@ -61,6 +65,9 @@ async def _joined(config: StackConfig) -> StackAddresses:
             starting = _start(config)
         elif state is None and starting is not None and starting.poll() is not None:
             break
+        if is_first:
+            meanwhile()
+            is_first = False
         await asyncio.sleep(0.1)
     log = config.data_dir / "logs" / LOG_NAME
     raise NotReadyError(f"The stack on {config.data_dir} does not become ready; the end of {log}:\n{tail(log)}")

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from outlast.deploy.local.stack_addresses import StackAddresses
 
 _CONNECTION = "What this connection offers"
+_BEGINNING = ("outlast.api.cli.checks.settings", "outlast.deploy.local.on_demand")
 _SERVER = (
-    "outlast.api.cli.checks.settings",
+    *_BEGINNING,
     "outlast.api.mcp.stdio",
     "outlast.api.services",
-    "outlast.deploy.local.on_demand",
     "outlast.worker.connection",
     "outlast.worker.otlp.traces",
 )
@@ -150,50 +150,73 @@ def _refuse_flags_before(context: typer.Context) -> None:
         raise typer.BadParameter(f"Write {flags} behind {context.invoked_subcommand}.")
 
 
+def load_beginning() -> None:
+    """Load what checks the settings and starts a stack."""
+    _load(_BEGINNING)
+
+
 def load_server() -> None:
     """Load what serving needs. Costs a second (the Temporal and the MCP SDK), which no other command must pay."""
-    for module in _SERVER:
-        import_module(module)
+    _load(_SERVER)
+
+
+def _load(modules: Sequence[str]) -> None:
+    with loading():
+        for module in modules:
+            import_module(module)
 
 
 async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, object]) -> ExitCode:
     """Serve one client until it closes standard input. A failure to start is reported to the client, too."""
-    with loading():
-        load_server()
-        from outlast.api.mcp.stdio import refuse_stdio, serve_stdio  # noqa: PLC0415
-        from outlast.api.services import build_services  # noqa: PLC0415
-        from outlast.worker.connection import connect  # noqa: PLC0415
-        from outlast.worker.otlp.traces import start_tracing  # noqa: PLC0415
-
     try:
+        load_beginning()
         config = stack_config(given)
         await refuse_wrong_settings(config)
         async with _stack_in_use(output, config) as addresses:
-            settings = _settings_for(config, addresses)
-            local = connection_of(flags, settings)
-            stop_tracing = start_tracing(settings, "mcp")
-            try:
-                services = build_services(settings, await connect(settings, lazy=True))
-                await services.callers.resolve(local.token)
-                leave_fork_server(config.data_dir)
-                await serve_stdio(services, local)
-            finally:
-                stop_tracing()
+            load_server()
+            await _serve_on(config, addresses, flags)
             output.note("The client has disconnected.")
     except CliError as error:
-        await refuse_stdio(error.message)
+        await _refuse(error.message)
         raise
     except Exception as error:
         if (failure := _reportable(error)) is None:
             raise
-        await refuse_stdio(failure.message)
+        await _refuse(failure.message)
         raise failure from error
     return ExitCode.OK
 
 
+async def _serve_on(config: "StackConfig", addresses: "StackAddresses", flags: ConnectionFlags) -> None:
+    from outlast.api.mcp.stdio import serve_stdio  # noqa: PLC0415
+    from outlast.api.services import build_services  # noqa: PLC0415
+    from outlast.worker.connection import connect  # noqa: PLC0415
+    from outlast.worker.otlp.traces import start_tracing  # noqa: PLC0415
+
+    settings = _settings_for(config, addresses)
+    local = connection_of(flags, settings)
+    stop_tracing = start_tracing(settings, "mcp")
+    try:
+        services = build_services(settings, await connect(settings, lazy=True))
+        await services.callers.resolve(local.token)
+        leave_fork_server(config.data_dir)
+        await serve_stdio(services, local)
+    finally:
+        stop_tracing()
+
+
+async def _refuse(reason: str) -> None:
+    from outlast.api.mcp.stdio import refuse_stdio  # noqa: PLC0415
+
+    await refuse_stdio(reason)
+
+
 @asynccontextmanager
 async def _stack_in_use(output: Output, config: "StackConfig") -> "AsyncGenerator[StackAddresses]":
-    """The addresses of the stack, which runs at least until the end of the block. Raises `CliError`."""
+    """The addresses of the stack, which runs at least until the end of the block. Raises `CliError`.
+
+    What serving needs is loaded while the stack starts.
+    """
     from contextlib import AsyncExitStack  # noqa: PLC0415
 
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
@@ -204,7 +227,7 @@ async def _stack_in_use(output: Output, config: "StackConfig") -> "AsyncGenerato
         try:
             verb = "Joining the stack" if find_running(config.data_dir) else "Starting a stack"
             output.note(f"{verb} on {config.data_dir}.")
-            addresses = await used.enter_async_context(used_stack(config))
+            addresses = await used.enter_async_context(used_stack(config, load_server))
         except (StackError, OSError) as error:
             raise stack_failure(error) from error
         output.note(f"Serving MCP on standard input and output. REST API of the stack: {addresses.api_url}")

@@ -87,7 +87,8 @@ def _small_form() -> "Policy":
 
 
 async def _check(output: Output, file: Path | None) -> ExitCode:
-    from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules  # noqa: PLC0415 (tools)
+    from outlast.api.access.idle_permissions import idle_roles, idle_rules  # noqa: PLC0415 (tools)
+    from outlast.api.access.permissions import PermissionRules  # noqa: PLC0415 (tools)
     from outlast.api.access.policy.policy_file import PolicyError, read_policy  # noqa: PLC0415 (pydantic)
 
     path = named_file(file)

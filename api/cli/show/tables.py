@@ -6,7 +6,6 @@ from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 _GAP = 2
@@ -41,6 +40,8 @@ class FittingTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render it as Rich asks for it."""
+        from rich.table import Table  # noqa: PLC0415 (few commands show one)
+
         width = options.max_width
         natural = [_natural(column, [row[index] for row in self.rows]) for index, column in enumerate(self.columns)]
         shown = _shown(self.columns, natural, width)

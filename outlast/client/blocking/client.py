@@ -12,11 +12,9 @@ from outlast.client.blocking.areas import Areas
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.connection import Connection, find_connection
 from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
-from outlast.client.contracts.operations import Operations
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
-from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows import handoffs, task_rows, tasks
 from outlast.client.flows import operations as operating
 from outlast.client.flows import usage as usages
@@ -35,6 +33,8 @@ from outlast.client.retries import OnWaiting, RetryPolicy, ignore_waiting
 
 if TYPE_CHECKING:
     from outlast.client.contracts.batches import BatchRow
+    from outlast.client.contracts.operations import Operations
+    from outlast.client.contracts.usage import UsageReport
     from outlast.client.flows.batches import Items
 
 
@@ -237,7 +237,7 @@ class Client(Areas):
         """Iterate over what `handoffs` returns, as it opens and closes. Never ends."""
         return self._transport.stream(handoffs.follow_handoffs(self._server, tools))
 
-    def usage(self, **options: Unpack[UsageOptions]) -> UsageReport:
+    def usage(self, **options: Unpack[UsageOptions]) -> "UsageReport":
         """Return what you have spent on runs and models: this month's days, or as asked."""
         return self._transport.run(usages.usage(self._server, options))
 
@@ -245,7 +245,7 @@ class Client(Areas):
         """Return the rows of `usage` as CSV, with a header line."""
         return self._transport.run(usages.usage_csv(self._server, options))
 
-    def operations(self) -> Operations:
+    def operations(self) -> "Operations":
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""
         return self._transport.run(operating.operations(self._server))
 

@@ -2,16 +2,21 @@
 
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 
-from outlast.client.contracts.operations import Operations
 from outlast.client.flows.commands import Flow, HttpRequest
 from outlast.client.flows.server import Server, probe, request
 from outlast.client.problems import api_error, parsed
 
+if TYPE_CHECKING:
+    from outlast.client.contracts.operations import Operations
 
-def operations(server: Server) -> Flow[Operations]:
+
+def operations(server: Server) -> "Flow[Operations]":
     """How it is doing now."""
     response = yield from request(server, HttpRequest("GET", "/v1/operations"))
+    from outlast.client.contracts.operations import Operations  # noqa: PLC0415 (as the areas of the client)
+
     return parsed(Operations, response, server.url)
 
 

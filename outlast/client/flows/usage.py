@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import date
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from outlast.client.contracts.usage import UsageReport
 from outlast.client.flows.commands import Flow, HttpRequest, Params
 from outlast.client.flows.server import Server, request
 from outlast.client.problems import parsed
+
+if TYPE_CHECKING:
+    from outlast.client.contracts.usage import UsageReport
 
 
 class UsageOptions(TypedDict, total=False):
@@ -26,9 +28,11 @@ class UsageOptions(TypedDict, total=False):
     """Another caller, or `*` for all: only with leave to see them."""
 
 
-def usage(server: Server, options: UsageOptions) -> Flow[UsageReport]:
+def usage(server: Server, options: UsageOptions) -> "Flow[UsageReport]":
     """The report."""
     response = yield from request(server, HttpRequest("GET", "/v1/usage", params=usage_params(options)))
+    from outlast.client.contracts.usage import UsageReport  # noqa: PLC0415 (as the areas of the client)
+
     return parsed(UsageReport, response, server.url)
 
 

@@ -84,6 +84,31 @@ async def test_who_joins_a_stack_that_is_just_stopping_gets_a_new_one(tmp_path: 
         assert await stop_running(tmp_path) is not None
 
 
+async def test_what_is_to_be_done_while_a_stack_starts_is_done_once_after_it_was_started(tmp_path: Path) -> None:
+    config, started = api_config(tmp_path), list[list[int]]()
+
+    def meanwhile() -> None:
+        started.append([each.pid for each in psutil.process_iter() if str(tmp_path) in " ".join(_command(each))])
+
+    async with used_stack(config, meanwhile) as addresses:
+        state = find_running(tmp_path)
+        assert state is not None
+        assert state.addresses == addresses
+        assert [state.pid in pids for pids in started] == [True]
+        async with used_stack(config, meanwhile) as joined:
+            assert joined == addresses
+        assert len(started) == 1, "who joins a stack that is ready waits for nothing"
+        os.kill(state.pid, signal.SIGTERM)
+    await eventually(lambda: find_running(tmp_path) is None)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 @pytest.fixture
 def bystander() -> Iterator["subprocess.Popen[bytes]"]:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -6,15 +6,19 @@ import sys
 
 from outlast.activities.platform import apify
 from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.workflows.tools import registry
 
 for _part in ("outlast.worker", "outlast.api", "outlast.deploy.local.sandbox"):
     importlib.import_module(f"{_part}.__main__")
     # `python -m` is to find its program not yet imported; what the program imports stays.
     del sys.modules[f"{_part}.__main__"]
-# What they import later: the libraries of the providers, apify-client, the MCP SDK.
+# What they load and make later: the libraries of the providers, apify-client, the MCP SDK, the schemas of tools.
 for _part in ("outlast.worker.providers", "outlast.api.mcp.streamable_http"):
     importlib.import_module(_part)
 apify.load()
+for _mode in registry.MODES:
+    for _tool in registry.tools_of(_mode):
+        _ = _tool.input_schema_json, _tool.output_schema_json
 # A worker names the code it runs by a digest of all modules; it is made once.
 importlib.import_module("temporalio.worker._worker").load_default_build_id()
 # What is here stays: no forked process needs to look through it for garbage.

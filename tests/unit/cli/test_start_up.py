@@ -54,6 +54,19 @@ def test_client_commands_need_no_temporal_and_no_server_code(arguments: list[str
     assert "plugins" not in imported, "pydantic looks for them in what all installed packages say of themselves"
 
 
+def test_a_stack_is_started_before_the_tools_are_loaded() -> None:
+    """They take as long as its Temporal server."""
+    begun = """
+import sys
+from outlast.api.cli.commands.mcp import load_beginning
+load_beginning()
+from outlast.deploy.local.on_demand import used_stack
+print({"outlast.workflows.tools.framework.tool", "mcp", "fastapi"} & set(sys.modules))
+"""
+    ended = subprocess.run([sys.executable, "-c", begun], capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"
+
+
 def test_the_client_builds_no_model_before_it_is_used() -> None:
     built = """
 import outlast.client

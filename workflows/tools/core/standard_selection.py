@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.payments import SCHEMES
 from outlast.workflows.tools.framework.selection import (
     Choice,
@@ -13,8 +14,6 @@ from outlast.workflows.tools.framework.selection import (
 )
 from outlast.workflows.tools.framework.tool import Category, Tool
 
-TOOL_ALIASES = {"get-actor-run-log": "get-actor-log"}
-"""Names that other Apify MCP servers use for the same tools: accepted, never listed."""
 RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
 """Offered whenever an Actor can be called."""
 TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
