@@ -5,7 +5,6 @@ import socket
 from collections.abc import Mapping
 from datetime import datetime
 
-from cryptography import x509
 from obstore.exceptions import BaseError
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
@@ -64,6 +63,8 @@ def temporal_certificate_end() -> datetime | None:
     if not isinstance(tls, TLSConfig) or tls.client_cert is None:
         return None
     try:
+        from cryptography import x509  # noqa: PLC0415 (15 ms of every start; few have client certificates)
+
         certificates = x509.load_pem_x509_certificates(tls.client_cert)
     except ValueError as error:
         raise ValueError(f"TEMPORAL_TLS_CLIENT_CERT_PATH or _DATA is no PEM certificate: {error}") from error

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-import yaml
-
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.safe_open import PathError, PathNotFound, open_file_below, opened_folder
@@ -142,6 +140,8 @@ def parse_skill(name: str, text: str) -> SkillDocument:
     front, body = _split_front_matter(text)
     if len(front.encode()) > MAX_FRONT_MATTER_BYTES:
         raise InvalidSkill(f"its front matter has more than {MAX_FRONT_MATTER_BYTES} bytes")
+    import yaml  # noqa: PLC0415 (15 ms of every start; few have skills)
+
     try:
         loaded: object = yaml.safe_load(front)
     except (yaml.YAMLError, RecursionError, ValueError):

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cachetools import TTLCache
 from pydantic import SecretStr
@@ -17,10 +18,8 @@ from outlast.api.access.apify_tokens import policy_token
 from outlast.api.access.key_hashes import PREFIX
 from outlast.api.access.key_verifier import KeyVerifier
 from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCredentials, digest_of
-from outlast.api.access.oauth.access_tokens import AccessTokens, TokenRefused, looks_like_access_token
-from outlast.api.access.oauth.issuer import Issuer
-from outlast.api.access.oauth.issuer_keys import IssuerKeys
 from outlast.api.access.oauth.resource import OAuthResource
+from outlast.api.access.oauth.token_refusals import TokenRefused, looks_like_access_token
 from outlast.api.access.policy.contracts import KeyEntry, Policy
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
@@ -29,6 +28,9 @@ from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.errors import ForbiddenScope, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, Unauthenticated
 from outlast.api.settings import ApiSettings, parse_entries
+
+if TYPE_CHECKING:
+    from outlast.api.access.oauth.access_tokens import AccessTokens
 
 _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
@@ -172,7 +174,9 @@ class CallerResolver:
         self._failed.was_good(digest, address)
         return entry
 
-    async def _of_access_token(self, tokens: AccessTokens, bearer: str, digest: str, address: str | None) -> Principal:
+    async def _of_access_token(
+        self, tokens: "AccessTokens", bearer: str, digest: str, address: str | None
+    ) -> Principal:
         """Whom the token is about. A token that the issuer never made counts as a try of its address."""
         assert self.resource is not None
         self._failed.begin(digest, address)
@@ -232,10 +236,14 @@ class CallerResolver:
         return account
 
 
-def _oauth(settings: ApiSettings, policy: PolicySource) -> tuple[OAuthResource, AccessTokens] | tuple[None, None]:
+def _oauth(settings: ApiSettings, policy: PolicySource) -> "tuple[OAuthResource, AccessTokens] | tuple[None, None]":
     """The resource that this server is, and what verifies tokens for it, where an issuer is configured."""
     if settings.oauth_issuer is None:
         return None, None
+    from outlast.api.access.oauth.access_tokens import AccessTokens  # noqa: PLC0415 (PyJWT: 25 ms)
+    from outlast.api.access.oauth.issuer import Issuer  # noqa: PLC0415
+    from outlast.api.access.oauth.issuer_keys import IssuerKeys  # noqa: PLC0415
+
     issuer, audiences = settings.oauth_issuer, settings.oauth_audiences
     tokens = AccessTokens(
         IssuerKeys(Issuer(issuer).keys),

@@ -64,6 +64,12 @@ class System:
         assert pid is not None
         return psutil.Process(pid).memory_info().rss
 
+    def processor_seconds(self) -> dict[str, float]:
+        """The processor time that each part has taken so far, by its name."""
+        pids = {component.value: self.stack.pid(component) for component in Component}
+        times = {name: psutil.Process(pid).cpu_times() for name, pid in pids.items() if pid is not None}
+        return {name: spent.user + spent.system for name, spent in times.items()}
+
     async def new_dataset(self, rows: list[dict[str, Any]]) -> str:
         """Id of a dataset with these rows."""
         headers = {"Authorization": f"Bearer {self.token}"}

@@ -8,7 +8,7 @@ import jwt
 
 from outlast.api.access.oauth.issuer_keys import IssuerKeys
 from outlast.api.access.oauth.key_set import ALGORITHMS
-from outlast.api.errors import Unauthenticated
+from outlast.api.access.oauth.token_refusals import TokenRefused
 
 MAX_TOKEN_CHARS = 16_384
 _MAX_SUBJECT_CHARS = 150
@@ -17,30 +17,12 @@ _TYPES = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
 _REQUIRED = ["exp", "iss", "aud", "sub"]
 
 
-class TokenRefused(Unauthenticated):
-    """The token counts for nothing."""
-
-    def __init__(self, message: str, *, is_guess: bool = True, may_pass: bool = False) -> None:
-        """Say why, without any part of the token.
-
-        It is a guess unless its issuer made it, as one whose time is over. It `may_pass` when it may be good soon.
-        """
-        super().__init__(message)
-        self.is_guess = is_guess
-        self.may_pass = may_pass
-
-
 @dataclass(frozen=True)
 class AccessToken:
     """A verified token."""
 
     subject: str
     claims: Mapping[str, object]
-
-
-def looks_like_access_token(bearer: str) -> bool:
-    """Whether a bearer token has parts, as JWTs have (RFC 7519) and Apify tokens have not."""
-    return "." in bearer
 
 
 class AccessTokens:

@@ -15,6 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
+
 from outlast.api.cli.fork_server.protocol import SOCKET_NAME
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.state import find_running
@@ -25,6 +27,9 @@ from tests.support.stacks.stack_config import clean_environment
 _OUTLAST = str(Path(sys.executable).parent / "outlast")
 _ROUNDS = 7
 _STARTS = 3
+_LOOK_SECONDS = 1
+_MOST_LOOKS = 30
+_PERCENT_AT_REST = 8
 _IMPORTS = (("outlast", 50), ("outlast.worker.__main__", 1_200), ("outlast.api.__main__", 1_200))
 _MOST_FOR_TASKS_LS = 250
 _MOST_FROM_NOTHING = 4.0
@@ -85,6 +90,7 @@ async def _on_stacks() -> tuple[float, float, float, float]:
                 await _forking(folder)
                 async with _served(folder) as second:
                     beside.append(second)
+                await asyncio.to_thread(_await_rest)
                 listing.append(await asyncio.to_thread(_processor_ms, [_OUTLAST, "tasks", "ls", "--data-dir", folder]))
             await _stop(folder)
             await eventually(lambda folder=folder: not (Path(folder) / SOCKET_NAME).exists())
@@ -100,6 +106,13 @@ async def _on_stacks() -> tuple[float, float, float, float]:
 
 async def _forking(folder: str) -> None:
     await eventually((Path(folder) / SOCKET_NAME).exists)
+
+
+def _await_rest() -> None:
+    """Return when the stack has done what follows its start: two threads of one core take more time each."""
+    for _ in range(_MOST_LOOKS):
+        if psutil.cpu_percent(_LOOK_SECONDS) < _PERCENT_AT_REST:
+            return
 
 
 async def _stop(folder: str) -> None:

@@ -8,7 +8,10 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.stacks.stack_config import clean_environment
 
-NEEDED_LATER = ("anthropic", "apify_client", "bs4", "markdownify", "mcp", "mcp_types", "openai", "opentelemetry.sdk")
+NEEDED_LATER = (
+    *("anthropic", "apify_client", "bs4", "cryptography.x509", "jwt", "markdownify", "mcp", "mcp_types", "openai"),
+    *("opentelemetry.sdk", "yaml"),
+)
 
 
 @pytest.mark.parametrize(
