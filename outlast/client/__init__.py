@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from outlast.client.client_tools import ClientTool, NoAnswer
     from outlast.client.connection import Connection, find_connection
     from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
-    from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
+    from outlast.client.contracts.events import Event, TaskRow
+    from outlast.client.contracts.handoffs import HandoffEvent, OpenHandoff
     from outlast.client.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
     from outlast.client.contracts.outputs import RowSelection, StoredOutput
     from outlast.client.contracts.providers import Model, Provider
@@ -176,12 +177,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "BatchPage",
         "BatchRow",
     ),
-    "outlast.client.contracts.events": (
-        "Event",
-        "HandoffEvent",
-        "OpenHandoff",
-        "TaskRow",
-    ),
+    "outlast.client.contracts.events": ("Event", "TaskRow"),
+    "outlast.client.contracts.handoffs": ("HandoffEvent", "OpenHandoff"),
     "outlast.client.contracts.operations": (
         "OpenTask",
         "Operations",

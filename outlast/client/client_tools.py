@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from outlast.client.contracts.events import OpenHandoff
+from outlast.client.contracts.handoffs import OpenHandoff
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
 

@@ -11,12 +11,12 @@ from pydantic import JsonValue
 from outlast.client.asynchronous.areas import AsyncAreas
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.connection import Connection, find_connection
-from outlast.client.contracts.events import Event, HandoffEvent, OpenHandoff, TaskRow
+from outlast.client.contracts.events import Event, TaskRow
 from outlast.client.contracts.providers import Provider
 from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.contracts.tools import Readiness, Tool
-from outlast.client.flows import handoffs, task_rows, tasks
 from outlast.client.flows import operations as operating
+from outlast.client.flows import task_rows, tasks
 from outlast.client.flows import usage as usages
 from outlast.client.flows.requests import (
     BatchOptions,
@@ -33,6 +33,7 @@ from outlast.client.retries import OnWaiting, RetryPolicy, ignore_waiting
 
 if TYPE_CHECKING:
     from outlast.client.contracts.batches import BatchRow
+    from outlast.client.contracts.handoffs import HandoffEvent, OpenHandoff
     from outlast.client.contracts.operations import Operations
     from outlast.client.contracts.usage import UsageReport
     from outlast.client.flows.batches import Items
@@ -227,16 +228,20 @@ class AsyncClient(AsyncAreas):
         """Return the providers of models: whether a worker has their keys, their controls, their known models."""
         return (await self._transport.run(tasks.providers(self._server))).providers
 
-    async def handoffs(self, *tools: str) -> tuple[OpenHandoff, ...]:
+    async def handoffs(self, *tools: str) -> "tuple[OpenHandoff, ...]":
         """Return what waits for you, of these tools (of all, without any): what your own tasks ask you to do or to
         approve, then the approvals of other callers' calls that you may give. The newest thousand of each.
 
         `answer(handoff.task_id, {"decision": "yes"}, key=handoff.key)` approves one.
         """
+        from outlast.client.flows import handoffs  # noqa: PLC0415 (as the areas)
+
         return (await self._transport.run(handoffs.handoffs(self._server, tools))).handoffs
 
-    def follow_handoffs(self, *tools: str) -> AsyncStream[HandoffEvent]:
+    def follow_handoffs(self, *tools: str) -> "AsyncStream[HandoffEvent]":
         """Iterate over what `handoffs` returns, as it opens and closes. Never ends."""
+        from outlast.client.flows import handoffs  # noqa: PLC0415 (as the areas)
+
         return self._transport.stream(handoffs.follow_handoffs(self._server, tools))
 
     async def usage(self, **options: Unpack[UsageOptions]) -> "UsageReport":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from outlast.client.contracts.events import HandoffEvent, HandoffList, OpenHandoff
+from outlast.client.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
 from outlast.client.errors import OutlastError, RateLimited, Unavailable
 from outlast.client.flows.commands import (
     CloseStream,

@@ -87,8 +87,9 @@ def test_a_command_loads_the_parts_of_the_client_that_it_uses() -> None:
     of_client = {name.removeprefix("outlast.client.") for name in imported if name.startswith("outlast.client.")}
     assert "asynchronous.client" in of_client
     assert {
-        f"{folder}.{part}" for folder in ("asynchronous", "contracts", "flows") for part in parts
+        f"{folder}.{part}" for folder in ("asynchronous", "flows") for part in (*parts, "handoffs")
     } & of_client == set()
+    assert {f"contracts.{part}" for part in (*parts, "handoffs", "operations", "usage")} & of_client == set()
     assert not any(name.startswith("blocking") for name in of_client)
 
 

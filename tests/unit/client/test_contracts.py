@@ -32,6 +32,7 @@ from outlast.api.contracts import (
 from outlast.api.rest.operator_routes import Readiness
 from outlast.client.contracts import batches as client_batches
 from outlast.client.contracts import events as client_events
+from outlast.client.contracts import handoffs as client_handoffs
 from outlast.client.contracts import operations as client_operations
 from outlast.client.contracts import outputs as client_outputs
 from outlast.client.contracts import providers as client_providers
@@ -56,8 +57,8 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     UntilMet: client_tasks.UntilMet,
     batches.Batch: client_batches.Batch,
     batches.BatchPage: client_batches.BatchPage,
-    events.HandoffList: client_events.HandoffList,
-    events.OpenHandoff: client_events.OpenHandoff,
+    events.HandoffList: client_handoffs.HandoffList,
+    events.OpenHandoff: client_handoffs.OpenHandoff,
     llm.ImagePart: client_sessions.MessagePart,
     llm.MediaPart: client_sessions.MessageMedia,
     llm.ModelMessage: client_sessions.Message,
