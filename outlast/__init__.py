@@ -197,4 +197,5 @@ def __getattr__(name: str) -> object:
         return _load(name)
     from importlib.metadata import version  # noqa: PLC0415 (20 ms)
 
-    return version("outlast")
+    globals()[name] = version("outlast")
+    return globals()[name]

@@ -125,10 +125,11 @@ def _extend_with(name: str, module: ModuleType) -> None:
             f"Module {name!r}{_file_of(module)} has no TOOLS, a list of tools: write "
             "`TOOLS = [tool(...).….build()]` in it."
         )
-    for definition in cast(Sequence[Tool], tools):
+    modes = tuple(cast(Iterable[Mode], getattr(module, "MODES", ())))
+    for definition in (*cast(Sequence[Tool], tools), *(definition for mode in modes for definition in mode.tools)):
         _check_schemas(name, module, definition)
     try:
-        extend(cast(Sequence[Tool], tools), tuple(cast(Iterable[Mode], getattr(module, "MODES", ()))))
+        extend(cast(Sequence[Tool], tools), modes)
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
 

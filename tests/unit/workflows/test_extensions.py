@@ -28,6 +28,11 @@ from outlast import Arguments
 class Odd(Arguments):
     made: Callable[[], int]
 """
+MODE = """
+from dataclasses import replace
+
+from outlast.workflows.tools import default
+"""
 # In a process of its own: what a process has loaded it keeps.
 OFFERED = """
 import json
@@ -113,3 +118,14 @@ def test_a_tool_whose_schema_cannot_be_made_is_named_at_the_start(site: Path, pa
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("outlast.workflows.tools.extensions.ExtensionError: Tools of module 'waving.tools'")
     assert f"the {part} of tool 'wave_odd' have no JSON Schema: PydanticInvalidForJsonSchema: " in last
+
+
+def test_a_tool_of_a_mode_without_a_schema_is_named_at_the_start_too(site: Path) -> None:
+    text = (
+        TOOLS.replace("NAME", "wave_odd").replace(".args(NoArguments)", ".args(Odd)").replace("TOOLS = ", "OF_MODE = ")
+    )
+    mode = MODE + "TOOLS = []\nMODES = [replace(default.MODE, name='waves', tools=(*default.MODE.tools, *OF_MODE))]\n"
+    (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args") + mode)
+    done = run(site, [])
+    assert done.returncode != 0
+    assert "the arguments of tool 'wave_odd' have no JSON Schema" in done.stderr
