@@ -138,13 +138,16 @@ def awaiting_units() -> Iterator[None]:
 
 
 _PROCESSES_FOR_BOTH_ENDS = 3
+_PROCESSES_FOR_KILLS = 4
+_KILLS = "tests/chaos/"
 
 
 class ByStack(LoadScopeScheduling):
-    """Gives each process one unit after the other, in the order of the tests; one process begins at the other end.
+    """Gives each process one unit after the other, in the order of the tests; two of the processes choose theirs.
 
-    The longest units mostly wait for servers, the shortest, the unit tests, need the processors: both go on all the
-    time, instead of idle processors first and overloaded ones at the end.
+    One begins at the other end. The longest units mostly wait for servers, the shortest, the unit tests, need the
+    processors: both go on all the time, instead of idle processors first and overloaded ones at the end. Another one
+    first takes what kills processes, which waits longest, for time-outs: left to the end, it would wait alone.
     """
 
     def __init__(self, config: pytest.Config, log: Producer, units: dict[str, str]) -> None:
@@ -165,4 +168,8 @@ class ByStack(LoadScopeScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         if len(self.nodes) >= _PROCESSES_FOR_BOTH_ENDS and node is self.nodes[-1]:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        elif len(self.nodes) >= _PROCESSES_FOR_KILLS and node is self.nodes[-2]:
+            chosen = next((unit for unit in self.workqueue if unit.startswith(_KILLS)), None)
+            if chosen is not None:
+                self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)

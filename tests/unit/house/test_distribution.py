@@ -58,6 +58,10 @@ FILES = {
         @pytest.mark.parametrize("n", range(8))
         def test_it(client, n): pass
         """,
+    "tests/chaos/test_kills.py": """
+        def test_a_kill(): pass
+        def test_another_kill(): pass
+        """,
     "tests/each/conftest.py": """
         import pytest
         from tests.support.distribution import started_per_process
@@ -108,7 +112,7 @@ def run_in(count: int, folder: Path) -> list[tuple[str, str]]:
         check=False,
     )
     found = re.findall(r"\[(gw\d)\] \[ *\d+%\] PASSED (\S+)", done.stdout)
-    assert len(found) == 8 + 9 + 9 + 8 + 3 * 4, done.stdout + done.stderr
+    assert len(found) == 8 + 9 + 9 + 8 + 2 + 3 * 4, done.stdout + done.stderr
     return found
 
 
@@ -139,6 +143,15 @@ def test_one_of_several_processes_begins_with_the_shortest(tmp_path: Path) -> No
     first = dict(reversed(run_in(3, tmp_path)))
     alone = [test for test in first.values() if "test_alone" in test or "test_without_a_stack" in test]
     assert (len(first), alone) == (3, ["tests/shared/test_clients.py::test_without_a_stack"])
+
+
+def test_one_of_more_processes_runs_what_kills_from_the_start(tmp_path: Path) -> None:
+    ran = run_in(4, tmp_path)
+    (killer,) = processes(ran, "tests/chaos/")
+    assert [test for process, test in ran if process == killer][:2] == [
+        "tests/chaos/test_kills.py::test_a_kill",
+        "tests/chaos/test_kills.py::test_another_kill",
+    ]
 
 
 @dataclass
