@@ -36,8 +36,8 @@ class Effort:
     calls: int = 60
     seconds: float = 8
     killed_calls: int = 50
-    patience_seconds: float = 345
-    """The longest that a peer's documentation names until it tries again is 300 seconds."""
+    patience_seconds: float = 450
+    """The longest until a peer tries again: FastMCP's worker looks every 75 s or so for what nobody did for 300 s."""
 
 
 _ALONE_SECONDS = 60

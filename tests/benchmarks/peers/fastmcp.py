@@ -117,7 +117,7 @@ FASTMCP = Peer(
     front="MCP over HTTP, asked for as its client does",
     settings=f"{CALLERS} tasks at once in the server's own worker; Redis with an append-only file, 1,000 connections",
     recommended_by="https://gofastmcp.com/servers/tasks",
-    promises="a task that its worker did not finish is executed again from its beginning, 300 s later",
+    promises="a task that its worker did not finish is executed again from its beginning, 300 to 400 s later",
     install=_install,
     running=_running,
 )
