@@ -78,6 +78,7 @@ async def test_a_batch_cancelled_while_its_worker_is_dead_leaves_nothing_running
     await expect_each_once(chaos, batch, 60)
 
 
+@pytest.mark.thorough
 async def test_a_batch_goes_on_after_an_hour_without_a_worker(chaos: Chaos) -> None:
     """The hour passes for all that has a time: the store, where its results expire and are swept; and Temporal, which
     has given the attempt of the dead worker up.

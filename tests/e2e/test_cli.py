@@ -136,6 +136,7 @@ def test_the_task_of_the_demo_is_there_again_when_the_stack_is_up(demo: Ended, s
     assert "SUCCEEDED" in outlast(stack, "tasks", "result", task_id).out
 
 
+@pytest.mark.thorough
 def test_the_demo_joins_a_stack_that_runs_already(stack: RunningStack) -> None:
     ended = outlast(stack, "demo", "--max-pages", "2", "--json")
     assert ended.code == 0, ended.err

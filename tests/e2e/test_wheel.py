@@ -215,6 +215,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield sandbox
 
 
+@pytest.mark.thorough
 def test_worker_and_api_run_without_the_embedded_servers(
     plain: CleanInstall, clashing: Path, temporal_server: TemporalServer, sandbox: Sandbox
 ) -> None:

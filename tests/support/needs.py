@@ -25,6 +25,7 @@ from outlast.activities.workspaces.workspace_folders import Workspaces
 from tests.support.deployments import checks, custom_objects, helm
 
 _PREFIX = "needs "
+_SHELL = "chromium-headless-shell"
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ class Need:
 NEEDS = {
     need.package: need
     for need in (
-        # Playwright brings a Node that needs the library.
-        Need("chromium", ("chromium",), "widgets and browser tabs", libraries={"libatomic.so.1": "libatomic1"}),
+        # A page takes the shell a third of a whole browser's time. Playwright brings a Node that needs the library.
+        Need(_SHELL, (_SHELL,), "widgets and other pages", libraries={"libatomic.so.1": "libatomic1"}),
+        Need("chromium", ("chromium",), "browser tabs"),
         Need("prometheus", ("prometheus", "promtool"), "a real scrape, and checks of the alerts"),
         Need("prometheus-alertmanager", ("prometheus-alertmanager", "amtool"), "drills of the alerts"),
         Need("bubblewrap", ("bwrap",), "commands in a sandbox"),

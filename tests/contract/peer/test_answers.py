@@ -21,7 +21,7 @@ from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, WireError
 from tests.support.http.pages import WebServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
+REVISIONS = pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 QUERY = "?tools=actors,docs,runs,storage,dev,outlast/sleeper&telemetry-enabled=true"
 OWN_META = "outlast/"
 SERVER = "io.modelcontextprotocol/serverInfo"

@@ -101,6 +101,7 @@ async def test_the_inspector_sees_the_same(
     assert seen["ours"][1:] == (True, True)
 
 
+@pytest.mark.thorough
 async def test_mcpc_sees_the_same(service: Service, peer_url: str, tmp_path: Path) -> None:
     """It lists, calls, calls as a task, waits with progress, and reads resources."""
     package = npm_package("@apify/mcpc", "0.2.6")

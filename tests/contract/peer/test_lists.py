@@ -10,7 +10,7 @@ from tests.contract.peer.shapes import differences, without_texts
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-REVISIONS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
+REVISIONS = pytest.mark.parametrize("revision", [pytest.param(LEGACY, marks=pytest.mark.thorough), MODERN])
 SELECTORS = [
     "?telemetry-enabled=false",
     "?telemetry-enabled=true",

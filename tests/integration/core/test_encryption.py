@@ -257,7 +257,7 @@ async def use_codec(page: Page, url: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.needs("chromium")
+@pytest.mark.needs("chromium-headless-shell")
 async def test_the_temporal_ui_shows_histories_to_whom_a_key_with_admin_belongs_and_to_nobody_else(
     service: Service, answers: dict[str, Any], client_with: Any, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from tests.support.http.mcp_wire import LEGACY, MODERN
 from tests.support.paths import ROOT
 from tests.support.stacks.service import Service, settings_environment
 
-MESSAGES = 120
+MESSAGES = 60
 SOON = httpx.Timeout(120, read=0.5)
 """For what may be answered late, or never: enough for an answer that comes at once, and none is required."""
 REQUIRED = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

@@ -21,9 +21,9 @@ from tests.support.hostile.party import Party
 from tests.support.hostile.texts import TEXTS, as_json, mostly
 from tests.support.stacks.service import Service
 
-OF_EACH_OPERATION = 6
-OF_EACH_TOOL = 20
-LIVES, STEPS = 12, 12
+OF_EACH_OPERATION = 3
+OF_EACH_TOOL = 10
+LIVES, STEPS = 6, 12
 PLAIN = st.sampled_from(["x", 1, True, ["x"], {}, "outlast/absent", {"seconds": 0}])
 JSON_TYPE = {"Content-Type": "application/json"}
 FOR_PROGRAMS = "/metrics"

@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 from tests.support.hostile.examples import TIMES, examples
 from tests.support.hostile.party import Party
 
-LIVES = 12
+LIVES = 6
 STEPS = 25
 WHO = st.integers(0, 1)
 _lives = itertools.count()

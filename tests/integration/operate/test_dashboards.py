@@ -55,6 +55,7 @@ def test_every_panel_says_what_it_shows_and_leads_somewhere(board: Board, panel:
             assert parse_qs(address.query)["query"]
 
 
+@pytest.mark.thorough
 @pytest.mark.needs("prometheus")
 async def test_every_query_has_data_under_mixed_load(
     prometheus: Prometheus, temporal: Client, api: httpx.AsyncClient, sandbox: Sandbox

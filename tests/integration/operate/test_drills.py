@@ -94,7 +94,7 @@ async def wrong_policy(field: DrillStack) -> AsyncGenerator[None]:
     await field.write_policy(POLICY)
 
 
-@drill("OutlastStoreErrors", thorough=False)
+@drill("OutlastStoreErrors")
 async def no_store(field: DrillStack) -> AsyncGenerator[None]:
     field.outputs.mkdir(exist_ok=True)
     field.outputs.rename(field.unmounted)

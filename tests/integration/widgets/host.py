@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Frame, Page, Route, async_playwright, 
 from tests.support.eventually import eventually
 from tests.support.needs import require
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = "/usr/bin/chromium-headless-shell"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 HOST_URL = "http://host.test/"
 _EXPECT_TIMEOUT_MS = 60_000
@@ -125,8 +125,8 @@ class WidgetHost:
 
 @asynccontextmanager
 async def running_chromium() -> AsyncGenerator[Browser]:
-    """Debian's Chromium, headless."""
-    require("chromium")
+    """Debian's Chromium without a window, which is what Playwright starts by default."""
+    require("chromium-headless-shell")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         try:

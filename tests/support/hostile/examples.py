@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 TIMES = pytest.mark.parametrize(
-    "times", [1, pytest.param(20, marks=[pytest.mark.thorough, pytest.mark.timeout(3_600)])], ids=["some", "many"]
+    "times", [1, pytest.param(40, marks=[pytest.mark.thorough, pytest.mark.timeout(3_600)])], ids=["some", "many"]
 )
 """For tests that make up what they send: `examples(25, times)`."""
 

@@ -139,16 +139,21 @@ def test_a_module_runs_in_one_process_where_each_process_has_its_stack(ran: list
         assert len(processes(ran, f"tests/each/test_{name}.py")) == 1
 
 
-def test_one_of_several_processes_begins_with_the_shortest(tmp_path: Path) -> None:
-    first = dict(reversed(run_in(3, tmp_path)))
+@pytest.fixture(scope="module")
+def ran_in_four(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """The same of a run in four processes."""
+    return run_in(4, tmp_path_factory.mktemp("four"))
+
+
+def test_one_of_several_processes_begins_with_the_shortest(ran_in_four: list[tuple[str, str]]) -> None:
+    first = dict(reversed(ran_in_four))
     alone = [test for test in first.values() if "test_alone" in test or "test_without_a_stack" in test]
-    assert (len(first), alone) == (3, ["tests/shared/test_clients.py::test_without_a_stack"])
+    assert (len(first), alone) == (4, ["tests/shared/test_clients.py::test_without_a_stack"])
 
 
-def test_one_of_more_processes_runs_what_kills_from_the_start(tmp_path: Path) -> None:
-    ran = run_in(4, tmp_path)
-    (killer,) = processes(ran, "tests/chaos/")
-    assert [test for process, test in ran if process == killer][:2] == [
+def test_one_of_more_processes_runs_what_kills_from_the_start(ran_in_four: list[tuple[str, str]]) -> None:
+    (killer,) = processes(ran_in_four, "tests/chaos/")
+    assert [test for process, test in ran_in_four if process == killer][:2] == [
         "tests/chaos/test_kills.py::test_a_kill",
         "tests/chaos/test_kills.py::test_another_kill",
     ]

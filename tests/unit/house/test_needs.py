@@ -39,7 +39,7 @@ def test_tests_without_their_package_are_skipped_and_counted_at_the_end(tmp_path
         check=False,
     )
     *_, said, closing = ended.stdout.splitlines()
-    assert said == "Skipped 3, needs chromium: not installed; as root: apt-get install chromium libatomic1", closing
+    assert said == "Skipped 3, needs chromium: not installed; as root: apt-get install chromium", closing
     assert "1 passed, 4 skipped" in closing
 
 
@@ -57,4 +57,4 @@ def test_missing_packages_are_named_once_where_they_cannot_be_installed(tmp_path
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("apt-get install chromium libatomic1 prometheus prometheus-alertmanager bubblewrap") == 1
+    assert ended.stdout.count("apt-get install chromium-headless-shell libatomic1 chromium prometheus") == 1
