@@ -63,7 +63,7 @@ def _readme_row(peer: PeerFigures) -> str:
     survival = peer.survival
     unfinished, twice = survival.failed + survival.lost, survival.started_twice
     became = f"{survival.completed} completed" + (
-        f", {unfinished} did not ({survival.accepted_starts_at_the_kill} of all had a run then)"
+        f", {unfinished} did not ({survival.accepted_starts_at_the_kill} of {survival.calls} had a run then)"
         if unfinished
         else ""
     )
