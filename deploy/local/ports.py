@@ -66,13 +66,13 @@ class PortPicker:
         self._given: set[int] = set()
 
     def pick(self, wish: PortWish, host: str | None = None) -> int:
-        """Return a port that is free now.
+        """Return a port that is free now; any one where 0 was asked for.
 
-        Raises `PortTakenError` when the port was asked for by name and is in use.
+        Raises `PortTakenError` when the port was asked for by number and is in use.
         """
         host = host or self._host
         if wish.requested is not None:
-            return self._give(self._requested(wish, host))
+            return self._give(self._requested(wish.requested, wish, host) if wish.requested else self._any_other(host))
         for candidate in (wish.default, wish.previous):
             if candidate and self._usable(host, candidate):
                 break
@@ -82,8 +82,7 @@ class PortPicker:
             self._on_change(wish, candidate)
         return self._give(candidate)
 
-    def _requested(self, wish: PortWish, host: str) -> int:
-        port = wish.requested or any_free(host)
+    def _requested(self, port: int, wish: PortWish, host: str) -> int:
         if self._usable(host, port):
             return port
         raise PortTakenError(

@@ -52,6 +52,15 @@ def test_zero_asks_for_any_free_port(picker: PortPicker, changes: list[int]) -> 
     assert changes == []
 
 
+def test_zero_asked_for_twice_is_never_the_same_port(picker: PortPicker, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = any_free(HOST)
+    second = next(port for port in iter(lambda: any_free(HOST), None) if port != first)
+    by_chance = iter([first, first, second])
+    monkeypatch.setattr("outlast.deploy.local.ports.any_free", lambda host: next(by_chance))
+    wishes = [PortWish(name, "--port", default=0, requested=0) for name in ("API", "UI")]
+    assert [picker.pick(wish) for wish in wishes] == [first, second]
+
+
 def test_no_port_is_given_twice(picker: PortPicker) -> None:
     free = any_free(HOST)
     assert picker.pick(PortWish("API", "--api-port", free)) == free
