@@ -108,7 +108,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@echo "Installing from requirements.lock into $(VENV) (once) ..."
 	@awk '/^uv==/, !/\\$$/' requirements.lock > $(VENV)/uv.txt
 	@$(PIP_INSTALL) --no-deps --require-hashes -r $(VENV)/uv.txt
-	@$(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python --no-deps --require-hashes -r requirements.lock \
+	@$(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --no-deps --require-hashes -r requirements.lock \
 		|| { echo "uv cannot install it; installing with pip (a minute or two) ..."; $(PIP_INSTALL) --no-deps --require-hashes -r requirements.lock; }
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check --disable-pip-version-check >/dev/null || { $(BIN)/python -m pip check; exit 1; }
