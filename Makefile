@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
 # More workers than cores: tests also wait for time to pass. With more than these, they wait for a core.
-TEST_WORKERS ?= 7
+TEST_WORKERS ?= 6
 # Of `make soak`: what is called and broken, and for how long.
 SEED ?= 1
 MINUTES ?= 2
@@ -24,7 +24,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough soak bench histories lint format docs dashboards pictures release bundle lock clean
+.PHONY: help install demo up test thorough soak bench histories lint style types format docs dashboards pictures release bundle lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,11 +55,15 @@ bench: $(INSTALLED) ## Measure, and print a table (ARGS="latency --json FILE"; A
 histories: $(INSTALLED) ## Record what replay tests replay, and list what workflows do, for the next release
 	@$(BIN)/python -m tests.histories.record
 
-lint: $(INSTALLED) ## Check style, formatting, types and the direction of imports
+lint: style types ## Check style, formatting, types and the direction of imports
+
+style: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/deptry --no-ansi .
+
+types: $(INSTALLED)
 	$(BIN)/pyright
 
 format: $(INSTALLED) ## Format the code and fix what can be fixed

@@ -199,7 +199,9 @@ def test_nothing_is_written_into_the_users_folder(
     assert held == set(CLASHING)
 
 
-@pytest.mark.parametrize("command", ["up", "demo", "mcp"])
+@pytest.mark.parametrize(
+    "command", [*(pytest.param(command, marks=pytest.mark.thorough) for command in ("up", "demo")), "mcp"]
+)
 def test_without_the_embedded_servers_a_command_that_starts_them_says_what_to_install(
     plain: CleanInstall, tmp_path: Path, command: str
 ) -> None:

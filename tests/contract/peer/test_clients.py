@@ -45,6 +45,7 @@ async def seen_of_both(
 
 
 @QUERIES
+@pytest.mark.thorough
 async def test_the_python_sdk_sees_the_same(service: Service, peer_url: str, query: str) -> None:
     program = (str(python_with("mcp==1.30.0")), str(PROGRAMS / "python_1_30.py"))
     theirs, ours = await seen_of_both(service, peer_url, query, *program)

@@ -8,7 +8,7 @@ from tests.support.hostile.pulse import Pulse
 from tests.support.hostile.weapons import WEAPONS, under_attack
 from tests.support.stacks.service import Service
 
-CALLS = 4
+CALLS = 2
 
 
 async def test_every_weapon_at_once_and_no_call_of_another_caller_fails(service: Service, pulse: Pulse) -> None:

@@ -36,6 +36,7 @@ def reader(asked: Asked) -> Step:
     return says("Read.") if asked.results else says(Call("read-volume", {"volume": 1}))
 
 
+@pytest.mark.thorough
 def test_one_document_with_the_figures_of_each_provider(stack: ModelStack) -> None:
     stack.provider.script = greeter
     chosen = ("--provider", "anthropic", "--model", "b-1", "--provider", "openai", "--model", "b-2")

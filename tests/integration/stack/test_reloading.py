@@ -113,6 +113,7 @@ async def test_a_change_that_does_not_load_is_one_line_and_the_old_processes_go_
     assert "reloading" in events.kinds_of("tools")
 
 
+@pytest.mark.thorough
 async def test_a_broken_change_while_worker_and_api_are_replaced_does_not_say_that_they_go_on(
     tmp_path: Path, tools: Path
 ) -> None:

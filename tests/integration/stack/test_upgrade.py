@@ -4,6 +4,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from outlast.deploy.local.backups.last_version import own_version
 from tests.support.calls.questions import asks, result, said, taken, waiting
 from tests.support.http.api_client import api_client
@@ -26,6 +28,7 @@ def url_of(stack: RunningStack) -> str:
     return stack.addresses.api_url
 
 
+@pytest.mark.thorough
 async def test_a_newer_version_goes_on_with_the_open_tasks_of_an_older_one(tmp_path: Path) -> None:
     with running_stack(tmp_path, **TOOLS) as stack:
         async with api_client(url_of(stack), timeout_seconds=30) as http:

@@ -30,7 +30,11 @@ def look_up(run_id: str, tool: str = "get-actor-run") -> Call:
         ([look_up("absent"), look_up("absent", "get-actor-log"), look_up("gone")], 0, "stop", 4),
         ([Call("nothing", {"a": 1}), Call("nothing", {"a": 2})], 1, "doom_loop", 2),
         ([GREETING], 1, "doom_loop", 6),
-        ([Call("hello_world", {"name": str(number)}) for number in range(7)], 0, "stop", 8),
+        pytest.param(
+            [Call("hello_world", {"name": str(number)}) for number in range(7)],
+            *(0, "stop", 8),
+            marks=pytest.mark.thorough,
+        ),
         ([Call("draw-number")] * 7, 0, "stop", 8),
         ([Call("hello_world", {"name": 7}), GREETING], 0, "stop", 3),
     ],

@@ -91,7 +91,7 @@ def rendered(helm: str, *options: str) -> list[Manifest]:
     """What the chart makes. Raises `AssertionError` with Helm's message when it makes nothing."""
     done = run(helm, "template", "outlast", str(CHART), *options)
     assert done.returncode == 0, done.stderr
-    return [Manifest(content) for content in yaml.safe_load_all(done.stdout) if content]
+    return [Manifest(content) for content in yaml.load_all(done.stdout, yaml.CSafeLoader) if content]
 
 
 def run(helm: str, *arguments: str) -> "subprocess.CompletedProcess[str]":

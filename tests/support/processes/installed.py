@@ -50,11 +50,10 @@ def python_with(*requirements: str) -> Path:
     """The Python of an environment of its own in which `requirements` are installed."""
 
     def install(folder: Path) -> None:
-        # This environment's pip serves it: installing one there takes longer than most clients do.
         _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
-        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
-        options = ["--quiet", "--no-compile"]  # most of what a client brings is never imported
-        _run([*pip, "install", *options, *requirements], folder)
+        # uv takes a fifth of pip's time, and needs no pip in there either. It compiles nothing: most is never imported.
+        uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--system-certs"]
+        _run([*uv, "--python", str(folder / "bin" / "python"), *requirements], folder)
 
     return _installed("venv", " ".join((*requirements, sys.version)), install) / "bin" / "python"
 

@@ -2,14 +2,15 @@
 
 import json
 import os
-import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.support.processes.module_process import ModuleProcess
+
+OFFERED = "tests.unit.workflows.offered_tools"
 TOOLS = """
 from outlast.workflows.tools.framework.phases import plain
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
@@ -33,17 +34,6 @@ from dataclasses import replace
 
 from outlast.workflows.tools import default
 """
-# In a process of its own: what a process has loaded it keeps.
-OFFERED = """
-import json
-from outlast.api.services import build_services
-from outlast.workflows.tools.extensions import load_extensions
-from outlast.workflows.tools.registry import tools_of
-
-load_extensions(NAMED)
-load_extensions(NAMED)
-print(json.dumps([each.name for mode in ("default", "openai") for each in tools_of(mode) if "wave" in each.name]))
-"""
 
 
 @pytest.fixture
@@ -64,21 +54,26 @@ def installed(site: Path, package: str, *, group: str) -> None:
     (metadata / "entry_points.txt").write_text(f"[{group}]\nmine = {package}.tools\n")
 
 
-def run(site: Path, named: list[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", OFFERED.replace("NAMED", repr(named))],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended that loads the tools of a folder, and what it wrote."""
+
+    code: int
+    written: str
+
+
+def run(site: Path, *named: str) -> Ended:
+    """In a process of its own: what a process has loaded it keeps."""
+    log = site / "written"
+    log.unlink(missing_ok=True)
+    process = ModuleProcess(OFFERED, [str(site), *named], log=log, environment=os.environ)
+    return Ended(process.wait(60), log.read_text())
 
 
 def offered(site: Path, *named: str) -> Any:
-    done = run(site, list(named))
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    ended = run(site, *named)
+    assert ended.code == 0, ended.written
+    return json.loads(ended.written)
 
 
 def test_an_installed_package_offers_its_tools_in_every_mode(site: Path) -> None:
@@ -97,10 +92,10 @@ def test_entry_points_of_others_are_left_alone_and_modules_may_be_named(site: Pa
 
 def test_an_installed_package_that_is_broken_is_named(site: Path) -> None:
     (site / "waving" / "tools.py").write_text("TOOLS = 1")
-    done = run(site, [])
-    assert done.returncode != 0
-    assert "ExtensionError" in done.stderr
-    assert "waving.tools" in done.stderr
+    ended = run(site)
+    assert ended.code != 0
+    assert "ExtensionError" in ended.written
+    assert "waving.tools" in ended.written
 
 
 _WITHOUT_SCHEMA = {
@@ -113,9 +108,9 @@ _WITHOUT_SCHEMA = {
 def test_a_tool_whose_schema_cannot_be_made_is_named_at_the_start(site: Path, part: str) -> None:
     text = TOOLS.replace("NAME", "wave_odd").replace(".args(NoArguments)", _WITHOUT_SCHEMA[part])
     (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args"))
-    done = run(site, [])
-    assert done.returncode != 0
-    last = done.stderr.strip().splitlines()[-1]
+    ended = run(site)
+    assert ended.code != 0
+    last = ended.written.strip().splitlines()[-1]
     assert last.startswith("outlast.workflows.tools.extensions.ExtensionError: Tools of module 'waving.tools'")
     assert f"the {part} of tool 'wave_odd' have no JSON Schema: PydanticInvalidForJsonSchema: " in last
 
@@ -126,6 +121,6 @@ def test_a_tool_of_a_mode_without_a_schema_is_named_at_the_start_too(site: Path)
     )
     mode = MODE + "TOOLS = []\nMODES = [replace(default.MODE, name='waves', tools=(*default.MODE.tools, *OF_MODE))]\n"
     (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args") + mode)
-    done = run(site, [])
-    assert done.returncode != 0
-    assert "the arguments of tool 'wave_odd' have no JSON Schema" in done.stderr
+    ended = run(site)
+    assert ended.code != 0
+    assert "the arguments of tool 'wave_odd' have no JSON Schema" in ended.written

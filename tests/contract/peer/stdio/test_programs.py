@@ -20,11 +20,11 @@ CLIENT = "a-client"
 REPORT = "report-problem"
 Case = tuple[tuple[str, ...], dict[str, str], str]
 ALWAYS: dict[str, Case] = {
-    "a client that has no reports": ((), {"TELEMETRY_ENABLED": "true"}, "Claude Desktop"),
     "a flag and its variable": (("--tools", "docs,dev"), {"TOOLS": "storage", "TELEMETRY_ENABLED": "false"}, CLIENT),
     "Actors and widgets": (("--tools=search-actors", "--actors=outlast/sleeper"), {"UI_MODE": "true"}, CLIENT),
 }
 OTHERS: dict[str, Case] = {
+    "a client that has no reports": ((), {"TELEMETRY_ENABLED": "true"}, "Claude Desktop"),
     "nothing": ((), {}, CLIENT),
     "reports by name": (("--tools", "docs,dev"), {}, "claude-code"),
     "variables": ((), {"TOOLS": "docs,dev", "ACTORS": "outlast/sleeper", "TELEMETRY_ENABLED": "false"}, CLIENT),
