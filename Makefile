@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
 # More workers than cores: tests also wait for time to pass. With more than these, they wait for a core.
-TEST_WORKERS ?= 6
+TEST_WORKERS ?= 7
 # Of `make soak`: what is called and broken, and for how long.
 SEED ?= 1
 MINUTES ?= 2
