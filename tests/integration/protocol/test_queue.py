@@ -19,11 +19,18 @@ from outlast.api.temporal.history import time_of
 from tests.support.calls.tasks import events
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
+from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.mortal_api import MortalApi
 from tests.support.stacks.service import Service
 
 FLO, GUS = "flo-0123456789abcdef", "gus-0123456789abcdef"
 SHARE, QUEUE = 3, 27
+LIMITS = f'{{"concurrent_tasks": {SHARE}, "queued_tasks": {QUEUE}}}'
+
+# Its API has the limits, too: each API looks for queued tasks once a minute, and has them released as its policy says.
+service = service_fixture(
+    scope="module", tools=["tests.support.tools.protocol_tools"], settings={"OUTLAST_LIMITS": LIMITS}
+)
 
 
 @pytest.fixture
@@ -35,7 +42,7 @@ async def mortal(service: Service, tmp_path: Path) -> AsyncIterator[MortalApi]:
             stack,
             OUTLAST_TOOLS_FROM="tests.support.tools.protocol_tools",
             OUTLAST_API_KEYS=f"flo:{FLO},gus:{GUS}",
-            OUTLAST_LIMITS=f'{{"concurrent_tasks": {SHARE}, "queued_tasks": {QUEUE}}}',
+            OUTLAST_LIMITS=LIMITS,
         )
         await api.start()
         yield api
