@@ -57,6 +57,7 @@ histories: $(INSTALLED) ## Record what replay tests replay, and list what workfl
 
 lint: style types ## Check style, formatting, types and the direction of imports
 
+# In two, for CI: the second takes a minute of a core.
 style: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

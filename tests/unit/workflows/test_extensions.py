@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,26 +53,18 @@ def installed(site: Path, package: str, *, group: str) -> None:
     (metadata / "entry_points.txt").write_text(f"[{group}]\nmine = {package}.tools\n")
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a process ended that loads the tools of a folder, and what it wrote."""
-
-    code: int
-    written: str
-
-
-def run(site: Path, *named: str) -> Ended:
-    """In a process of its own: what a process has loaded it keeps."""
+def run(site: Path, *named: str) -> tuple[int, str]:
+    """The exit code of a process that loads the tools of a folder, and what it wrote: what one has loaded it keeps."""
     log = site / "written"
     log.unlink(missing_ok=True)
     process = ModuleProcess(OFFERED, [str(site), *named], log=log, environment=os.environ)
-    return Ended(process.wait(60), log.read_text())
+    return process.wait(60), log.read_text()
 
 
 def offered(site: Path, *named: str) -> Any:
-    ended = run(site, *named)
-    assert ended.code == 0, ended.written
-    return json.loads(ended.written)
+    code, written = run(site, *named)
+    assert code == 0, written
+    return json.loads(written)
 
 
 def test_an_installed_package_offers_its_tools_in_every_mode(site: Path) -> None:
@@ -92,10 +83,10 @@ def test_entry_points_of_others_are_left_alone_and_modules_may_be_named(site: Pa
 
 def test_an_installed_package_that_is_broken_is_named(site: Path) -> None:
     (site / "waving" / "tools.py").write_text("TOOLS = 1")
-    ended = run(site)
-    assert ended.code != 0
-    assert "ExtensionError" in ended.written
-    assert "waving.tools" in ended.written
+    code, written = run(site)
+    assert code != 0
+    assert "ExtensionError" in written
+    assert "waving.tools" in written
 
 
 _WITHOUT_SCHEMA = {
@@ -108,9 +99,9 @@ _WITHOUT_SCHEMA = {
 def test_a_tool_whose_schema_cannot_be_made_is_named_at_the_start(site: Path, part: str) -> None:
     text = TOOLS.replace("NAME", "wave_odd").replace(".args(NoArguments)", _WITHOUT_SCHEMA[part])
     (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args"))
-    ended = run(site)
-    assert ended.code != 0
-    last = ended.written.strip().splitlines()[-1]
+    code, written = run(site)
+    assert code != 0
+    last = written.strip().splitlines()[-1]
     assert last.startswith("outlast.workflows.tools.extensions.ExtensionError: Tools of module 'waving.tools'")
     assert f"the {part} of tool 'wave_odd' have no JSON Schema: PydanticInvalidForJsonSchema: " in last
 
@@ -121,6 +112,6 @@ def test_a_tool_of_a_mode_without_a_schema_is_named_at_the_start_too(site: Path)
     )
     mode = MODE + "TOOLS = []\nMODES = [replace(default.MODE, name='waves', tools=(*default.MODE.tools, *OF_MODE))]\n"
     (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args") + mode)
-    ended = run(site)
-    assert ended.code != 0
-    assert "the arguments of tool 'wave_odd' have no JSON Schema" in ended.written
+    code, written = run(site)
+    assert code != 0
+    assert "the arguments of tool 'wave_odd' have no JSON Schema" in written
