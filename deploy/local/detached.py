@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from datetime import datetime
 from pathlib import Path
@@ -23,9 +24,6 @@ _LOOK_SECONDS = 0.1
 _STOP_SECONDS = sum(STOP_GRACE_SECONDS.values()) + 15
 _CLOCK_SECONDS = 5
 """A process that began later than this after `started_at` is not the one that wrote it: the kernel reused its id."""
-
-_LEFT_RUNNING: list["subprocess.Popen[bytes]"] = []
-"""Stacks that were started here and go on without us: Python warns about a process that is forgotten while it runs."""
 
 
 def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes]":
@@ -47,7 +45,8 @@ def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes
             start_new_session=True,
             umask=UMASK,
         )
-    _LEFT_RUNNING[:] = [*(earlier for earlier in _LEFT_RUNNING if earlier.poll() is None), process]
+    # It goes on without us. Where it ends first, it leaves no zombie, and Python has nothing to warn about.
+    threading.Thread(target=process.wait, name="detached-stack", daemon=True).start()
     return process
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,8 +29,6 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OF_REQUESTS = re.compile("OUTLAST_|APIFY_|TEMPORAL_|OTEL_|.*(KEY|TOKEN|SECRET|PASSWORD)")
 """Variables that come with each request; the server itself is not to hold one client's credentials."""
 LOG_NAME = "fork-server.log"
-_left_running: list["subprocess.Popen[bytes]"] = []
-"""Python warns about a process that is forgotten while it runs."""
 _is_fork = False
 
 
@@ -76,7 +75,8 @@ def leave_fork_server(data_dir: Path) -> None:
             env={name: value for name, value in os.environ.items() if not _OF_REQUESTS.match(name)},
             start_new_session=True,
         )
-    _left_running.append(process)
+    # As with a detached stack: where it ends first, it leaves no zombie.
+    threading.Thread(target=process.wait, name="fork-server", daemon=True).start()
 
 
 def prepare_for_clients(data_dir: Path) -> None:

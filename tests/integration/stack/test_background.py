@@ -41,6 +41,7 @@ async def test_a_detached_stack_is_ready_when_the_start_returns_and_gone_when_it
     assert stopped.pid == state.pid
     assert not is_running(state.children["api"])
     assert find_running(tmp_path) is None
+    await eventually(lambda: not psutil.pid_exists(state.pid))  # nor does it stay behind as a zombie of who started it
 
 
 async def test_where_no_stack_runs_there_is_nothing_to_stop(tmp_path: Path) -> None:
