@@ -46,6 +46,10 @@ class LocalSite(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: LocalSite  # pyright: ignore[reportIncompatibleVariableOverride]
 
+    def handle(self) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # The crawler is gone, maybe before it asked anything.
+            super().handle()
+
     def do_GET(self) -> None:
         self.server.requests.append((self.path, self.headers.get("User-Agent", "")))
         answer = self.server.answer_to(self.path)
@@ -57,8 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        with suppress(BrokenPipeError, ConnectionResetError):  # The crawler is gone.
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Keep the test's output quiet."""
