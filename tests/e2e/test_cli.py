@@ -95,7 +95,10 @@ def test_the_demo_shows_rows_of_real_pages_and_where_to_see_the_task(demo: Ended
 
 
 def test_the_readme_shows_what_the_demo_prints(demo: Ended) -> None:
-    """Pages are crawled in any order, and their words are counted anew whenever somebody writes one."""
+    """Ten pages are crawled at a time: the README shows the first two that are linked, no others are sure to be there.
+
+    Their words are counted anew whenever somebody writes one.
+    """
     readme = page_of_reason(ROOT / "README.md", "compared in tests/e2e/test_cli.py")
     (shown,) = readme.examples
     notes, header, table = _at_any_speed(_without_ports(shown.printed)).partition("PAGE")
