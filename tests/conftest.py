@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,6 +35,9 @@ hypothesis.settings.load_profile("outlast")
 # Each client would read all certificates of the machine, which takes 15 ms of a core; there are thousands of clients.
 for _library, _create in (("httpx", httpx.create_ssl_context), ("httpx2", httpx2.create_ssl_context)):
     pytest.MonkeyPatch().setattr(f"{_library}._transports.default.create_ssl_context", functools.cache(_create))
+
+# Servers in Go (Temporal, Prometheus) share the processors with many others: threads that look for work cost a tenth.
+os.environ.setdefault("GOMAXPROCS", "1")
 
 _INTEGRATION = Path(__file__).with_name("integration")
 _UNITS = pytest.StashKey[dict[str, str]]()

@@ -93,7 +93,7 @@ async def test_a_model_that_was_cut_off_is_heard_once(
 @pytest.mark.parametrize(
     "names",
     [
-        ("worker",),
+        pytest.param(("worker",), marks=pytest.mark.thorough),
         pytest.param(("api",), marks=pytest.mark.thorough),
         pytest.param(("temporal",), marks=pytest.mark.thorough),
         ("worker", "api", "temporal"),

@@ -77,7 +77,8 @@ async def test_the_typescript_sdk_of_the_newer_revision_sees_the_same(service: S
 
 
 @QUERIES
-@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.thorough), "modern"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_the_inspector_sees_the_same(
     service: Service, peer_url: str, tmp_path: Path, era: str, query: str
 ) -> None:
