@@ -11,32 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-MAX_FILE_LINES = 500
+MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
-MAX_MODULES = 20
+MAX_MODULES = 30
 DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 FLOORS = {"api", "worker", "workflows", "activities", "deploy", "outlast"}
-SAME_ROLE = frozenset(
-    "activities answer app areas arguments client command connection contracts definition dialect errors events "
-    "instructions limits metrics options pieces registry removal server settings starter transport verify "
-    "views wording".split()
-)
-"""What a module is in its room: the same in each."""
-SAME_SUBJECT = frozenset(
-    "actors anthropic_messages backup batch_results batches cards datasets failures handoffs input_schema issuer "
-    "key_value_stores ledger openai_chat openai_responses operations outputs pages payments permissions "
-    "plain_functions platform_reads policy "
-    "problems providers questions request_queues rows run_log runs saved_calls saved_tasks schedules search_attributes "
-    "selection sessions signed_links spending storages subscriptions tasks tools turns usage users violations "
-    "webhooks".split()
-)
-"""What modules of several floors or rooms are about: one thing, and each has its part of the work with it."""
-TOOLS_OF_MODES = frozenset(
-    "abort_actor_run call_actor call_actor_task create_actor_task fetch_actor_details fetch_apify_docs get_actor_run "
-    "get_actor_run_list get_dataset_items get_key_value_store_record present_run schedule_tools search_actors "
-    "search_apify_docs".split()
-)
-"""Tools that several modes define, each in a module with the tool's name."""
 COPIED = {"interruption.py"}
 # Written in pieces, so that this file does not break its own rule.
 ADDRESSES_OF_HERE = re.compile(
@@ -83,23 +62,6 @@ def test_no_folder_is_flat(modules: list[Path]) -> None:
     assert {str(folder): number for folder, number in folders.items() if number > MAX_MODULES} == {}
 
 
-def recurring_names(modules: list[Path]) -> set[str]:
-    """The names that several modules of the floors have, and of the stack. Actors and dashboards are left out: an Actor
-    is a program of its own, and a dashboard has the name of what it shows.
-    """
-    floors = [path for path in modules if path.relative_to(ROOT).parts[0] in FLOORS]
-    apart = (ROOT / "deploy" / "local" / "actors", ROOT / "deploy" / "grafana")
-    names = Counter(path.stem for path in floors if not any(path.is_relative_to(folder) for folder in apart))
-    return {name for name, number in names.items() if number > 1} - {"__init__", "__main__"}
-
-
-def test_modules_of_one_name_are_about_the_same(modules: list[Path]) -> None:
-    """Who gives a module a name that there is already, adds it to one of the lists, or finds a name that says more."""
-    found = recurring_names(modules)
-    assert found - SAME_ROLE - SAME_SUBJECT - TOOLS_OF_MODES == set()
-    assert (SAME_ROLE | SAME_SUBJECT | TOOLS_OF_MODES) - found == set(), "these names are unique by now"
-
-
 def test_the_copies_of_a_module_of_actors_are_equal(modules: list[Path]) -> None:
     """The folder of an Actor is built alone, so what several of them need lies in each."""
     copies: dict[str, set[str]] = {}
@@ -112,27 +74,6 @@ def test_the_copies_of_a_module_of_actors_are_equal(modules: list[Path]) -> None
 def test_every_module_and_package_says_what_it_is_for(modules: list[Path]) -> None:
     ours = [path for path in modules if not path.is_relative_to(ROOT / "tests")]
     assert [str(path.relative_to(ROOT)) for path in ours if not ast.get_docstring(ast.parse(path.read_text()))] == []
-
-
-ODD_WORDS = re.compile(
-    r"\b(anew|whoever|fellows|beneath|foresaw|thereof|hitherto|giants?|that there (is|are) not|goes without saying|"
-    r"cannot be had|is had|(has|have) come to(?! an end)|of whose|its like|their like)\b",
-    re.IGNORECASE,
-)
-"""Words and turns that a reader of technical English stumbles over, each with a usual one: again, anyone, below, ..."""
-
-
-def test_prose_uses_the_usual_words(files: list[Path]) -> None:
-    """In documents, and in the docstrings, comments and messages of the floors."""
-    prose = [path for path in files if path.suffix == ".md" and not path.is_relative_to(ROOT / "tests")]
-    code = [path for path in files if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in FLOORS]
-    found = [
-        f"{path.relative_to(ROOT)}:{number}: {word[0]}"
-        for path in [*prose, *code]
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        if (word := ODD_WORDS.search(line)) is not None
-    ]
-    assert found == []
 
 
 def test_nothing_committed_names_this_machine_or_a_package_registry(files: list[Path]) -> None:
