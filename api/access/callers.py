@@ -137,10 +137,12 @@ class CallerResolver:
         digest = digest_of(bearer.get_secret_value())
         name = self._known_key(digest)
         if name is not None:
-            return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN)
+            return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN, credential=f"setting {digest}")
         if bearer.get_secret_value().startswith(PREFIX):
             entry = await self._verified(bearer, digest, address)
-            return Principal(self._with_policy_token(entry.caller), entry.scopes, key_id=entry.id)
+            caller = self._with_policy_token(entry.caller)
+            made = f"key {entry.id} {entry.hash}"
+            return Principal(caller, entry.scopes, key_id=entry.id, credential=made, expires=entry.expires)
         if self._access_tokens is not None and looks_like_access_token(bearer.get_secret_value()):
             return await self._of_access_token(self._access_tokens, bearer.get_secret_value(), digest, address)
         if not self._accept_apify_tokens:
@@ -151,7 +153,7 @@ class CallerResolver:
         caller_id = f"{_OF_ACCOUNT}{account}"
         sealed = self._sealer.seal(bearer, purpose=caller_id)
         caller = Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
-        return Principal(caller, ALL_BUT_ADMIN)
+        return Principal(caller, ALL_BUT_ADMIN, credential=f"apify {digest}")
 
     def _take_over(self, policy: Policy) -> None:
         self._policy_keys = _by_id(policy)
@@ -193,7 +195,8 @@ class CallerResolver:
             raise
         self._failed.was_good(digest, address)
         caller = self._with_policy_token(f"jwt:{token.subject}")
-        return Principal(caller, self.resource.scopes_of(token.claims), self.resource)
+        scopes = self.resource.scopes_of(token.claims)
+        return Principal(caller, scopes, self.resource, credential=f"oauth {token.client}", expires=token.expires)
 
     def _known_key(self, digest: str) -> str | None:
         return next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.oauth.resource import OAuthResource
@@ -22,6 +23,11 @@ class Principal:
     """A caller with an access token can ask the authorization server for further scopes; the resource knows them."""
     key_id: str | None = None
     """Id of the policy's key, if it came with one."""
+    credential: str = field(default="", compare=False, repr=False)
+    """Stands for the credential, and tells it from others of the same caller: the key, the Apify token, or the OAuth
+    client that access tokens were issued to. It stays the same while that is used. Not for logs."""
+    expires: datetime | None = field(default=None, compare=False)
+    """When the credential ends by itself, if it does: the key's or the access token's end."""
     on_refusal: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """Told what was needed and what there was, when a scope is missing."""
 

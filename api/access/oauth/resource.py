@@ -103,9 +103,12 @@ def _entry(value: object, name: str) -> object:
 
 
 def _words(value: object) -> list[str]:
-    """The entries of a claim: a list, or words in one text (RFC 8693, section 4.2)."""
+    """The entries of a claim: a list, or words in one text, separated by spaces alone (RFC 6749, section 3.3).
+
+    No other white space separates: an issuer that lets a user choose part of a word would else give scopes away.
+    """
     if isinstance(value, str):
-        return value.split()
+        return value.split(" ")
     return [entry for entry in cast(list[object], value) if isinstance(entry, str)] if isinstance(value, list) else []
 
 

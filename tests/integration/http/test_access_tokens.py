@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,31 @@ async def issuer() -> AsyncIterator[LocalIssuer]:
         yield issuer
 
 
-@pytest.fixture
-async def api(tmp_path: Path, issuer: LocalIssuer) -> AsyncIterator[httpx.AsyncClient]:
+@asynccontextmanager
+async def served(data_dir: Path, issuer: LocalIssuer, *, tries: int) -> AsyncIterator[httpx.AsyncClient]:
     settings = ApiSettings(
-        data_dir=tmp_path,
+        data_dir=data_dir,
         seal_keys=SecretStr(SEAL_KEYS),
         api_keys=SecretStr(f"bob:{KEY}"),
         oauth_issuer=issuer.url,
         oauth_audience=AUDIENCE,
-        audit_file=tmp_path / "audit.jsonl",
-        failed_credentials_per_minute=TRIES,
+        audit_file=data_dir / "audit.jsonl",
+        failed_credentials_per_minute=tries,
         default_actors="",
     )
     async with serving_api(await connect(f"127.0.0.1:{free_port()}", lazy=True), settings) as serving:
+        yield serving
+
+
+@pytest.fixture
+async def api(tmp_path: Path, issuer: LocalIssuer) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(tmp_path, issuer, tries=TRIES) as serving:
+        yield serving
+
+
+@pytest.fixture
+async def patient_api(tmp_path: Path, issuer: LocalIssuer) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(tmp_path, issuer, tries=1_000) as serving:
         yield serving
 
 
@@ -96,9 +109,46 @@ def timed(**seconds: int) -> Callable[[LocalIssuer], str]:
     return token
 
 
+def written(**literals: str) -> Callable[[LocalIssuer], str]:
+    """With claims as this JSON, which no Python value is written as."""
+
+    def token(issuer: LocalIssuer) -> str:
+        rest = {name: value for name, value in said(issuer).items() if name not in literals}
+        own = ", ".join(f'"{name}": {literal}' for name, literal in literals.items())
+        payload = f"{json.dumps(rest)[:-1]}, {own}}}".encode()
+        key = issuer.keys[0]
+        return jwt.PyJWS().encode(payload, key.private, key.algorithm, {"kid": key.id, "typ": "at+jwt"})
+
+    return token
+
+
 def headed(**header: Any) -> Callable[[LocalIssuer], str]:
     return lambda issuer: issuer.keys[0].sign(said(issuer), **header)
 
+
+def numbered_key(issuer: LocalIssuer) -> str:
+    """The library would not write such a header."""
+    key, header = issuer.keys[0], encoded({"alg": "ES256", "typ": "at+jwt", "kid": 7})
+    signed = f"{header}.{encoded(said(issuer))}"
+    signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), key.private)
+    return f"{signed}.{base64url_encode(signature).decode()}"
+
+
+NO_TIMES = (
+    "true",
+    '"soon"',
+    '"99999999999"',
+    "NaN",
+    "Infinity",
+    "1e400",
+    "-1",
+    "-1e400",
+    "1e300",
+    "9" * 400,
+    "[1]",
+    "{}",
+)
+WHY = "must be a number of seconds"
 
 WRONG: dict[str, tuple[Callable[[LocalIssuer], str], str]] = {
     "no algorithm": (lambda issuer: unsigned(said(issuer)), "not signed with one of"),
@@ -129,7 +179,9 @@ WRONG: dict[str, tuple[Callable[[LocalIssuer], str], str]] = {
         ),
         "not signed by the authorization server",
     ),
-    "an extension that must be understood": (headed(crit=["b64"], b64=False), "authorization server"),
+    "an extension that must be understood": (headed(crit=["b64"], b64=False), "not a well-formed"),
+    "an unknown extension that must be understood": (headed(crit=["x"], x=1), "not a well-formed"),
+    "what a lenient decoder passes over": (lambda issuer: made()(issuer) + "=!", "not a well-formed access token"),
     "an id token": (headed(typ="logout+jwt"), "no access token"),
     "wrong audience": (made(aud="https://other.example/mcp"), "another server"),
     "no audience": (made(aud=None), "no claim `aud`"),
@@ -140,8 +192,19 @@ WRONG: dict[str, tuple[Callable[[LocalIssuer], str], str]] = {
     "a subject that is no name": (made(sub="ann\nroot"), "subject"),
     "a subject that is too long": (made(sub="a" * 151), "subject"),
     "no expiry": (made(exp=None), "no claim `exp`"),
-    "an expiry that is no number": (made(exp="soon"), "malformed"),
-    "an endless expiry": (made(exp=float("inf")), "malformed"),
+    **{f"an expiry of {text}": (written(exp=text), f"`exp` {WHY}") for text in NO_TIMES},
+    **{f"made at {text}": (written(iat=text), f"`iat` {WHY}") for text in NO_TIMES},
+    **{f"not before {text}": (written(nbf=text), f"`nbf` {WHY}") for text in NO_TIMES},
+    "an expiry of null": (written(exp="null"), "no claim `exp`"),
+    "an expiry in milliseconds": (written(exp="1790000000000"), f"`exp` {WHY}"),
+    "an expiry in two years": (timed(exp=2 * 366 * 86_400), "ends too late"),
+    "an audience that is a number": (made(aud=7), "another server"),
+    "an audience among other things": (made(aud=[AUDIENCE, 7]), "another server"),
+    "an audience in an object": (made(aud={AUDIENCE: True}), "another server"),
+    "a list of issuers": (lambda issuer: written(iss=json.dumps([issuer.url]))(issuer), "another issuer"),
+    "a subject that is a number": (written(sub="248289761001"), "subject"),
+    "a list of subjects": (written(sub='["ann"]'), "subject"),
+    "no text as the key's id": (numbered_key, "not a well-formed"),
     "expired": (timed(exp=-60), "has expired"),
     "not yet valid": (timed(nbf=60), "not valid yet"),
     "made in the future": (timed(iat=60), "not valid yet"),
@@ -159,8 +222,9 @@ WRONG: dict[str, tuple[Callable[[LocalIssuer], str], str]] = {
 
 
 async def test_wrong_tokens_are_refused_recorded_and_quoted_nowhere(
-    api: httpx.AsyncClient, issuer: LocalIssuer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    patient_api: httpx.AsyncClient, issuer: LocalIssuer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    api = patient_api
     caplog.set_level(logging.DEBUG)
     assert await status(api, made()(issuer)) == 200
     wrong: list[str] = []
@@ -182,8 +246,21 @@ async def test_wrong_tokens_are_refused_recorded_and_quoted_nowhere(
     assert {record["remote"] for record in refused} == {"127.0.0.1"}
     assert sum("has expired" in record["detail"] for record in refused) == 1
     assert "eyJ" not in (tmp_path / "audit.jsonl").read_text()
+    # Times may have fractions, as the specification says, and a year is not too long.
+    assert await status(api, written(exp=f"{time.time() + 60:.3f}", iat=f"{time.time():.3f}")(issuer)) == 200
+    assert await status(api, timed(exp=365 * 86_400)(issuer)) == 200
+    assert await status(api, made(aud=["https://other.example", AUDIENCE])(issuer)) == 200
     # Within the clock's skew both ends count.
     assert await status(api, timed(exp=-10, nbf=20)(issuer)) == 200
+
+
+@pytest.mark.parametrize("separator", ["\t", "\n", "\u00a0", "\u2003", "\x1c", ","])
+async def test_scopes_are_separated_by_spaces_only(api: httpx.AsyncClient, issuer: LocalIssuer, separator: str) -> None:
+    """A word that a user chose, as the name of a group, must not become two."""
+    refused = issuer.token(AUDIENCE, f"group:a{separator}outlast:read")
+    assert await status(api, refused) == 403
+    assert await status(api, issuer.token(AUDIENCE, "", scp=[f"group outlast:read{separator}"])) == 403
+    assert await status(api, issuer.token(AUDIENCE, "  group:a  outlast:read ")) == 200
 
 
 async def test_forged_key_ids_cost_the_issuer_few_requests_their_address_its_tries_and_others_nothing(
