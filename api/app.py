@@ -143,4 +143,6 @@ async def _background(services: Services) -> AsyncGenerator[None]:
 def _firings(services: Services) -> CallerFirings:
     """What starts what is due, as requests are started."""
     due, saved_calls = services.scheduling.due, services.saved_calls
-    return CallerFirings(services.callers, due, saved_calls, services.tasks, services.batches, services.stored_rows)
+    return CallerFirings(
+        services.callers, due, saved_calls, services.tasks, services.batches, services.stored_rows, services.schedules
+    )

@@ -39,7 +39,10 @@ class StartFiringInput(Contract):
     due: Due
     limit_usd: Decimal | None = Field(default=None, description="What it may cost at most; None without a limit.")
     began_at: datetime = Field(description="When the firing began.")
-    not_after: datetime = Field(description="Later than this, nothing is started any more.")
+    not_after: datetime = Field(description="Nothing is started later than this.")
+    times_until: datetime | None = Field(
+        default=None, description="Changes of the clock up to here are part of the Temporal Schedule."
+    )
 
 
 class Started(Contract):

@@ -153,6 +153,16 @@ class ScheduleClient:
                 await self._handle(caller, schedule_id).update(update)
         return await self.get(caller, schedule_id)
 
+    async def renew_times(self, caller: Caller, schedule_id: str) -> None:
+        """Give Temporal the due times around the coming changes of the clock. Raises `ScheduleNotFound`."""
+        _, order = await self._described(caller, schedule_id)
+
+        def update(found: ScheduleUpdateInput) -> ScheduleUpdate:
+            return ScheduleUpdate(schedule=specification(order, found.description.schedule.state))
+
+        with temporal_errors(missing=_not_found(schedule_id)):
+            await self._handle(caller, schedule_id).update(update)
+
     async def delete(self, caller: Caller, schedule_id: str) -> None:
         """Delete it. Firings under way go on. Raises `ScheduleNotFound`."""
         async with self._audit.action(AuditEvent.SCHEDULE_DELETED, caller, schedule=schedule_id):

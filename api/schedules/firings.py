@@ -3,6 +3,7 @@
 So rules, caps, limits and tokens are those of the moment, not of the day on which the schedule was made.
 """
 
+import logging
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -22,9 +23,13 @@ from outlast.api.contracts.schedules import ScheduledCall
 from outlast.api.contracts.tasks import ConnectedTaskRequest
 from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TooManyRequests, tool_error
 from outlast.api.saved_calls.client import SavedCallClient
+from outlast.api.schedules.client import ScheduleClient
 from outlast.api.schedules.due import DueCalls
+from outlast.api.schedules.exact_times import LEAST_AHEAD
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.starter import task_id_of
+
+log = logging.getLogger("outlast.api")
 
 _UNAVAILABLE = 503
 _LIMIT_PATIENCE = timedelta(minutes=10)
@@ -42,14 +47,16 @@ class CallerFirings:
         tasks: TaskClient,
         batches: BatchClient,
         rows: StoredRows,
+        schedules: ScheduleClient,
     ) -> None:
-        """Start with `tasks`, `batches` and `rows`, what `due` and `saved_calls` open."""
+        """Start with `tasks`, `batches` and `rows`, what `due` and `saved_calls` open. `schedules` renews due times."""
         self._callers = callers
         self._due = due
         self._saved_calls = saved_calls
         self._tasks = tasks
         self._batches = batches
         self._rows = rows
+        self._schedules = schedules
 
     async def start(self, request: StartFiringInput) -> FiringStart:
         """Have it started, once for the firing. Raises `ToolFailure` for what may be gone when it is tried again."""
@@ -64,7 +71,9 @@ class CallerFirings:
                 return FiringStart(error=_too_late(request, tool), is_late=True)
             caller = await self._callers.standing(request.caller)
             due = self._due.opened(request.caller, request.due)
-            return FiringStart(started=await self._start(caller, due, request))
+            started = await self._start(caller, due, request)
+            await self._renew_times(request)
+            return FiringStart(started=started)
         except SealError as error:
             return FiringStart(error=ErrorEnvelope.permanent(ErrorCategory.AUTHENTICATION, tool, _unsealed(error)))
         except ApiError as error:
@@ -83,6 +92,15 @@ class CallerFirings:
             return Started(kind=kind, id=task.id)
         except (TaskNotFound, BatchNotFound):
             return None
+
+    async def _renew_times(self, request: StartFiringInput) -> None:
+        """Look further ahead for changes of the clock, every year and a half. The next firing repeats a failed try."""
+        if request.times_until is not None and request.times_until > datetime.now(UTC) + LEAST_AHEAD:
+            return
+        try:
+            await self._schedules.renew_times(request.caller, request.schedule_id)
+        except ApiError as error:
+            log.warning("The due times of schedule %s could not be renewed: %s", request.schedule_id, error)
 
     async def _start(self, caller: Caller, due: Due, request: StartFiringInput) -> Started:
         if due.batch is not None:

@@ -86,6 +86,10 @@ class FiringInput(Contract):
     note: str | None = Field(default=None, description="For people: what it is for.")
     created_at: datetime
     fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+    times_until: datetime | None = Field(
+        default=None,
+        description="Changes of the clock up to here are in the Temporal Schedule; None in those of older versions.",
+    )
 
 
 class FiringStatus(StrEnum):

@@ -102,6 +102,7 @@ class ScheduleFiringWorkflow:
             limit_usd=limit_usd,
             began_at=workflow.info().start_time,
             not_after=workflow.info().start_time + patience,
+            times_until=self._input.times_until,
         )
         try:
             return await workflow.execute_activity_method(
