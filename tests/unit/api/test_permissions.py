@@ -15,6 +15,7 @@ from outlast.api.cli.main import command_line
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
+from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.registry import MODES, tools_of
 from outlast.workflows.turns.permissions import ruling_of
@@ -171,3 +172,15 @@ def test_a_rule_that_fits_no_tool_is_told_and_explained(tmp_path: Path) -> None:
     )
     assert (asked["action"], asked["approvers"], asked["held_by"]) == ("ask", ["finance"], ["key:boss"])
     assert CliRunner().invoke(command_line(["policy"]), ["policy", "check", str(path)]).stdout.count("finance") == 0
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_a_rule_about_the_common_name_of_a_tool_counts_in_every_mode(mode: str) -> None:
+    """A mode may list a tool under a name that other servers use, or have a twin of it that shows a widget."""
+    for tool in tools_of(mode):
+        common = TOOL_ALIASES.get(tool.twin_of or tool.name, tool.twin_of or tool.name)
+        for name in {common, tool.name}:
+            rules = PermissionRules.parse(f"*:{name}=deny")
+            found = rules.ruling_of_call("key:ann", tool, None)
+            assert found is not None, (mode, tool.name, name)
+            assert found.action == "deny"

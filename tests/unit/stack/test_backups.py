@@ -162,3 +162,28 @@ def test_an_interrupted_restore_is_no_data_directory(tmp_path: Path) -> None:
     (tmp_path / "restoring").mkdir()
     with pytest.raises(BackupError, match="interrupted"):
         require_finished_restore(tmp_path)
+
+
+def test_what_is_written_during_a_backup_is_not_missing_where_the_workflows_name_it(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database of the workflows is copied first, so whatever a copied workflow names is in the later copies."""
+    (data_dir / "sandbox").mkdir()
+    with closing(sqlite3.connect(data_dir / "sandbox" / "sandbox.sqlite")) as sandbox:
+        sandbox.executescript("PRAGMA journal_mode = WAL; CREATE TABLE runs (id);")
+    copy_database = backups._snapshot
+
+    def copy_and_work_on(database: Path, copy: Path) -> None:
+        copy_database(database, copy)
+        if database.name == "temporal.db":  # a run and an output of a workflow that is copied already
+            with closing(sqlite3.connect(data_dir / "sandbox" / "sandbox.sqlite")) as sandbox:
+                sandbox.execute("INSERT INTO runs VALUES ('late')")
+                sandbox.commit()
+            (data_dir / "outputs" / "manifests" / "late.json").write_text("2")
+
+    monkeypatch.setattr(backups, "_snapshot", copy_and_work_on)
+    back_up(data_dir, tmp_path / "b", {})
+    restore(tmp_path / "b", tmp_path / "new")
+    with closing(sqlite3.connect(tmp_path / "new" / "sandbox" / "sandbox.sqlite")) as sandbox:
+        assert sandbox.execute("SELECT id FROM runs").fetchall() == [("late",)]
+    assert (tmp_path / "new" / "outputs" / "manifests" / "late.json").read_text() == "2"

@@ -132,3 +132,18 @@ def test_charges_that_cannot_be_read_for_long_are_given_up_and_counted() -> None
         book.settle(settlement(entry, "1").model_copy(update={"run_id": entry}), at)
     assert [book.give_up(EVENING + timedelta(hours=1)) for _ in range(2)] == [1, 0]
     assert book.booked.keys() == {"b"}
+
+
+def test_a_monthly_limit_counts_from_the_first_day_and_not_from_the_last_midnight() -> None:
+    evening = datetime(2026, 12, 10, 23, 59, tzinfo=UTC)
+    book = Book(LedgerState(caller_id="key:ann"), evening)
+    book.settle(settlement("a", "0.9"), evening)
+    for days in range(1, 22):
+        later = evening + timedelta(days=days)
+        refused = book.reserve(reservation(f"b{days}", "0.2", per_month_usd=1), later).refusal
+        assert refused is not None, later
+        assert (refused.cap, refused.left_usd) == ("month", Decimal("0.1"))
+        assert book.overview(later).month.spent_usd == Decimal("0.9")
+        assert book.overview(later).day.spent_usd == 0
+    new_year = datetime(2027, 1, 1, 0, 1, tzinfo=UTC)
+    assert book.reserve(reservation("c", "0.2", per_month_usd=1), new_year).refusal is None

@@ -100,3 +100,13 @@ def test_a_bad_ring_is_refused_without_quoting_a_key(text: str, complaint: str) 
 def test_a_ring_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(SealError, match=r"seal\.keys: No such file"):
         SecretSealer.from_file(tmp_path / "seal.keys")
+
+
+def test_digests_from_before_a_rotation_are_among_those_after_it() -> None:
+    """So a repeated idempotency key still matches its task, and a repeated schedule its first request."""
+    value = ["call-actor", {"input": {"token": "s3cret"}}]
+    (before,) = SecretSealer.from_text(entry("old", OLD)).digests(value)
+    rotated = SecretSealer.from_text(f"{entry('new', NEW)},{entry('old', OLD)}").digests(value)
+    (after,) = SecretSealer.from_text(entry("new", NEW)).digests(value)
+    assert rotated == (after, before)
+    assert before != after
