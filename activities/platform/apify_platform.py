@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from cachetools import LRUCache
@@ -25,6 +26,9 @@ from outlast.activities.platform.run_owners import RunOwners
 from outlast.activities.secrets.sealed_json import is_sealed, open_values
 from outlast.activities.secrets.sealer import SecretSealer
 
+if TYPE_CHECKING:
+    import impit
+
 DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
 """How long to wait for one response of the platform."""
 
@@ -33,10 +37,6 @@ _MAX_PAID_CLIENTS = 32
 """Each payment is for one call: clients of payments must not push those of accounts out."""
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _MAX_ID_CHARS = 1_000
-_SHORT_TIMEOUT = timedelta(seconds=5)
-_MEDIUM_TIMEOUT = timedelta(seconds=30)
-_LONG_TIMEOUT = timedelta(seconds=360)
-"""apify-client's own defaults, which it keeps in a private module: they bound what a longer `request_timeout` does."""
 
 
 class ApifyPlatform:
@@ -63,6 +63,7 @@ class ApifyPlatform:
         self._clients: LRUCache[tuple[str, str | None], apify.ApifyClientAsync] = LRUCache(_MAX_CLIENTS)
         self._paid_clients: LRUCache[tuple[str, str], apify.ApifyClientAsync] = LRUCache(_MAX_PAID_CLIENTS)
         self._owners = RunOwners(sealer)
+        self._pool: impit.AsyncClient | None = None
 
     def client(self, caller: Caller) -> "apify.ApifyClientAsync":
         """The client that acts for `caller` and reaches what it may. Raises `ToolFailure` when there is no token."""
@@ -136,8 +137,12 @@ class ApifyPlatform:
         return f"{self.api_base_url}/v2/{collection}/{quote(resource_id, safe='')}"
 
     def client_for_token(self, token: SecretStr) -> "apify.ApifyClientAsync":
-        """The client of one token. Clients are reused, since each holds a connection pool."""
+        """The client of one token that is known to be good. Clients are kept."""
         return self._client(token)
+
+    def client_for_unknown_token(self, token: SecretStr) -> "apify.ApifyClientAsync":
+        """A client that nobody keeps, to find out whether the token is good."""
+        return self._build_client(token, None)
 
     def _paid_client(self, caller: Caller, payment: CallPayment) -> "apify.ApifyClientAsync":
         """The client of one payment, which names no account."""
@@ -163,18 +168,13 @@ class ApifyPlatform:
         self, token: SecretStr | None, fenced_for: str | None, payment_headers: Mapping[str, str] = _NO_HEADERS
     ) -> "apify.ApifyClientAsync":
         apify.load()
-        from outlast.activities.platform.marking_client import MarkingHttpClient  # noqa: PLC0415 (a part of apify-client)
+        # A part of apify-client.
+        from outlast.activities.platform.marking_client import MarkingHttpClient, connection_pool  # noqa: PLC0415
 
+        # A pool has a TLS configuration and takes megabytes, so clients share one: a token costs next to nothing.
+        self._pool = self._pool or connection_pool()
         clear = token.get_secret_value() if token is not None else None
-        http_client = MarkingHttpClient(
-            token=clear,
-            max_retries=0,
-            timeout_short=min(_SHORT_TIMEOUT, self._request_timeout),
-            timeout_medium=min(_MEDIUM_TIMEOUT, self._request_timeout),
-            timeout_long=min(_LONG_TIMEOUT, 6 * self._request_timeout),
-            timeout_max=timedelta(seconds=600),
-            user_agent_suffix="Outlast",
-        )
+        http_client = MarkingHttpClient(self._pool, token=clear, request_timeout=self._request_timeout)
         http_client.payment_headers = payment_headers
         if fenced_for is not None:
             http_client.fence = PlatformFence(self._owners, fenced_for, api_base_url=self.api_base_url)

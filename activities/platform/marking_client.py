@@ -4,14 +4,25 @@ Only `ApifyPlatform` imports this, for its first client: it loads apify-client (
 """
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from types import MappingProxyType
 
 import impit
-from apify_client.http_clients import ImpitHttpClientAsync
+from apify_client.http_clients import HttpClientAsync, ImpitHttpClientAsync
 
 from outlast.activities.platform.platform_fence import PlatformFence
 from outlast.activities.platform.request_marks import OPERATION_MARKER, PAYMENT_HEADER, current_mark
 from outlast.activities.spans import answered_with, platform_request
+
+_SHORT_TIMEOUT = timedelta(seconds=5)
+_MEDIUM_TIMEOUT = timedelta(seconds=30)
+_LONG_TIMEOUT = timedelta(seconds=360)
+"""apify-client's own defaults, which it keeps in a private module: they bound what a longer `request_timeout` does."""
+
+
+def connection_pool() -> impit.AsyncClient:
+    """A pool of connections that clients of any number of tokens share. It keeps no cookies."""
+    return impit.AsyncClient(follow_redirects=True)
 
 
 class MarkingHttpClient(ImpitHttpClientAsync):
@@ -21,6 +32,21 @@ class MarkingHttpClient(ImpitHttpClientAsync):
     """The fence that keeps the caller to its own runs and storages; None where it reaches all of the account."""
     payment_headers: Mapping[str, str] = MappingProxyType({})
     """The payment for each request, where no account pays."""
+
+    def __init__(self, pool: impit.AsyncClient, *, token: str | None, request_timeout: timedelta) -> None:
+        """Send requests through `pool`, with `token` or without one. An answer may take `request_timeout`."""
+        # Not the initializer of ImpitHttpClientAsync: that one makes a TLS configuration and a pool per client.
+        HttpClientAsync.__init__(
+            self,
+            token=token,
+            max_retries=0,
+            timeout_short=min(_SHORT_TIMEOUT, request_timeout),
+            timeout_medium=min(_MEDIUM_TIMEOUT, request_timeout),
+            timeout_long=min(_LONG_TIMEOUT, 6 * request_timeout),
+            timeout_max=timedelta(seconds=600),
+            user_agent_suffix="Outlast",
+        )
+        self._impit_async_client = pool
 
     async def send_request(
         self,

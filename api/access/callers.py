@@ -227,7 +227,7 @@ class CallerResolver:
     async def _fetch_account(self, bearer: SecretStr) -> str:
         """The id of the Apify account whose token this is (Apify API v2, `GET /v2/users/me`)."""
         try:
-            user = await self._platform.client_for_token(bearer).user("me").get()
+            user = await self._platform.client_for_unknown_token(bearer).user("me").get()
         except Exception as error:
             envelope = classify(error)
             if envelope.category in (ErrorCategory.AUTHENTICATION, ErrorCategory.PERMISSION, ErrorCategory.NOT_FOUND):

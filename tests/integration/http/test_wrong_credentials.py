@@ -9,13 +9,17 @@ import pytest
 from pydantic import SecretStr
 
 from outlast.api.settings import ApiSettings
+from tests.support.http.api_client import api_client
 from tests.support.http.fake_api import Answer, FakeApi, running_fake_api
 from tests.support.ports import free_port
 from tests.support.stacks.api_server import connect, serving_api
+from tests.support.stacks.lone_api import running_lone_api
 from tests.support.stacks.service import SEAL_KEYS
 
 ME = "/v2/users/me"
 TRIES = 5
+GUESSERS = 20
+MAX_GROWTH_MB = 50
 
 
 @pytest.fixture
@@ -58,3 +62,25 @@ async def test_guesses_cost_few_look_ups_and_keep_no_caller_of_the_same_address_
     assert answers == (TRIES - 1) * [401] + (len(answers) - TRIES + 1) * [429]
     assert len(platform.requests("GET", ME)) == 1 + TRIES
     assert (await status("of-ann"), await status("bob-0123456789abcdef")) == (200, 200)
+
+
+@pytest.mark.parametrize("tokens", [500, pytest.param(5_000, marks=pytest.mark.thorough)])
+async def test_wrong_tokens_take_no_memory(tmp_path: Path, platform: FakeApi, tokens: int) -> None:
+    with running_lone_api(
+        tmp_path, APIFY_API_BASE_URL=platform.url, OUTLAST_FAILED_CREDENTIALS_PER_MINUTE="1000000"
+    ) as api:
+        async with api_client(api.url) as http:
+
+            async def status(name: str) -> int:
+                return (await http.get("/v1/providers", headers={"Authorization": f"Bearer {name}"})).status_code
+
+            async def guess(name: str) -> None:
+                for number in range(tokens // GUESSERS):
+                    assert await status(f"{name}-{number}") == 401
+
+            assert [await status(name) for name in ("of-ann", "wrong")] == [200, 401]
+            before = api.memory_mb()
+            await asyncio.gather(*(guess(f"guess-{name}") for name in range(GUESSERS)))
+            assert len(platform.requests("GET", ME)) == 2 + tokens
+            assert api.memory_mb() < before + MAX_GROWTH_MB
+            assert await status("of-ann") == 200
