@@ -17,7 +17,7 @@ from outlast.api.access.principal import Principal
 from outlast.api.audit.origin import Origin, set_origin
 from outlast.api.errors import BadRequest
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
-from outlast.api.mcp.protocol.versions import Context, client_facts
+from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
 from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Parameters, Selection
@@ -91,7 +91,7 @@ class Connections:
         principal: Principal = request.scope[PRINCIPAL_STATE]
         caller_id = principal.caller.id
         selection = self.selection_of(request)
-        session = request.headers.get("mcp-session-id")
+        session = session_of(request)
         # Not one text: callers' ids and the header may have any character.
         key = (caller_id, "session", session) if session else (caller_id, "query", request.url.query)
         return Client(principal, self._connection(key, selection, ctx))

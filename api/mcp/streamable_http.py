@@ -7,25 +7,27 @@ from typing import cast
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError, BadRequest
 from outlast.api.http.credentials_first import PRINCIPAL_STATE, resolved_principal
 from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import parameters_of, selection_from
+from outlast.api.mcp.posted_message import PostedMessage, again, invalid_request, posted_message
+from outlast.api.mcp.protocol.versions import SESSION_HEADER, is_handshake_era, session_of
 from outlast.api.mcp.server import McpServer
-from outlast.api.mcp.step_up import checked_scopes
+from outlast.api.mcp.step_up import check_scopes
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.metrics import LIMITED
 from outlast.api.services import Services
-from outlast.workflows.tools.framework.selection import Selection
 
-_SESSION = "mcp-session-id"
+_NOT_FOUND = 404
+_MAX_QUERY_CHARS = 8_192
 Sessions = Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -41,20 +43,56 @@ class Authenticated:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. Responds 400, 401, 403, 429 or 503 as the REST API does."""
         request = Request(scope)
+        posted = PostedMessage()
         try:
             principal = await resolved_principal(scope, self._services.callers)
-            selection = selection_from(parameters_of(request), default_mode=self._default_mode)
-            self._check_size(principal.caller, selection)
-            if _may_open_session(request):
-                self._services.mcp_sessions.check(principal.caller.id)
-            receive = await checked_scopes(principal, receive) if scope["method"] == "POST" else receive
+            self._check_size(principal.caller, request)
+            if request.method == "POST":
+                posted, receive = await posted_message(receive)
+                check_scopes(principal, posted)
+                if is_handshake_era(request) and session_of(request) is None:
+                    self._services.mcp_sessions.check(principal.caller.id)
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
+            return
+        if posted.bad_id is not None:
+            await invalid_request(posted.bad_id)(scope, receive, send)
             return
         scope[PRINCIPAL_STATE] = principal
         # The SDK allows a session to be used only by the principal that opened it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal.caller.id, scopes=[]))
-        await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
+        if posted.method == "initialize" and session_of(request) is not None:
+            await self._initialize(principal, scope, receive, send)
+        else:
+            await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
+
+    async def _initialize(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a handshake that names a session: one that has ended is none, and the handshake opens another.
+
+        Clients send the id of their last session along when they begin again, after a restart of the server for one.
+        """
+        first = await receive()
+        has_ended = False
+
+        async def unless_ended(message: Message) -> None:
+            nonlocal has_ended
+            has_ended = has_ended or (message["type"] == "http.response.start" and message["status"] == _NOT_FOUND)
+            if not has_ended:
+                await noting(message)
+
+        noting = self._noting_session(Request(scope), principal.caller.id, send)
+        await self._app(scope, again(first, receive), unless_ended)
+        if not has_ended:
+            return
+        headers = [(name, value) for name, value in scope["headers"] if name != SESSION_HEADER.encode()]
+        anew = {**scope, "headers": headers}
+        try:
+            self._services.mcp_sessions.check(principal.caller.id)
+        except ApiError as error:
+            await error_response(scope["path"], error)(scope, receive, send)
+            return
+        noting = self._noting_session(Request(anew), principal.caller.id, send)
+        await self._app(anew, again(first, receive), noting)
 
     def _noting_session(self, request: Request, caller_id: str, send: Send) -> Send:
         """`send`, which also notes what the answer says of a session: that it was opened, used or ended."""
@@ -62,18 +100,24 @@ class Authenticated:
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                session = request.headers.get(_SESSION) or Headers(raw=message["headers"]).get(_SESSION)
+                session = session_of(request) or Headers(raw=message["headers"]).get(SESSION_HEADER)
                 is_there = message["status"] < 300 and request.method != "DELETE"
                 if session is not None and is_there:
                     sessions.use(caller_id, session)
-                elif session is not None and (message["status"] == 404 or request.method == "DELETE"):
+                elif session is not None and (message["status"] == _NOT_FOUND or request.method == "DELETE"):
                     sessions.end(caller_id, session)
             await send(message)
 
         return noting
 
-    def _check_size(self, caller: Caller, selection: Selection) -> None:
-        """Raise `BadRequest` for a URL with more names than the caller may have: each Actor is looked up."""
+    def _check_size(self, caller: Caller, request: Request) -> None:
+        """Raise `BadRequest` for a URL that is too long, or with more names than the caller may have.
+
+        A connection keeps what its URL selects, and each Actor in it is looked up.
+        """
+        if len(request.url.query) > _MAX_QUERY_CHARS:
+            raise BadRequest(f"The query of the URL has more than {_MAX_QUERY_CHARS} characters. Name fewer tools.")
+        selection = selection_from(parameters_of(request), default_mode=self._default_mode)
         most = self._services.policy.of(caller.id).limits.actors_per_connection
         names = len(selection.actors) + len(selection.selectors or ())
         if names > most:
@@ -82,12 +126,6 @@ class Authenticated:
                 f"The URL names {names} tools and Actors; you may name {most} (`actors_per_connection` in the "
                 "operator's policy). Name fewer, and add others with the tool add-actor."
             )
-
-
-def _may_open_session(request: Request) -> bool:
-    """Whether the SDK opens a session for the request, if it is `initialize`."""
-    is_modern = request.headers.get("mcp-protocol-version") in MODERN_PROTOCOL_VERSIONS
-    return request.method == "POST" and _SESSION not in request.headers and not is_modern
 
 
 class StreamableHttp:

@@ -8,12 +8,23 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCRequest
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+)
 from pydantic import ValidationError
 
 from outlast.api.http.json_limits import JsonLimits
 
 log = logging.getLogger("outlast.mcp")
+
+_NOTIFICATIONS = "notifications/"
+"""How the methods of all notifications of MCP begin."""
 
 Item = SessionMessage | Exception
 """What the SDK's transport gives: an exception for a line that is no message, which the SDK passes over in silence."""
@@ -79,6 +90,9 @@ class CheckedMessages:
     def _error_in(self, item: Item) -> JSONRPCError | None:
         if isinstance(item, Exception):
             return _unreadable(item)
+        if isinstance(item.message, JSONRPCNotification) and not item.message.method.startswith(_NOTIFICATIONS):
+            # The SDK takes a request whose id is null, an object or a fraction for a notification.
+            return _error(INVALID_REQUEST, "A request needs an id that is a string or an integer.", None)
         excess = self._limits.excess_in(item.message.model_dump())
         if excess is None:
             return None

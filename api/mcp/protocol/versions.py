@@ -9,16 +9,20 @@ from typing import Any, cast
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
 
 from outlast.workflows.tools.framework.selection import ClientFacts
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 UI_EXTENSION = "io.modelcontextprotocol/ui"
 APP_MIME_TYPE = "text/html;profile=mcp-app"
+SESSION_HEADER = "mcp-session-id"
 
 Context = ServerRequestContext[Any, Any]
 
+_MAX_NAME_CHARS = 200
+"""More than any client is called: the name is kept with its connection, and a stranger chooses it."""
 _CAPABILITY_OF = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 
@@ -51,7 +55,7 @@ def client_facts(ctx: Context) -> ClientFacts:
     apps: object = client_extensions(ctx).get(UI_EXTENSION)
     types = cast(Mapping[str, Any], apps).get("mimeTypes") if isinstance(apps, Mapping) else None
     return ClientFacts(
-        name=params.client_info.name if params else "",
+        name=params.client_info.name[:_MAX_NAME_CHARS] if params else "",
         is_modern=is_modern(ctx),
         # Some clients write one type where a list belongs.
         shows_apps=APP_MIME_TYPE in types if isinstance(types, list) else types == APP_MIME_TYPE,
@@ -88,6 +92,17 @@ def missing_capabilities(capabilities: Mapping[str, Any]) -> MCPError:
         f"This needs a client that declares: {names.removesuffix(', extensions')}.",
         data={"requiredCapabilities": dict(capabilities)},
     )
+
+
+def session_of(request: Request) -> str | None:
+    """The session of an HTTP request. 2026-07-28 has none, whatever its headers say."""
+    return request.headers.get(SESSION_HEADER) if is_handshake_era(request) else None
+
+
+def is_handshake_era(request: Request) -> bool:
+    """Whether an HTTP request uses a revision with a handshake, as 2025-11-25; the SDK decides by the header alone."""
+    version = request.headers.get("mcp-protocol-version")
+    return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def request_header(ctx: Context, name: str) -> str | None:

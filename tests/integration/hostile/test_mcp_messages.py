@@ -29,6 +29,10 @@ REFUSED_LINES = {
     b"{": (-32700, None),
     b"[" * 500: (-32700, None),
     b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]': (-32600, None),
+    **{
+        b'{"jsonrpc": "2.0", "id": %s, "method": "ping"}' % request_id: (-32600, None)
+        for request_id in (b"null", b"{}", b"1.5", b"true")
+    },
     b'{"jsonrpc": "2.0", "id": "deep", "method": "ping", "params": {"a": %s}}' % (b"[" * 120 + b"]" * 120): (
         -32602,
         "deep",

@@ -1,0 +1,104 @@
+"""The envelope of a JSON-RPC message that was posted: looked at before the MCP SDK reads the message."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+import mcp_types as types
+from pydantic_core import from_json
+from starlette.responses import Response
+from starlette.types import Message, Receive
+
+_SMALL_BYTES = 64 * 1024
+_NO_ID = object()
+
+
+@dataclass(frozen=True)
+class PostedMessage:
+    """What one HTTP request carries."""
+
+    method: str | None = None
+    """None for a response to a request of the server, and for what is no message."""
+    tool: str | None = None
+    """The name in the parameters; of `tools/call` that of the tool."""
+    request_id: object = _NO_ID
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """Never raises: what cannot be read is an empty message, for which the SDK has the error."""
+        try:
+            document: object = from_json(body)
+        except ValueError:
+            return cls()
+        if not isinstance(document, Mapping):
+            return cls()
+        fields = cast(Mapping[str, Any], document)
+        method, params = fields.get("method"), fields.get("params")
+        name: object = cast(Mapping[str, Any], params).get("name") if isinstance(params, Mapping) else None
+        return cls(
+            method=method if isinstance(method, str) else None,
+            tool=name if isinstance(name, str) else None,
+            request_id=fields.get("id", _NO_ID),
+        )
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is to be answered."""
+        return self.method is not None and self.request_id is not _NO_ID
+
+    @property
+    def bad_id(self) -> str | None:
+        """Why the id of the request is none (MCP, Basic Protocol, Requests); None for a good one.
+
+        The SDK takes such a request for a notification, and its client would wait for an answer that never comes.
+        """
+        if not self.is_request or (isinstance(self.request_id, str | int) and not isinstance(self.request_id, bool)):
+            return None
+        return f"The id of a request must be a string or an integer; this one is {_kind_of(self.request_id)}."
+
+
+async def posted_message(receive: Receive) -> tuple[PostedMessage, Receive]:
+    """The message of an HTTP request, and a `receive` that gives the request again.
+
+    The middleware of the API gives the body as one piece.
+    """
+    first = await receive()
+    body: bytes = first.get("body", b"")
+    small = len(body) <= _SMALL_BYTES
+    posted = PostedMessage.parse(body) if small else await asyncio.to_thread(PostedMessage.parse, body)
+    return posted, again(first, receive)
+
+
+def again(message: Message, receive: Receive) -> Receive:
+    """A `receive` that gives `message` first, and then what comes after it."""
+    given = False
+
+    async def replayed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return message
+
+    return replayed
+
+
+def invalid_request(reason: str) -> Response:
+    """The answer to a message that is no request: 400, with an error whose id is null (JSON-RPC 2.0, section 5)."""
+    error = types.JSONRPCError(
+        jsonrpc="2.0", id=None, error=types.ErrorData(code=types.INVALID_REQUEST, message=reason)
+    )
+    return Response(error.model_dump_json(exclude_unset=True), status_code=400, media_type="application/json")
+
+
+def _kind_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case float():
+            return "a number with a fraction"
+        case _:
+            return "an array" if isinstance(value, list) else "an object"
