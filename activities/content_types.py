@@ -3,6 +3,8 @@
 import codecs
 from typing import Literal
 
+from outlast.activities.unicode_text import valid_text
+
 _TEXT_TYPES = frozenset({"application/javascript", "application/x-ndjson", "application/yaml", "image/svg+xml"})
 
 _WITHOUT_BYTE_ORDER_MARK = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}
@@ -29,18 +31,20 @@ def charset_of(content_type: str) -> str:
 
 
 def decoded(data: bytes, content_type: str, *, is_last: bool) -> tuple[str, int]:
-    """`data` as text, and how many of its bytes that is.
+    """`data` as valid text, and how many of its bytes that is.
 
     Unless `is_last`, the bytes of a character that is cut off at the end are not decoded.
     """
     charset = charset_of(content_type)
     try:
-        return _decoded(data, charset, is_last)
+        text, taken = _decoded(data, charset, is_last)
     except UnicodeError:  # there is no byte order mark, as in every part of a text but the first
-        return _decoded(data, _WITHOUT_BYTE_ORDER_MARK.get(charset, "utf-8"), is_last)
+        text, taken = _decoded(data, _WITHOUT_BYTE_ORDER_MARK.get(charset, "utf-8"), is_last)
+    # A reader must get past every part, whatever its charset holds back.
+    return (text, taken) if taken or not data else _decoded(data, charset, True)
 
 
 def _decoded(data: bytes, charset: str, is_last: bool) -> tuple[str, int]:
     decoder = codecs.getincrementaldecoder(charset)(errors="replace")
     text = decoder.decode(data, is_last)
-    return text, len(data) - len(decoder.getstate()[0])
+    return valid_text(text), len(data) - len(decoder.getstate()[0])

@@ -3,7 +3,7 @@
 Only who has such an Actor to talk to imports this: the SDK takes a third of a second to load.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
@@ -20,12 +20,15 @@ from outlast.activities.heartbeat import Heartbeats
 from outlast.activities.mcp_actors.contracts import CallMcpToolInput, McpTool
 from outlast.activities.mcp_actors.failures import mcp_failure, not_called, not_connected
 from outlast.activities.mcp_actors.relay import Relay, call_to_its_end
+from outlast.activities.unicode_text import JsonTextCleaner
 
 _CONNECT_SECONDS = 60.0
 """A standby Actor may have to be started first."""
 _ANSWER_SECONDS = 3_600.0
 _MAX_PAGES = 20
 _MAX_TOOLS = 500
+_MESSAGES = frozenset({"application/json", "text/event-stream"})
+_OF_THE_BODY_AS_SENT = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
 
 Answer = TypeVar("Answer")
 
@@ -81,13 +84,43 @@ async def _with_session(
 async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGenerator[ClientSession]:
     headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
-    async with httpx2.AsyncClient(headers=headers, timeout=timeout) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_ValidText()) as http:
         transport = streamable_http_client(url, http_client=http)
         info = Implementation(name="outlast", version="1")
         elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
         asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
         async with asked as client:
             yield client.session
+
+
+class _ValidText(httpx2.AsyncHTTPTransport):
+    """A transport whose responses have valid text: the SDK cannot parse a message with half of a character."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send the request."""
+        response = await super().handle_async_request(request)
+        mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if mime not in _MESSAGES:
+            return response
+        # The body is decompressed here, since text is cleaned behind that.
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_BODY_AS_SENT]
+        return httpx2.Response(
+            response.status_code, headers=headers, stream=_CleanedStream(response), extensions=response.extensions
+        )
+
+
+class _CleanedStream(httpx2.AsyncByteStream):
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        cleaner = JsonTextCleaner()
+        async for chunk in self._response.aiter_bytes():
+            yield cleaner.feed(chunk)
+        yield cleaner.end()
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
 
 
 def _tool_of(tool: WireTool) -> McpTool:

@@ -20,6 +20,7 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.outputs.contracts import (
+    MAX_SUMMARY_CHARS,
     RestoredOutput,
     RestoreOutputInput,
     StoreContentInput,
@@ -38,8 +39,10 @@ from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.writer import OutputWriter
 from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.storages.rows import fetch_page
+from outlast.activities.unicode_text import NOTE
 
 STORE_ATTEMPT_TIMEOUT = timedelta(hours=6)
 STORE_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
@@ -139,13 +142,15 @@ class OutputActivities:
         what = f"dataset {request.dataset_id}"
         async with OutputWriter(self._objects, request.scope, what=what, kind="rows") as writer:
             begun = await writer.resume()
-            rows, size = begun.rows, begun.raw_size
+            rows, size, replaced_text = begun.rows, begun.raw_size, False
             async for batch in rows_from(client, request.dataset_id, rows):
                 await writer.write(batch.lines)
                 rows, size = rows + batch.rows, size + len(batch.lines)
+                replaced_text = replaced_text or batch.replaced_text
                 heartbeats.set_details(StorePosition(rows=rows, bytes=size))
             ttl = timedelta(seconds=request.ttl_seconds)
-            return _without_fields(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
+            output = _without_fields(await writer.finish(content_type=ROWS_CONTENT_TYPE, ttl=ttl))
+            return _with_note(output) if replaced_text else output
 
     async def _store_body(
         self, request: StoreRecordInput, content_type: str, response: "apify.HttpResponse", heartbeats: Heartbeats
@@ -159,12 +164,19 @@ class OutputActivities:
                 size += len(piece)
                 heartbeats.set_details(StorePosition(rows=0, bytes=size))
             ttl = timedelta(seconds=request.ttl_seconds)
-            return _without_fields(await writer.finish(content_type=content_type, ttl=ttl))
+            output = _without_fields(await writer.finish(content_type=content_type, ttl=ttl))
+            return _with_note(output) if replaced_in(response) else output
 
 
 def _without_fields(manifest: OutputManifest) -> StoredOutput:
     """The output as the history holds it. The summary names the fields; their data is in the manifest."""
     return stored_output(manifest).model_copy(update={"fields": ()})
+
+
+def _with_note(output: StoredOutput) -> StoredOutput:
+    """The output, whose summary says that invalid Unicode was replaced in it."""
+    summary = output.summary[: MAX_SUMMARY_CHARS - len(NOTE) - 1]
+    return output.model_copy(update={"summary": f"{summary} {NOTE}"})
 
 
 def _preview_of(request: StoreDatasetInput) -> DatasetItemsInput:

@@ -1,4 +1,4 @@
-"""apify-client's transport, with what Outlast adds to its requests.
+"""apify-client's transport, with what Outlast adds to its requests, and with valid text in its responses.
 
 Only `ApifyPlatform` imports this, for its first client: it loads apify-client (`activities/platform/apify.py`).
 """
@@ -6,12 +6,14 @@ Only `ApifyPlatform` imports this, for its first client: it loads apify-client (
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from types import MappingProxyType
+from typing import cast
 
 import impit
 from apify_client.http_clients import HttpClientAsync, ImpitHttpClientAsync
 
 from outlast.activities.platform.platform_fence import PlatformFence
 from outlast.activities.platform.request_marks import OPERATION_MARKER, PAYMENT_HEADER, current_mark
+from outlast.activities.platform.valid_responses import with_valid_text
 from outlast.activities.spans import answered_with, platform_request
 
 _SHORT_TIMEOUT = timedelta(seconds=5)
@@ -95,4 +97,5 @@ class MarkingHttpClient(ImpitHttpClientAsync):
                 method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
             )
             answered_with(span, response.status_code)
-            return response
+            # apify-client takes every `HttpResponse`, and its own method names only one kind of it.
+            return cast(impit.Response, with_valid_text(response, stream=stream))

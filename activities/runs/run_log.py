@@ -13,6 +13,7 @@ from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.contracts import RunLog, RunLogInput
 from outlast.activities.storages.rows import lines_of
+from outlast.activities.unicode_text import valid_text
 
 _LOG_TIMEOUT = timedelta(seconds=50)
 
@@ -34,7 +35,7 @@ class RunLogActivities:
                     tail, total = await _tail(response, request.lines)
             except apify.NotFoundError:
                 raise await explain_not_found(client, "run", request.run_id) from None
-            text = b"\n".join(tail)[-request.max_bytes :].decode(errors="replace")
+            text = valid_text(b"\n".join(tail)[-request.max_bytes :].decode(errors="replace"))
             return RunLog(run_id=request.run_id, text=text, lines=text.count("\n") + bool(text), total_lines=total)
 
     @asynccontextmanager

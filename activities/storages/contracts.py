@@ -9,6 +9,7 @@ from outlast.activities.contracts import Caller, Contract
 
 RunStatus = Literal["READY", "RUNNING", "SUCCEEDED", "FAILED", "TIMING-OUT", "TIMED-OUT", "ABORTING", "ABORTED"]
 """States of a run (Apify API v2, run object, `status`)."""
+REPLACED_TEXT = "Whether characters that are not valid Unicode were replaced by U+FFFD, see `activities.unicode_text`."
 
 
 class ListInput(Contract):
@@ -124,6 +125,7 @@ class DatasetSchema(Contract):
     rows_read: int
     total: int
     simplified: bool = Field(default=False, description="Whether the deepest levels were left out to save space.")
+    replaced_text: bool = Field(default=False, description=REPLACED_TEXT)
 
 
 class KeysInput(StorageRef):
@@ -170,6 +172,7 @@ class Record(Contract):
     offset: int = 0
     next_offset: int | None = Field(default=None, description="Where the text continues; None when it is complete.")
     url: str = Field(description="Where the caller can download the record with their own token.")
+    replaced_text: bool = Field(default=False, description=REPLACED_TEXT)
 
 
 class DatasetItemsInput(Contract):
@@ -189,6 +192,10 @@ class DatasetItemsInput(Contract):
     max_text_chars: int | None = Field(default=None, description="Shorten longer texts and lists, for a preview.")
     expect_items: bool = Field(default=False, description="Read an empty dataset again for a few seconds: counts lag.")
     whole: bool = Field(default=False, description="Return no rows when not all rows of the dataset fit.")
+    shorten_large_row: bool = Field(
+        default=False,
+        description="Shorten a first row that alone exceeds `max_bytes`, or skip it, so that a reader gets past it.",
+    )
     describe_run_store: str | None = Field(
         default=None,
         description="A run's key-value store: the page then has its keys and the schema of the rows.",
@@ -210,6 +217,9 @@ class DatasetPage(Contract):
     rows_cut: int = 0
     rows_read: int | None = Field(default=None, description="Rows that the page spans, including those `clean` hides.")
     size_bytes: int = 0
+    large_row_bytes: int | None = Field(
+        default=None, description="Size of the first row if it was too large for any page: it is shortened, or skipped."
+    )
     items_schema: dict[str, JsonValue] | None = Field(
         default=None, description="The schema of the rows before they were shortened, simplified to 700 bytes."
     )
@@ -219,6 +229,15 @@ class DatasetPage(Contract):
     actor_name: str | None = Field(
         default=None, description="The run's Actor as `user/name`, where the input asks for it."
     )
+    replaced_text: bool = Field(default=False, description=REPLACED_TEXT)
+
+    @property
+    def large_row_note(self) -> str | None:
+        """What was done to a first row that is too large for any page; None if there is none."""
+        if self.large_row_bytes is None:
+            return None
+        done = "its long texts and lists are shortened" if self.items else "it is left out"
+        return f"Row {self.offset} alone has {self.large_row_bytes} bytes, more than an answer may have: {done}."
 
     @property
     def end(self) -> int:

@@ -51,4 +51,5 @@ class DatasetActivities:
                 rows_read=len(page.items),
                 total=page.total,
                 simplified=fitting is not schema,
+                replaced_text=page.replaced_text,
             )

@@ -15,7 +15,9 @@ from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
 from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import Record, RecordInput
+from outlast.activities.unicode_text import REPLACEMENT
 
 _KEYS_TO_NAME = 10
 
@@ -56,6 +58,7 @@ class RecordActivities:
                 kind = kind_of(content_type)
                 offset = 0 if kind == "binary" else request.offset
                 part = await _read_part(found["value"], offset, request.max_bytes)
+                replaced_text = replaced_in(found["value"])
             record = Record(
                 store_id=request.storage_id,
                 key=request.key,
@@ -63,6 +66,7 @@ class RecordActivities:
                 kind="binary",
                 size_bytes=part.size_bytes,
                 url=self._record_url(request),
+                replaced_text=replaced_text,
             )
             return _with_blob(record, part) if kind == "binary" else _with_text(record, part, request.offset)
 
@@ -119,10 +123,12 @@ def _with_text(record: Record, part: _Part, offset: int) -> Record:
         except orjson.JSONDecodeError:
             pass  # A body that is not valid JSON is returned as text.
     text, decoded_bytes = decoded(part.data, record.content_type, is_last=part.is_last)
+    is_changed = REPLACEMENT in text and REPLACEMENT.encode() not in part.data
     return record.model_copy(
         update={
             "kind": "text",
             "text": text,
+            "replaced_text": record.replaced_text or is_changed,
             "offset": offset,
             "next_offset": None if part.is_last else offset + decoded_bytes,
         }

@@ -8,9 +8,12 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.not_found import not_found
 from outlast.activities.platform import apify
+from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 
 _SHOWN_ENTRIES = 3
+_SHORTER_AND_SHORTER = (16_000, 4_000, 1_000, 250, 60)
+"""Characters that are left of each text in a row that is too large for a page: the most with which it fits."""
 
 
 async def fetch_page(
@@ -21,7 +24,7 @@ async def fetch_page(
     `uncut` receives the rows before they are shortened, including the first that does not fit.
     """
     items: list[JsonValue] = []
-    size, rows_read, is_cut = 0, 0, False
+    size, rows_read, is_cut, large_row_bytes = 0, 0, False, None
     async with client.dataset(request.dataset_id).stream_items(
         item_format="jsonl",
         offset=request.offset,
@@ -40,12 +43,19 @@ async def fetch_page(
             if uncut is not None and row is not None:
                 uncut.append(whole)
             if size + row_bytes > request.max_bytes:
-                is_cut = True
-                break
+                if rows_read or not request.shorten_large_row:
+                    is_cut = True
+                    break
+                large_row_bytes = row_bytes
+                row, row_bytes = _fitting(row, request.max_bytes)
             rows_read += 1
             if row is not None:
                 items.append(row)
                 size += row_bytes
+            elif rows_read == 1 and large_row_bytes is not None:
+                is_cut = True
+                break
+        replaced_text = replaced_in(response)
     total = int(total_header) if total_header is not None else await _item_count(client, request.dataset_id)
     total = max(total, request.offset + rows_read) if rows_read else total
     fields = top_level_fields(items)
@@ -61,19 +71,25 @@ async def fetch_page(
         rows_cut=max(0, min(request.limit, total - request.offset) - rows_read) if is_cut else 0,
         rows_read=rows_read,
         size_bytes=size,
+        large_row_bytes=large_row_bytes,
+        replaced_text=replaced_text,
     )
 
 
 async def lines_of(response: "apify.HttpResponse") -> AsyncIterator[bytes]:
     """The non-empty lines of a streamed body; memory holds one line and one chunk."""
-    rest = b""
+    pieces: list[bytes] = []
     async for chunk in response.aiter_bytes():
-        *whole, rest = (rest + chunk).split(b"\n")
+        pieces.append(chunk)
+        if b"\n" not in chunk:
+            continue
+        *whole, rest = b"".join(pieces).split(b"\n")
+        pieces = [rest]
         for line in whole:
             if line.strip():
                 yield line
-    if rest.strip():
-        yield rest
+    if (last := b"".join(pieces)).strip():
+        yield last
 
 
 def top_level_fields(items: Iterable[JsonValue]) -> tuple[str, ...]:
@@ -135,6 +151,16 @@ def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[Jso
         row = shortened(row, request.max_text_chars)
     is_changed = request.paths or request.max_text_chars is not None
     return row, len(orjson.dumps(row)) if is_changed else len(line)
+
+
+def _fitting(row: JsonValue, max_bytes: int) -> tuple[JsonValue, int]:
+    """The row with shortened texts and lists, and its size in bytes; None and 0 if that is still too large."""
+    for max_chars in _SHORTER_AND_SHORTER:
+        short = shortened(row, max_chars)
+        size = len(orjson.dumps(short))
+        if size <= max_bytes:
+            return short, size
+    return None, 0
 
 
 async def _item_count(client: "apify.ApifyClientAsync", dataset_id: str) -> int:

@@ -190,7 +190,9 @@ def _rows(batch: Batch, lines: list[bytes], offset: int, *, more: bool) -> ToolR
         f"{len(lines)} rows of {batch.id}, from row {offset} on. It is {batch.status.value}; {ended} items have ended."
     )
     next_step = [f"Call get-batch-results with offset {end} for more."] if more else []
-    structured: JsonObject = {"items": [orjson.loads(line) for line in lines], "nextOffset": end}
+    structured: JsonObject = {"items": [orjson.loads(line) for line in lines]}
+    if more or batch.status is BatchStatus.WORKING:
+        structured["nextOffset"] = end  # A reader that follows it to the end of an ended batch comes to one.
     return _text([head, *(line.decode() for line in lines), *next_step], structured)
 
 

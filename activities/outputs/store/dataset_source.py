@@ -1,4 +1,4 @@
-"""Reads the rows of a dataset page by page, each row exactly as the platform sends it."""
+"""Reads the rows of a dataset page by page, each as the platform sends it, but for text that is not valid Unicode."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.format.frames import MAX_ROW_BYTES
 from outlast.activities.platform import apify
+from outlast.activities.platform.valid_responses import replaced_in
 
 _FIRST_PAGE_ROWS = 1_000
 _MOST_PAGE_ROWS = 50_000
@@ -22,10 +23,11 @@ _PROBE_PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Whole rows, each ended by a newline."""
+    """Whole rows, each ended by a newline. `replaced_text`: up to here, invalid Unicode was replaced in this page."""
 
     lines: bytes
     rows: int
+    replaced_text: bool = False
 
 
 class GrowingDataset:
@@ -108,7 +110,7 @@ async def row_batches(response: "apify.HttpResponse", offset: int = 0) -> AsyncI
         has_row = has_row or b"\n" in chunk
         if size >= _BATCH_BYTES and has_row:
             whole, _, rest = b"".join(pieces).rpartition(b"\n")
-            batch = _batch(whole + b"\n", offset)
+            batch = _batch(whole + b"\n", offset, replaced_text=replaced_in(response))
             offset += batch.rows
             yield batch
             pieces, size, has_row = [rest], len(rest), False
@@ -117,10 +119,10 @@ async def row_batches(response: "apify.HttpResponse", offset: int = 0) -> AsyncI
     last = b"".join(pieces)
     if last.strip():
         _refuse_partial_row(last.rpartition(b"\n")[2])
-        yield _batch(last if last.endswith(b"\n") else last + b"\n", offset)
+        yield _batch(last if last.endswith(b"\n") else last + b"\n", offset, replaced_text=replaced_in(response))
 
 
-def _batch(lines: bytes, offset: int) -> RowBatch:
+def _batch(lines: bytes, offset: int, *, replaced_text: bool) -> RowBatch:
     """The batch of `lines` without empty ones. Raises `ToolFailure` for a row that is too large."""
     if lines.startswith(b"\n") or b"\n\n" in lines or b"\r" in lines:
         kept = [line for line in lines.split(b"\n") if line.strip()]
@@ -129,7 +131,7 @@ def _batch(lines: bytes, offset: int) -> RowBatch:
         for number, line in enumerate(lines.split(b"\n")):
             if len(line) > MAX_ROW_BYTES:
                 raise _row_too_large(offset + number)
-    return RowBatch(lines, lines.count(b"\n"))
+    return RowBatch(lines, lines.count(b"\n"), replaced_text)
 
 
 def _row_too_large(row: int) -> ToolFailure:

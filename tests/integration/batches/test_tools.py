@@ -71,6 +71,7 @@ async def test_a_model_starts_a_batch_waits_and_reads_its_rows(service: Service,
         assert "offset 2" in text
         rest, text = await called(mcp, "get-batch-results", batchId=batch_id, offset=2)
         assert "offset" not in text
+        assert "nextOffset" not in rest
         assert sorted(row["key"] for row in [*first["items"], *rest["items"]]) == ["s0", "s1", "s2"]
         assert (await called(mcp, "get-batch-results", batchId=batch_id, status="failed"))[0]["items"] == []
 

@@ -19,6 +19,10 @@ class Rows(Answer):
     item_count: int = Field(description="Rows on this page.")
     total_item_count: int = Field(description="Rows in the dataset.")
     next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
+    large_row_bytes: int | None = Field(
+        default=None,
+        description="Size of the row at `offset` if it is too large for an answer: it is shortened, or left out.",
+    )
 
 
 def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
@@ -31,5 +35,6 @@ def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
         item_count=len(page.items),
         total_item_count=page.total,
         next_offset=page.end if page.end < page.total else None,
+        large_row_bytes=page.large_row_bytes,
     )
     return answered(answer, describe_page(page), rows_as_lines(page.items), next_page_hint(page, tool=tool))

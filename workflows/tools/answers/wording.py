@@ -2,10 +2,16 @@
 
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.unicode_text import NOTE
 
 
 def describe_page(page: DatasetPage) -> str:
-    """How much of the dataset the page holds."""
+    """How much of the dataset the page holds, and notes on what was changed in it."""
+    notes = (page.large_row_note, NOTE if page.replaced_text else None)
+    return " ".join(part for part in (_described(page), *notes) if part)
+
+
+def _described(page: DatasetPage) -> str:
     if page.total == 0:
         return f"Dataset {page.dataset_id} is empty."
     if page.end == page.offset:
@@ -19,16 +25,19 @@ def describe_page(page: DatasetPage) -> str:
 
 
 def next_page_hint(page: DatasetPage, *, tool: str = "get-dataset-items") -> str | None:
-    """How to get the next rows with `tool`; None on the last page."""
+    """How to get the next rows with `tool`, or more of a shortened one; None on the last page."""
+    fields = f"For more of row {page.offset} call {tool} with `fields` naming the few fields you need."
+    fewer = fields if page.large_row_bytes is not None else None
     if page.end >= page.total:
-        return None
+        return fewer
     if page.end == page.offset and page.rows_cut:
         return (
             f"Row {page.offset} alone is larger than one answer may be. Call {tool} with `fields` naming "
             "the few fields you need."
         )
     cut = f" ({page.rows_cut} rows of this page did not fit)" if page.rows_cut else ""
-    return f"More rows{cut}: call {tool} with datasetId {page.dataset_id} and offset {page.end}."
+    more = f"More rows{cut}: call {tool} with datasetId {page.dataset_id} and offset {page.end}."
+    return f"{fewer} {more}" if fewer else more
 
 
 def describe_list(things: str, *, count: int, total: int, offset: int) -> str:

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol, cast
 
 import brotli  # pyright: ignore[reportMissingTypeStubs]
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
-from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.json_object import JsonObject, line_of, parse_document
 from outlast.deploy.local.sandbox.times_and_ids import parse_iso
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -72,7 +71,7 @@ def moment(request: Request, name: str) -> float | None:
 
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON response."""
-    return Response(orjson.dumps(value), status, headers, "application/json; charset=utf-8")
+    return Response(line_of(value).rstrip(b"\n"), status, headers, "application/json; charset=utf-8")
 
 
 def data_response(value: object, status: int = 200) -> Response:
@@ -150,8 +149,8 @@ async def body_object(request: Request) -> JsonObject:
     if not body:
         return {}
     try:
-        value: object = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        value: object = parse_document(body)
+    except (ValueError, RecursionError) as error:
         raise ApiError(400, "invalid-request", f"The body is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise ApiError(400, "invalid-request", "The body must be a JSON object")

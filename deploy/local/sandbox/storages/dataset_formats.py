@@ -7,8 +7,7 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-import orjson
-
+from outlast.deploy.local.sandbox.json_object import parse
 from outlast.deploy.local.sandbox.storages.dataset_views import View
 
 Blocks = Iterable[list[bytes]]
@@ -53,8 +52,8 @@ def csv_pieces(
         writer.writeheader()
     for block in blocks:
         for line in view.lines(block):
-            writer.writerow(flat_row(orjson.loads(line)))
-        yield buffer.getvalue().encode()
+            writer.writerow(flat_row(parse(line)))
+        yield buffer.getvalue().encode(errors="replace")
         buffer.seek(0)
         buffer.truncate()
 
@@ -64,7 +63,7 @@ def csv_columns(blocks: Blocks, view: View) -> list[str]:
     columns: dict[str, None] = {}
     for block in blocks:
         for line in view.lines(block):
-            columns.update(dict.fromkeys(flat_row(orjson.loads(line))))
+            columns.update(dict.fromkeys(flat_row(parse(line))))
     return list(columns)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-import orjson
 from starlette.requests import Request
 
 from outlast.deploy.local.sandbox.http.query import flag, names
-from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.json_object import JsonObject, line_of, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +41,13 @@ class View:
         reshapes = bool(self.fields or self.omit or self.unwind or self.flatten)
         for line in block:
             if reshapes or (self.skip_hidden and b'"#' in line):
-                yield from (orjson.dumps(item) for item in self.items(line))
+                yield from (line_of(item).rstrip(b"\n") for item in self.items(line))
             elif not (self.skip_empty and line == b"{}"):
                 yield line
 
     def items(self, line: bytes) -> Iterator[JsonObject]:
         """The items that one stored line gives."""
-        items: list[JsonObject] = [orjson.loads(line)]
+        items: list[JsonObject] = [parse(line)]
         for field in self.unwind:
             items = [unwound for item in items for unwound in _unwind(item, field)]
         for original in items:

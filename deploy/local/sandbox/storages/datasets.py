@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-import orjson
-
 from outlast.deploy.local.sandbox.database import Database
 from outlast.deploy.local.sandbox.http.errors import ApiError
+from outlast.deploy.local.sandbox.json_object import line_of, parse
 from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
 from outlast.deploy.local.sandbox.times_and_ids import now
 
@@ -68,13 +67,13 @@ class Datasets:
             size_bytes = await asyncio.to_thread(self._files.append, *arguments)
         else:
             size_bytes = self._files.append(*arguments)
-        known: list[str] = orjson.loads(row["fields"])
+        known: list[str] = parse(row["fields"].encode())
         all_fields = list(dict.fromkeys([*known, *fields]))
         moment = now()
         self._database.run(
             "UPDATE storages SET item_count = ?, size_bytes = ?, fields = ?, modified_at = ?, accessed_at = ?"
             " WHERE id = ?",
-            (row["item_count"] + len(lines), size_bytes, orjson.dumps(all_fields).decode(), moment, moment, row["id"]),
+            (row["item_count"] + len(lines), size_bytes, line_of(all_fields).decode(), moment, moment, row["id"]),
         )
 
     def limit(self, dataset_id: str, max_items: int) -> None:
@@ -105,8 +104,8 @@ async def in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 def _parse_items(body: bytes) -> tuple[list[bytes], list[str]]:
     try:
-        value: object = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        value: object = parse(body)
+    except (ValueError, RecursionError) as error:
         raise ApiError(400, "invalid-input", f"The items are not valid JSON: {error}") from error
     items = cast("list[object]", value) if isinstance(value, list) else [value]
     lines: list[bytes] = []
@@ -115,5 +114,5 @@ def _parse_items(body: bytes) -> tuple[list[bytes], list[str]]:
         if not isinstance(item, dict):
             raise ApiError(400, "invalid-input", f"Item {position} must be a JSON object")
         fields.update(dict.fromkeys(cast("dict[str, Any]", item)))
-        lines.append(orjson.dumps(item, option=orjson.OPT_APPEND_NEWLINE))
+        lines.append(line_of(item))
     return lines, list(fields)

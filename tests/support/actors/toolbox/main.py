@@ -119,13 +119,30 @@ async def refuse_the_newer_revision(ctx: Any, call_next: Any) -> Any:
     return await call_next(ctx)
 
 
+def cutting(app: Any) -> Any:
+    """The application with half of a character wherever a body has `@half@`, which no JSON library writes."""
+
+    async def cut(scope: Any, receive: Any, send: Any) -> None:
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                kept = [header for header in message["headers"] if header[0] != b"content-length"]
+                message = {**message, "headers": kept}
+            elif message["type"] == "http.response.body":
+                message = {**message, "body": message.get("body", b"").replace(b"@half@", b"\\ud83d")}
+            await send(message)
+
+        await app(scope, receive, sent)
+
+    return cut
+
+
 def main() -> None:
     """Serve until the platform ends this process."""
     server = Server("toolbox", on_list_tools=list_tools, on_call_tool=call_tool)
     if "older" in os.environ["ACTOR_FULL_NAME"]:
         server.middleware.append(refuse_the_newer_revision)
     port = int(os.environ["ACTOR_STANDBY_PORT"])
-    uvicorn.run(server.streamable_http_app(), port=port, log_level="warning")
+    uvicorn.run(cutting(server.streamable_http_app()), port=port, log_level="warning")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ def test_a_page_of_a_dataset_is_what_its_tool_reads_first() -> None:
         fields=("a.b",),
         flatten=("a",),
         max_bytes=MAX_CONTENT_BYTES,
+        shorten_large_row=True,
     )
     found = first_read_of(_call("get-dataset-items", datasetId="d1", offset=3, fields="a.b"))
     assert found == FirstRead(DatasetActivities.fetch_dataset_items, request)

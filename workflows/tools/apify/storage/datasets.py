@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.storages.contracts import DatasetSchemaInput
+from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.blocks import first_that_fit, with_sentences
@@ -57,12 +58,12 @@ async def get_dataset_schema(ctx: ToolContext, given: dict[str, Any]) -> ToolRes
     schema: JsonValue = {"type": "array", "items": _of_any_item(inferred.item_schema)} if inferred.rows_read else {}
     properties = inferred.item_schema.get("properties")
     fields = len(properties) if isinstance(properties, dict) else 0
+    read = f"From {inferred.rows_read} items with {fields} fields."
+    summary = read if inferred.rows_read else "The dataset has no items."
     structured: JsonObject = {
         "datasetId": dataset_id,
         "schema": schema,
-        "summary": f"From {inferred.rows_read} items with {fields} fields."
-        if inferred.rows_read
-        else "The dataset has no items.",
+        "summary": f"{summary} {NOTE}" if inferred.replaced_text else summary,
         "nextStep": f'Read the items with get-dataset-items, datasetId={dataset_id}, and fields="..." for some fields.',
     }
     return with_sentences(structured)

@@ -4,6 +4,7 @@ from typing import Any
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
+from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.apify.answers.blocks import with_sentences
@@ -47,6 +48,7 @@ async def get_dataset_items(ctx: ToolContext, given: dict[str, Any]) -> ToolResu
             clean=bool(given.get("clean", False)),
             desc=bool(given.get("desc", False)),
             max_bytes=ctx.call.output.inline_limit_bytes,
+            shorten_large_row=True,
         )
     )
     return with_sentences(_described(page))
@@ -57,7 +59,11 @@ def _described(page: DatasetPage) -> JsonObject:
     summary = f"{count} of {page.total} items, from offset {page.offset}."
     if page.rows_cut:
         summary += f" {page.rows_cut} more of this page would make the answer too large."
-    if page.rows_cut and not count:
+    if page.large_row_note:
+        summary += f' {page.large_row_note} Choose fewer fields with fields="...".'
+    if page.replaced_text:
+        summary += f" {NOTE}"
+    if page.rows_cut and page.end == page.offset:
         step = 'Not one item fits: choose fewer with fields="...".'
     elif page.end < page.total:
         step = f"The next items: get-dataset-items with offset={page.end}."

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.storages.contracts import Record, RecordInput
+from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import (
     AudioContent,
     BlobResource,
@@ -51,7 +52,7 @@ async def get_key_value_store_record(ctx: ToolContext, given: dict[str, Any]) ->
         "key": key,
         "value": value,
         "contentType": record.content_type,
-        "summary": f"{key}: {record.content_type}, {_size(record)} bytes.",
+        "summary": f"{key}: {record.content_type}, {_size(record)} bytes.{f' {NOTE}' if record.replaced_text else ''}",
     }
     if record.kind == "binary":
         return ToolResult(content=blocks, structured=structured)

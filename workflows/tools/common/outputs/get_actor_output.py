@@ -48,6 +48,7 @@ async def get_actor_output(ctx: ToolContext, arguments: OutputArguments) -> Tool
             paths=tuple(arguments.fields),
             clean=True,
             max_bytes=MAX_CONTENT_BYTES,
+            shorten_large_row=True,
         )
     )
     return rows_answer(page, tool="get-actor-output")

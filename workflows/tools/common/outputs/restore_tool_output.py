@@ -101,8 +101,9 @@ def _summary(restored: RestoredOutput) -> str:
     if restored.items is None:
         return f"From {whole}, byte {restored.offset} on:" if restored.offset else f"From {whole}:"
     if restored.oversized_row_bytes is not None:
+        row = (restored.count or 0) - 1 if restored.next_offset is None else restored.next_offset - 1
         return (
-            f"Row {restored.offset} of {whole} alone has {describe_size(restored.oversized_row_bytes)}: name the "
+            f"Row {row} of {whole} alone has {describe_size(restored.oversized_row_bytes)}: name the "
             "`fields` you need, or raise maxBytes."
         )
     found = f"{len(restored.items)} of {restored.count} rows of {whole}"

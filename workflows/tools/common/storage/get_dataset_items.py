@@ -47,6 +47,7 @@ async def get_dataset_items(ctx: ToolContext, arguments: DatasetItemsArguments) 
             clean=arguments.clean,
             desc=arguments.desc,
             max_bytes=MAX_CONTENT_BYTES,
+            shorten_large_row=True,
         )
     )
     return rows_answer(page, tool="get-dataset-items")

@@ -5,6 +5,7 @@ import json
 from pydantic import Field, JsonValue
 
 from outlast.activities.storages.contracts import DatasetSchema, DatasetSchemaInput
+from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer, answered, hint
@@ -50,6 +51,7 @@ async def get_dataset_schema(ctx: ToolContext, arguments: DatasetSchemaArguments
         answer,
         f"Schema of {found.rows_read} of {found.total} items in dataset {found.dataset_id}; others may differ.",
         "It was too large: its deepest levels are left out." if found.simplified else None,
+        NOTE if found.replaced_text else None,
         json.dumps(found.item_schema, ensure_ascii=False, separators=(",", ":")),
         hint(ctx, "get-dataset-items", next_step),
     )

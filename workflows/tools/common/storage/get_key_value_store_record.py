@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue, field_validator
 
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.storages.contracts import Record, RecordInput
+from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import (
     AudioContent,
     BlobResource,
@@ -113,7 +114,8 @@ def _described(record: Record) -> RecordAnswer:
 
 def _summary(record: Record) -> str:
     part = f", from byte {record.offset}" if record.offset else ""
-    return f"Record {record.key} ({record.content_type}, {describe_size(record.size_bytes)}){part}:"
+    note = f" {NOTE}" if record.replaced_text else ""
+    return f"Record {record.key} ({record.content_type}, {describe_size(record.size_bytes)}){part}:{note}"
 
 
 def _next_part(record: Record) -> str | None:

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,7 +13,7 @@ from starlette.routing import Route
 from outlast.deploy.local.sandbox.accounts.users import User
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.http.query import body_object, data_response, flag, integer, page
-from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.json_object import JsonObject, parse
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.storages.storage_table import Kind
 from outlast.deploy.local.sandbox.times_and_ids import iso, now
@@ -125,7 +124,7 @@ class StorageRoutes:
 
 def fields_of(row: sqlite3.Row) -> list[str]:
     """The top-level fields of a dataset's items."""
-    fields: list[str] = orjson.loads(row["fields"])
+    fields: list[str] = parse(row["fields"].encode())
     return fields
 
 
