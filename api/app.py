@@ -13,6 +13,7 @@ from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins
 from outlast.api.http.body_limit import BodyLimit
+from outlast.api.http.bound_responses import BoundResponses
 from outlast.api.http.codec_cors import CodecCors
 from outlast.api.http.credentials_first import CredentialsFirst
 from outlast.api.http.docs_page import install_docs
@@ -112,6 +113,7 @@ def build_app(services: Services) -> FastAPI:
     limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
     app.add_middleware(StructureLimit, limits=limits, slots=CallerSlots(services.limits.served))
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(BoundResponses)
     app.add_middleware(RequestLimits, limits=services.limits)
     app.add_middleware(CredentialsFirst, callers=services.callers)
     app.add_middleware(RequestOrigins)

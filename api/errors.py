@@ -374,6 +374,13 @@ class Unauthenticated(ApiError):
     """The `WWW-Authenticate` header, where it is more than the plain one."""
 
 
+class CredentialEnded(Unauthenticated):
+    """The credential was revoked, has expired or lost a right while the request was being answered."""
+
+    slug = "credential-ended"
+    title = "The credential is no longer good"
+
+
 class TooManyRequests(ApiError):
     """The caller, or the address, asks for more than it may. Nothing was started."""
 

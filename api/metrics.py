@@ -26,6 +26,12 @@ BROKEN_ANSWERS = Counter(
     ["method", "route", "cause"],
     registry=REGISTRY,
 )
+ENDED_RESPONSES = Counter(
+    "outlast_responses_ended",
+    "Responses that the server ended early, by reason.",
+    ["reason"],
+    registry=REGISTRY,
+)
 MASK_RESOLUTIONS = Counter(
     "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome.", ["outcome"], registry=REGISTRY
 )

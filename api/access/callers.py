@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,10 +18,11 @@ from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.apify_tokens import policy_token
 from outlast.api.access.key_hashes import PREFIX
 from outlast.api.access.key_verifier import KeyVerifier
+from outlast.api.access.leases import Leases, Validity
 from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCredentials, digest_of
 from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.oauth.token_refusals import TokenRefused, looks_like_access_token
-from outlast.api.access.policy.contracts import KeyEntry, Policy
+from outlast.api.access.policy.contracts import KeyEntry, Policy, Scope
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
 from outlast.api.access.shared_accounts import SharedAccounts
@@ -30,7 +32,7 @@ from outlast.api.errors import ForbiddenScope, IssuerUnavailable, KeyChecksBusy,
 from outlast.api.settings import ApiSettings, parse_entries
 
 if TYPE_CHECKING:
-    from outlast.api.access.oauth.access_tokens import AccessTokens
+    from outlast.api.access.oauth.access_tokens import AccessToken, AccessTokens
 
 _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
@@ -56,12 +58,14 @@ class CallerResolver:
         self._keys = {
             digest_of(key): name for name, _, key in (e.partition(":") for e in parse_entries(settings.api_keys))
         }
+        self._skew_seconds = settings.oauth_clock_skew_seconds
         self._accept_apify_tokens = settings.accept_apify_tokens
         self._anonymous_allowed = not self._keys and self.resource is None and settings.is_loopback
         self._policy = policy
         self._accounts_shared = SharedAccounts(settings, policy)
         self._policy_keys = _by_id(policy.current)
         self._verifier = KeyVerifier()
+        self._leases = Leases()
         policy.on_change(self._take_over)
         self._platform = platform
         self._sealer = sealer
@@ -110,7 +114,7 @@ class CallerResolver:
     def _is_known(self, caller_id: str, kind: str, name: str) -> bool:
         """Whether a caller who is not there has something that would let it in. Raises `ForbiddenScope`."""
         if caller_id == LOCAL.caller.id:
-            return self._anonymous_allowed and not self._policy_keys
+            return self._lets_anonymous_in()
         if kind == "jwt":
             return self._access_tokens is not None
         if kind == "key" and name in self._keys.values():
@@ -131,8 +135,9 @@ class CallerResolver:
 
     async def _resolve(self, bearer: SecretStr | None, address: str | None) -> Principal:
         if bearer is None:
-            if self._anonymous_allowed and not self._policy_keys:
-                return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes)
+            if self._lets_anonymous_in():
+                validity = Validity(self._leases, self._problem_of_nobody)
+                return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes, validity=validity)
             raise Unauthenticated("Send your API key or Apify token: `Authorization: Bearer …`.")
         digest = digest_of(bearer.get_secret_value())
         name = self._known_key(digest)
@@ -140,9 +145,7 @@ class CallerResolver:
             return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN, credential=f"setting {digest}")
         if bearer.get_secret_value().startswith(PREFIX):
             entry = await self._verified(bearer, digest, address)
-            caller = self._with_policy_token(entry.caller)
-            made = f"key {entry.id} {entry.hash}"
-            return Principal(caller, entry.scopes, key_id=entry.id, credential=made, expires=entry.expires)
+            return self._of_key(entry)
         if self._access_tokens is not None and looks_like_access_token(bearer.get_secret_value()):
             return await self._of_access_token(self._access_tokens, bearer.get_secret_value(), digest, address)
         if not self._accept_apify_tokens:
@@ -153,11 +156,44 @@ class CallerResolver:
         caller_id = f"{_OF_ACCOUNT}{account}"
         sealed = self._sealer.seal(bearer, purpose=caller_id)
         caller = Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
-        return Principal(caller, ALL_BUT_ADMIN, credential=f"apify {digest}")
+        asked_again = partial(self._resolve, bearer, address)
+        validity = Validity(self._leases, asked_again=asked_again, ask_seconds=_ACCOUNT_SECONDS)
+        return Principal(caller, ALL_BUT_ADMIN, credential=f"apify {digest}", validity=validity)
 
     def _take_over(self, policy: Policy) -> None:
         self._policy_keys = _by_id(policy)
         self._verifier.forget()
+        self._leases.check()
+
+    def _lets_anonymous_in(self) -> bool:
+        return self._anonymous_allowed and not self._policy_keys
+
+    def _problem_of_nobody(self) -> str | None:
+        return None if self._lets_anonymous_in() else "This server has API keys now. Send yours."
+
+    def _of_key(self, entry: KeyEntry) -> Principal:
+        caller = self._with_policy_token(entry.caller)
+
+        def problem() -> str | None:
+            now = self._policy_keys.get(entry.id)
+            if now is None or (now.hash, now.caller) != (entry.hash, entry.caller):
+                return f"The API key {entry.id} was revoked."
+            if now.is_expired():
+                return f"The API key {entry.id} has expired. Ask the operator for a new one."
+            return _lost(f"The API key {entry.id}", entry.scopes - now.scopes)
+
+        def ends_at() -> float | None:
+            now = self._policy_keys.get(entry.id)
+            return now.expires.timestamp() if now is not None and now.expires is not None else None
+
+        return Principal(
+            caller,
+            entry.scopes,
+            key_id=entry.id,
+            credential=f"key {entry.id} {entry.hash}",
+            expires=entry.expires,
+            validity=Validity(self._leases, problem, ends_at),
+        )
 
     def _with_policy_token(self, caller_id: str) -> Caller:
         """The caller, with the Apify token that the policy names for it."""
@@ -194,9 +230,25 @@ class CallerResolver:
             self._failed.is_unknown(address)
             raise
         self._failed.was_good(digest, address)
-        caller = self._with_policy_token(f"jwt:{token.subject}")
-        scopes = self.resource.scopes_of(token.claims)
-        return Principal(caller, scopes, self.resource, credential=f"oauth {token.client}", expires=token.expires)
+        return self._of_subject(self.resource, token)
+
+    def _of_subject(self, resource: OAuthResource, token: "AccessToken") -> Principal:
+        caller, scopes = self._with_policy_token(f"jwt:{token.subject}"), resource.scopes_of(token.claims)
+        ends_at = token.expires.timestamp() + self._skew_seconds
+
+        def problem() -> str | None:
+            if ends_at <= time.time():
+                return "The access token has expired. Get a new one."
+            return _lost("The access token", scopes - resource.scopes_of(token.claims))
+
+        return Principal(
+            caller,
+            scopes,
+            resource,
+            credential=f"oauth {token.client}",
+            expires=token.expires,
+            validity=Validity(self._leases, problem, lambda: ends_at),
+        )
 
     def _known_key(self, digest: str) -> str | None:
         return next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)
@@ -261,6 +313,12 @@ def _noticed(lookup: asyncio.Task[str]) -> None:
     """Take note of how the look-up ended, also when all who waited for it have left."""
     if not lookup.cancelled():
         lookup.exception()
+
+
+def _lost(credential: str, scopes: frozenset[Scope]) -> str | None:
+    """The problem of a credential that no longer gives `scopes`; None when there are none."""
+    words = " and ".join(f"`{scope}`" for scope in sorted(scopes))
+    return f"{credential} no longer has the scope {words}." if scopes else None
 
 
 def _by_id(policy: Policy) -> dict[str, KeyEntry]:

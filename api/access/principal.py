@@ -1,10 +1,12 @@
 """The caller of a request, with the scopes of its credential. Workflows get the `Caller` alone, without scopes."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.leases import Validity
 from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
 from outlast.api.errors import ForbiddenScope
@@ -30,6 +32,17 @@ class Principal:
     """When the credential ends by itself, if it does: the key's or the access token's end."""
     on_refusal: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """Told what was needed and what there was, when a scope is missing."""
+    validity: Validity | None = field(default=None, compare=False, repr=False)
+    """For how long the credential is good; None for ever."""
+
+    @asynccontextmanager
+    async def lease(self, *, grace_seconds: float = 0.0) -> AsyncGenerator[None]:
+        """Cancel the block, and raise `CredentialEnded`, `grace_seconds` after the credential has ended."""
+        if self.validity is None:
+            yield
+            return
+        async with self.validity.lease(grace_seconds=grace_seconds):
+            yield
 
     def require(self, *scopes: Scope) -> None:
         """Raise `ForbiddenScope` unless the credential has one of `scopes`."""

@@ -6,13 +6,43 @@ uvicorn limits neither. Without it, requests that are sent by halves would be he
 import asyncio
 import json
 from collections import Counter
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol, cast
 
 import h11
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outlast.api.contracts.problems import MEDIA_TYPE, Problem
 from outlast.api.metrics import LIMITED
+
+_EXTENSION = "outlast.connection"
+
+
+class Connection(Protocol):
+    """The connection of a request."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what was sent last waits for the client to read."""
+        ...
+
+    async def cut(self) -> None:
+        """Close it at once. What was not sent is lost, so that the client notices that the response is not whole."""
+        ...
+
+
+class _UnknownConnection:
+    """That of another server than ours."""
+
+    is_full = False
+
+    async def cut(self) -> None:
+        """Leave it to the server, which closes it when a response ends early."""
+
+
+def connection_of(scope: Scope) -> Connection:
+    """The connection that a request came over."""
+    return scope.get("extensions", {}).get(_EXTENSION) or _UnknownConnection()
 
 
 def limited_protocol(*, request_seconds: float, connections_per_address: int) -> type[H11Protocol]:
@@ -33,6 +63,26 @@ class _LimitedProtocol(H11Protocol):
     _arriving: asyncio.TimerHandle | None = None
     _waits_for: object = None
     _address: str | None = None
+    _is_lost = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        app = cast(ASGIApp, self.app)
+
+        async def with_connection(scope: Scope, receive: Receive, send: Send) -> None:
+            scope.setdefault("extensions", {})[_EXTENSION] = self
+            await app(scope, receive, send)
+
+        self.app = cast(Any, with_connection)
+
+    @property
+    def is_full(self) -> bool:
+        return self.flow.write_paused
+
+    async def cut(self) -> None:
+        self.transport.abort()
+        while not self._is_lost:  # or uvicorn reports that the response is not whole
+            await asyncio.sleep(0)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as its base
         super().connection_made(transport)
@@ -45,6 +95,7 @@ class _LimitedProtocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
         self._stop()
         if self._address is not None:
             self._open[self._address] -= 1

@@ -127,14 +127,22 @@ async def _with_keep_alive(
         await pieces.aclose()
 
 
+def error_frame(error: ApiError) -> str:
+    """The last event of a stream that ends with `error`. It has no id: a client resumes after the event before it."""
+    return _error_frame(tool_error(error, ""))
+
+
 def _failure(error: Exception) -> str:
-    """The last event of a stream that cannot go on. It has no id: a client resumes after the one before."""
     if isinstance(error, ApiError):
-        envelope = tool_error(error, "")
-    else:
-        log.error("An event stream has failed.", exc_info=error)
-        message = "The event stream has failed on the server, which has logged why."
-        envelope = ErrorEnvelope.transient(ErrorCategory.UNKNOWN, "", message, hint="Resume it with Last-Event-ID.")
+        return error_frame(error)
+    log.error("An event stream has failed.", exc_info=error)
+    message = "The event stream has failed on the server, which has logged why."
+    return _error_frame(
+        ErrorEnvelope.transient(ErrorCategory.UNKNOWN, "", message, hint="Resume it with Last-Event-ID.")
+    )
+
+
+def _error_frame(envelope: ErrorEnvelope) -> str:
     sent = _Sent(time=datetime.now(UTC), data=envelope.model_dump(mode="json", exclude_none=True))
     return f"event: error\ndata: {sent.model_dump_json(exclude_none=True)}\n\n"
 

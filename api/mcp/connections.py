@@ -83,18 +83,23 @@ class Connections:
 
     async def client(self, ctx: Context) -> Client:
         """The client that sent the request."""
-        request = http_request(ctx)
+        request, principal = http_request(ctx), await self.principal(ctx)
         if request is None:
             set_origin(Origin("mcp-stdio"))
-            principal = self._principal or await self._services.callers.resolve(None)
             return Client(principal, self._connection(("stdio",), self._selection, ctx))
-        principal: Principal = request.scope[PRINCIPAL_STATE]
         caller_id = principal.caller.id
         selection = self.selection_of(request)
         session = session_of(request)
         # Not one text: callers' ids and the header may have any character.
         key = (caller_id, "session", session) if session else (caller_id, "query", request.url.query)
         return Client(principal, self._connection(key, selection, ctx))
+
+    async def principal(self, ctx: Context) -> Principal:
+        """The principal that sent the message."""
+        request = http_request(ctx)
+        if request is None:
+            return self._principal or await self._services.callers.resolve(None)
+        return request.scope[PRINCIPAL_STATE]
 
     def selection_of(self, request: Request) -> Selection:
         """The selection in the request's URL. Raises `BadRequest` for an unknown mode or payment."""

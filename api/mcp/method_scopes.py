@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mcp.server.context import CallNext, HandlerResult
 
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
-from outlast.api.errors import ForbiddenScope
+from outlast.api.errors import CredentialEnded, ForbiddenScope
 from outlast.api.front_tools import FRONT_TOOL_SCOPES
 from outlast.api.mcp.connections import Connections
 from outlast.api.mcp.protocol.api_errors import as_mcp_error
@@ -46,3 +46,20 @@ class ScopeGate:
             except ForbiddenScope as error:
                 raise as_mcp_error(error) from error
         return await call_next(ctx)
+
+
+class CredentialGate:
+    """Middleware of the MCP server: ends a request whose credential ends, with a JSON-RPC error that says why."""
+
+    def __init__(self, connections: Connections) -> None:
+        """Ask `connections` who sends a request."""
+        self._connections = connections
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Serve one message."""
+        principal = await self._connections.principal(ctx)
+        try:
+            async with principal.lease():
+                return await call_next(ctx)
+        except CredentialEnded as error:
+            raise as_mcp_error(error) from error

@@ -19,7 +19,7 @@ from outlast.api.mcp.calls.call_tool import CallToolHandler
 from outlast.api.mcp.calls.task_methods import TaskMethods, TaskParams, UpdateTaskParams
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.method_scopes import ScopeGate
+from outlast.api.mcp.method_scopes import CredentialGate, ScopeGate
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
 from outlast.api.mcp.protocol.defects import hide_defects
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
@@ -150,6 +150,7 @@ class McpServer:
         )
         server.middleware += [
             hide_defects,
+            CredentialGate(self._connections),
             ScopeGate(self._connections),
             self._connection_instructions,
             self._in_dialect,

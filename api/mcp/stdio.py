@@ -39,7 +39,7 @@ async def serve_stdio(services: Services, local: LocalConnection) -> None:
     server = McpServer(services, selection=local.selection, principal=principal, widgets=widget_resources()).server
     settings = services.settings
     limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
-    async with stdio_server() as (reading, writing):
+    async with services.policy.watched(), stdio_server() as (reading, writing):
         messages = CheckedMessages(reading, writing, limits)
         await server.run(messages, writing, server.create_initialization_options())
 

@@ -14,6 +14,9 @@ from outlast.api.access.policy.contracts import CallerEntry, Policy
 from outlast.api.access.policy.policy_file import PolicyError, read_policy
 from outlast.api.metrics import POLICY_LOADS
 
+_MOST_MERGED_MILLISECONDS = 500
+"""How long changes of the folder are put together. A key that is revoked counts for that long in a folder of logs."""
+
 log = logging.getLogger("outlast.api")
 
 
@@ -113,7 +116,7 @@ class PolicySource:
 
         Logs may lie there, too.
         """
-        async for _ in awatch(path.parent, recursive=False):  # pyright: ignore[reportUnknownVariableType]
+        async for _ in awatch(path.parent, recursive=False, debounce=_MOST_MERGED_MILLISECONDS):  # pyright: ignore[reportUnknownVariableType]
             if _version(path) != self._version:
                 self.reload()
 

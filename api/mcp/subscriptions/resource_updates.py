@@ -44,7 +44,8 @@ class ResourceUpdates:
             raise MCPError(INVALID_PARAMS, f"A session can subscribe to at most {MAX_SUBSCRIPTIONS} resources.")
         changes = self._changes(client, uri)
         if changes is not None:
-            start_watcher(ctx, _KEY_PREFIX + uri, self._notify_session(ctx, uri, changes))
+            notifying = self._notify_session(ctx, uri, changes)
+            start_watcher(ctx, client.principal, _KEY_PREFIX + uri, notifying)
         return {}
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> dict[str, Any]:

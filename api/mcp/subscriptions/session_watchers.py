@@ -2,24 +2,34 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, cast
 
+from outlast.api.access.principal import Principal
+from outlast.api.errors import CredentialEnded
 from outlast.api.mcp.protocol.versions import Context
 
 _STATE = "outlast_watchers"
 _Watchers = dict[str, "asyncio.Task[None]"]
 
 
-def start_watcher(ctx: Context, key: str, work: Coroutine[Any, Any, None]) -> None:
+def start_watcher(ctx: Context, principal: Principal, key: str, work: Coroutine[Any, Any, None]) -> None:
     """Run `work` until it ends, until `stop_watcher` is called with `key`, or until the session of `ctx` ends.
 
-    It replaces the session's watcher with the same key.
+    It also ends with the credential of `principal`, who asked for it. It replaces the session's watcher with the same
+    key.
     """
     stop_watcher(ctx, key)
     watchers = _watchers_of(ctx)
-    watcher = asyncio.create_task(work)
+    watcher = asyncio.create_task(_bound(principal, work))
     watchers[key] = watcher
     watcher.add_done_callback(lambda done: _forget(watchers, key, done))
+
+
+async def _bound(principal: Principal, work: Coroutine[Any, Any, None]) -> None:
+    with suppress(CredentialEnded):
+        async with principal.lease():
+            await work
 
 
 def stop_watcher(ctx: Context, key: str) -> None:

@@ -35,7 +35,7 @@ class TaskStatusNotifier:
 
     def watch(self, ctx: Context, client: Client, task: Task) -> None:
         """Notify the session of `ctx` of each change of the task, until the task or the session ends."""
-        start_watcher(ctx, f"task {task.id}", self._send_changes(ctx, client, task))
+        start_watcher(ctx, client.principal, f"task {task.id}", self._send_changes(ctx, client, task))
 
     async def _send_changes(self, ctx: Context, client: Client, task: Task) -> None:
         steps = ProgressSteps(dialect_of(task.mode).progress, task.actor)
