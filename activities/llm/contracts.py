@@ -143,6 +143,10 @@ class CallModelInput(Contract):
     window_tokens: int | None = Field(default=None, description="Of prompt and answer together; None: not known.")
     sees_pictures: bool | None = Field(default=None, description="Whether the model sees pictures; None: not known.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
+    text_if_none: str | None = Field(
+        default=None,
+        description="The answer's text if the model writes none. With it, calls in the answer are dropped.",
+    )
     may_be_too_long: bool = Field(
         default=False, description="Whether a conversation that is too long is an answer (`too_long`), not a failure."
     )

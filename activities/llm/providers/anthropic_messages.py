@@ -1,10 +1,11 @@
 """Anthropic's Messages API: constant definitions, and breakpoints up to which the prompt is cached."""
 
+import json
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from anthropic import AsyncAnthropic, AsyncStream
-from anthropic.types import Message, RawContentBlockDelta, RawContentBlockStartEvent, RawMessageStreamEvent
+import httpx2
+from anthropic import AsyncAnthropic
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
@@ -24,13 +25,27 @@ from outlast.activities.llm.contracts import (
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.extra_fields import with_extra
-from outlast.activities.llm.providers.parsing import is_from, sent_arguments, tool_call, without_loose_reasoning
+from outlast.activities.llm.providers.parsing import (
+    call_id,
+    is_from,
+    sent_arguments,
+    text_of,
+    tokens,
+    tool_call,
+    without_loose_reasoning,
+)
 from outlast.activities.llm.providers.provider import Listener
-from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
-from outlast.activities.llm.providers.sdk_streams import StreamEvents
+from outlast.activities.llm.providers.sdk_failures import (
+    error_in,
+    provider_failures,
+    reported_error,
+    stream_ended_early,
+)
+from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 from outlast.activities.llm.providers.tool_definitions import read_definitions
 from outlast.activities.llm.providers.tool_media import PDF, SHOWN, result_content, shown_to
+from outlast.activities.unicode_text import valid_text
 
 _ID = "anthropic"
 _BREAKPOINT: JsonObject = {"type": "ephemeral"}
@@ -54,20 +69,124 @@ class _Block:
     name: str = ""
     text: str = ""
     signature: str = ""
+    whole_input: str = ""
+    """A call's arguments, where they came with the beginning of the block."""
+    is_open: bool = True
+    pieces: StreamedText = field(default_factory=StreamedText)
 
 
-@dataclass
 class _Answer:
-    """The answer received so far. `counts` are the latest numbers of tokens."""
+    """The answer received so far. `counts` are the latest numbers of tokens.
 
-    blocks: dict[int, _Block] = field(default_factory=dict[int, _Block])
-    stop_reason: str | None = None
-    counts: dict[str, int] = field(default_factory=dict[str, int])
+    A delta counts only for the open block of its index, and only if it is of the block's type.
+    """
 
-    def count(self, usage: object) -> None:
+    def __init__(self, listener: Listener, step: int) -> None:
+        self._listener, self._step = listener, step
+        self._by_index: dict[JsonValue, _Block] = {}
+        self.blocks: list[_Block] = []
+        self.stop_reason: str | None = None
+        self.counts: dict[str, int] = {}
+
+    def add(self, event: JsonObject) -> None:
+        """Add an event of the stream."""
+        match event:
+            case {"type": "message_start", "message": dict(message)}:
+                self._count(message.get("usage"))
+            case {"type": "content_block_start", "content_block": {"type": str(kind), **block}}:
+                self._begin(event.get("index"), kind, cast(JsonObject, block))
+            case {"type": "content_block_delta", "delta": {"type": str(kind), **delta}}:
+                self._add_delta(event.get("index"), kind, cast(JsonObject, delta))
+            case {"type": "content_block_stop"}:
+                self._close(self._by_index.pop(event.get("index"), None))
+            case {"type": "message_delta", **rest}:
+                delta = rest.get("delta")
+                self._stop(delta.get("stop_reason") if isinstance(delta, dict) else None)
+                self._count(rest.get("usage"))
+            case {"type": "message", "content": list(blocks), **message}:
+                # The whole answer: the server does not stream.
+                self._add_whole(blocks)
+                self._stop(message.get("stop_reason"))
+                self._count(message.get("usage"))
+            case _:
+                pass
+
+    def end(self) -> None:
+        """The stream has ended: close the blocks that are open."""
+        for block in self.blocks:
+            self._close(block)
+
+    def _add_whole(self, blocks: list[JsonValue]) -> None:
+        for index, block in enumerate(blocks):
+            if isinstance(block, dict):
+                self._begin(index, text_of(block.get("type")), block)
+                self._close(self._by_index.pop(index))
+
+    def _stop(self, reason: JsonValue) -> None:
+        self.stop_reason = text_of(reason) or self.stop_reason
+
+    def _count(self, usage: JsonValue) -> None:
         """Replace the numbers that `usage` contains: each event counts from the beginning."""
-        latest = {name: getattr(usage, name, None) for name in _COUNTS}
-        self.counts |= {name: value for name, value in latest.items() if isinstance(value, int)}
+        if isinstance(usage, dict):
+            self.counts |= {name: tokens(usage, name) for name in _COUNTS if usage.get(name) is not None}
+
+    def _begin(self, index: JsonValue, kind: str, given: JsonObject) -> None:
+        self._close(self._by_index.get(index))
+        block = self._by_index[index] = _Block(kind)
+        match kind:
+            case "tool_use":
+                block.id = call_id(given.get("id"), {one.id for one in self.blocks}, self._step)
+                block.name = valid_text(text_of(given.get("name")))
+                if given.get("input"):
+                    block.whole_input = json.dumps(given["input"], ensure_ascii=False)
+            case "thinking":
+                block.signature = text_of(given.get("signature"))
+            case "redacted_thinking":
+                block.text = text_of(given.get("data"))
+            case "text":
+                pass
+            case _:
+                return
+        self.blocks.append(block)
+        self._write(block, text_of(given.get("text") if kind == "text" else given.get("thinking")))
+
+    def _add_delta(self, index: JsonValue, kind: str, delta: JsonObject) -> None:
+        block = self._by_index.get(index)
+        if block is None and kind == "text_delta":
+            # Some gateways do not tell that a text begins.
+            self._begin(index, "text", {})
+            block = self._by_index[index]
+        match block, kind:
+            case _Block(type="text"), "text_delta":
+                self._write(block, text_of(delta.get("text")))
+            case _Block(type="tool_use"), "input_json_delta":
+                self._write(block, text_of(delta.get("partial_json")))
+            case _Block(type="thinking"), "thinking_delta":
+                self._write(block, text_of(delta.get("thinking")))
+            case _Block(type="thinking"), "signature_delta":
+                block.signature += text_of(delta.get("signature"))
+            case _:
+                pass
+
+    def _write(self, block: _Block, piece: str) -> None:
+        self._pass_on(block, block.pieces.feed(piece))
+
+    def _pass_on(self, block: _Block, text: str) -> None:
+        if not text:
+            return
+        block.text += text
+        if block.type == "text":
+            self._listener.text(text)
+        elif block.type == "tool_use":
+            self._listener.arguments(block.id, block.name, text)
+
+    def _close(self, block: _Block | None) -> None:
+        if block is None or not block.is_open:
+            return
+        block.is_open = False
+        self._pass_on(block, block.pieces.end())
+        if not block.text and block.whole_input:
+            self._pass_on(block, block.whole_input)
 
 
 class AnthropicMessagesProvider:
@@ -81,75 +200,30 @@ class AnthropicMessagesProvider:
         """See `Provider`."""
         body, plan = request_body(request)
         with provider_failures(_ID, self._client.api_key or ""):
-            answer = await self._streamed(body, listener)
+            answer = await self._streamed(request, body, listener)
         return _step(request, answer, plan)
 
     async def close(self) -> None:
         """See `Provider`."""
         await self._client.close()
 
-    async def _streamed(self, body: JsonObject, listener: Listener) -> _Answer:
-        stream = await self._client.post(
-            "/v1/messages",
-            body=body,
-            cast_to=Message,
-            stream=True,
-            stream_cls=AsyncStream[RawMessageStreamEvent],
-        )
-        answer = _Answer()
-        async with StreamEvents(stream) as events:
+    async def _streamed(self, request: CallModelInput, body: JsonObject, listener: Listener) -> _Answer:
+        response = await self._client.post("/v1/messages", body=body, cast_to=httpx2.Response, stream=True)
+        answer = _Answer(listener, request.step)
+        async with StreamEvents(response) as events:
             async for event in events:
-                match event.type:
-                    case "message_start":
-                        answer.count(event.message.usage)
-                    case "content_block_start":
-                        _begin(answer, event, listener)
-                    case "content_block_delta":
-                        _add(answer, event.index, event.delta, listener)
-                    case "message_delta":
-                        answer.stop_reason = event.delta.stop_reason
-                        answer.count(event.usage)
-                    case "message_stop":
-                        return answer
-                    case "content_block_stop":
-                        pass
-        raise stream_ended_early(_ID)
-
-
-def _begin(answer: _Answer, event: RawContentBlockStartEvent, listener: Listener) -> None:
-    block = event.content_block
-    match block.type:
-        case "text":
-            answer.blocks[event.index] = _Block("text", text=block.text)
-            if block.text:
-                listener.text(block.text)
-        case "tool_use":
-            answer.blocks[event.index] = _Block("tool_use", block.id, block.name)
-        case "thinking":
-            answer.blocks[event.index] = _Block("thinking", text=block.thinking, signature=block.signature)
-        case "redacted_thinking":
-            answer.blocks[event.index] = _Block("redacted_thinking", text=block.data)
-        case _:
-            pass
-
-
-def _add(answer: _Answer, index: int, delta: RawContentBlockDelta, listener: Listener) -> None:
-    block = answer.blocks.get(index)
-    if block is None:
-        return
-    match delta.type:
-        case "text_delta":
-            block.text += delta.text
-            listener.text(delta.text)
-        case "input_json_delta":
-            block.text += delta.partial_json
-            listener.arguments(block.id, block.name, delta.partial_json)
-        case "thinking_delta":
-            block.text += delta.thinking
-        case "signature_delta":
-            block.signature += delta.signature
-        case _:
-            pass
+                error = error_in(event)
+                if error is not None and answer.stop_reason is None:
+                    raise reported_error(_ID, error)
+                if event.get("type") == "message_stop":
+                    break
+                answer.add(event)
+                if answer.stop_reason is not None:
+                    events.settle()
+        answer.end()
+        if answer.stop_reason is None:
+            raise stream_ended_early(_ID)
+        return answer
 
 
 def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
@@ -245,8 +319,7 @@ def _media(media: MediaPart) -> JsonObject:
 
 
 def _step(request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
-    blocks = [block for _, block in sorted(answer.blocks.items())]
-    parts = [part for block in blocks if (part := _part(request, block)) is not None]
+    parts = [part for block in answer.blocks if (part := _part(request, block)) is not None]
     read, written = answer.counts.get(_COUNTS[2], 0), answer.counts.get(_COUNTS[3], 0)
     return ModelStep(
         parts=without_loose_reasoning(parts),

@@ -1,12 +1,9 @@
 """OpenAI's Chat Completions API, which Z.ai and many other servers implement."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
 
-from openai import AsyncOpenAI, AsyncStream, RequestOptions
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.chat.chat_completion_chunk import ChoiceDelta, ChoiceDeltaToolCall
+import httpx2
+from openai import AsyncOpenAI, RequestOptions
 from pydantic import JsonValue, TypeAdapter
 
 from outlast.activities.contracts import JsonObject
@@ -24,8 +21,10 @@ from outlast.activities.llm.contracts import (
     Usage,
 )
 from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.chat_answers import ChatAnswer
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.parsing import (
+    as_written,
     is_from,
     sent_arguments,
     tokens,
@@ -34,8 +33,13 @@ from outlast.activities.llm.providers.parsing import (
 )
 from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
-from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
-from outlast.activities.llm.providers.sdk_streams import StreamEvents
+from outlast.activities.llm.providers.sdk_failures import (
+    error_in,
+    provider_failures,
+    reported_error,
+    stream_ended_early,
+)
+from outlast.activities.llm.providers.stream_events import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 from outlast.activities.llm.providers.tool_definitions import Definition, read_definitions
 from outlast.activities.llm.providers.tool_media import PICTURES, data_url, result_content, shown_to
@@ -44,32 +48,6 @@ _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 _UNSEEN = "[The user sent a picture ({}), which you cannot see.]"
 _SHOWN_BELOW = "(The picture follows.)"
 _OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
-
-
-@dataclass
-class _Call:
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
-@dataclass
-class _Answer:
-    """The answer received so far."""
-
-    text: list[str] = field(default_factory=list[str])
-    reasoning: list[str] = field(default_factory=list[str])
-    calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
-    finish_reason: str | None = None
-    usage: object = None
-
-    def add_call(self, delta: ChoiceDeltaToolCall) -> None:
-        """Add a piece of the stream to its call."""
-        call = self.calls.setdefault(delta.index, _Call())
-        call.id = delta.id or call.id
-        if delta.function is not None:
-            call.name += delta.function.name or ""
-            call.arguments += delta.function.arguments or ""
 
 
 class OpenAIChatProvider:
@@ -91,30 +69,29 @@ class OpenAIChatProvider:
         """See `Provider`."""
         await self._client.close()
 
-    async def _streamed(self, request: CallModelInput, body: JsonObject, listener: Listener) -> _Answer:
-        stream = await self._client.post(
-            "/chat/completions",
-            body=body,
-            cast_to=ChatCompletion,
-            stream=True,
-            stream_cls=AsyncStream[ChatCompletionChunk],
-            options=_OPTIONS,
+    async def _streamed(self, request: CallModelInput, body: JsonObject, listener: Listener) -> ChatAnswer:
+        # The response itself: the library's own reader gives up on what many servers send.
+        response = await self._client.post(
+            "/chat/completions", body=body, cast_to=httpx2.Response, stream=True, options=_OPTIONS
         )
-        answer = _Answer()
-        async with StreamEvents(stream) as events:
-            async for chunk in events:
-                answer.usage = chunk.usage or answer.usage
-                for choice in chunk.choices:
-                    answer.reasoning.append(_reasoning_text(choice.delta))
-                    if text := choice.delta.content or getattr(choice.delta, "refusal", None):
-                        answer.text.append(text)
-                        listener.text(text)
-                    for call in choice.delta.tool_calls or ():
-                        answer.add_call(call)
-                        _pass_on(request, answer.calls[call.index], call, listener)
-                    answer.finish_reason = choice.finish_reason or answer.finish_reason
-        if answer.finish_reason is None:
+        tools = {one.name for one in read_definitions(request.definitions_json)}
+        answer = ChatAnswer(listener, step=request.step, tools=tools)
+        async with StreamEvents(response) as events:
+            async for event in events:
+                is_whole = answer.finish_reason is not None
+                answer.add(event)
+                error = error_in(event) or answer.error
+                if error is not None and not is_whole:
+                    raise reported_error(self._id, error)
+                if answer.finish_reason is not None:
+                    # The answer is whole, and paid for: token counts may follow, and no failure counts.
+                    events.settle()
+        answer.end()
+        is_marked = answer.finish_reason is not None or (events.is_done and answer.has_begun)
+        if not is_marked and answer.is_open:
             raise stream_ended_early(self._id)
+        if answer.finish_reason is None and events.is_done:
+            answer.finish_reason = "stop"
         return answer
 
 
@@ -213,17 +190,11 @@ def _assistant(message: ModelMessage, request: CallModelInput) -> list[JsonValue
     return [sent]
 
 
-def _reasoning_text(delta: ChoiceDelta) -> str:
-    """The model's reasoning: an extension of the protocol, which the client library does not know."""
-    text = getattr(delta, "reasoning_content", None)
-    return text if isinstance(text, str) else ""
-
-
 def _call(part: ToolCallPart) -> JsonObject:
     # Some servers parse the arguments of earlier calls, and fail when they are not a JSON object.
-    as_written = part.arguments is not None and part.raw_arguments
-    arguments = as_written or _ARGUMENTS.dump_json(sent_arguments(part)).decode()
-    return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
+    arguments = as_written(part) if part.arguments is not None else None
+    written = arguments or _ARGUMENTS.dump_json(sent_arguments(part)).decode()
+    return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": written}}
 
 
 def _content(message: ModelMessage, request: CallModelInput) -> JsonValue:
@@ -245,11 +216,11 @@ def _content(message: ModelMessage, request: CallModelInput) -> JsonValue:
     return parts
 
 
-def _step(request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
+def _step(request: CallModelInput, answer: ChatAnswer, plan: ToolPlan) -> ModelStep:
     provider_id = request.provider_id
     return ModelStep(
         parts=without_loose_reasoning(list(_parts(request, answer))),
-        finish_reason=_finish_reason(answer),
+        finish_reason=answer.finished,
         usage=Usage(
             input_tokens=tokens(answer.usage, "prompt_tokens"),
             output_tokens=tokens(answer.usage, "completion_tokens"),
@@ -260,33 +231,13 @@ def _step(request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep
     )
 
 
-def _parts(request: CallModelInput, answer: _Answer) -> Iterator[AnswerPart]:
-    thought, text = "".join(answer.reasoning), "".join(answer.text)
-    if thought and MATRIX[request.provider_id].keeps_reasoning:
-        block: JsonObject = {"reasoning_content": thought}
-        yield ReasoningPart(provider_id=request.provider_id, model_id=request.model_id, text=thought, block=block)
-    if text:
-        yield TextPart(text=text)
-    for index, call in sorted(answer.calls.items()):
-        yield tool_call(_call_id(request, call, index), call.name, call.arguments)
-
-
-def _call_id(request: CallModelInput, call: _Call, index: int) -> str:
-    """The id that assigns a result to its call. Some servers omit it."""
-    return call.id or f"call_{request.step}_{index}"
-
-
-def _pass_on(request: CallModelInput, call: _Call, delta: ChoiceDeltaToolCall, listener: Listener) -> None:
-    if delta.function is not None and delta.function.arguments:
-        listener.arguments(_call_id(request, call, delta.index), call.name, delta.function.arguments)
-
-
-def _finish_reason(answer: _Answer) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:
-    match answer.finish_reason:
-        case "length" | "content_filter":
-            return answer.finish_reason
-        case "stop" | "tool_calls" | "function_call":
-            # Some servers return `stop` after calls too.
-            return "tool_calls" if answer.calls else "stop"
-        case _:
-            return "tool_calls" if answer.calls else "other"
+def _parts(request: CallModelInput, answer: ChatAnswer) -> Iterator[AnswerPart]:
+    if answer.reasoning and MATRIX[request.provider_id].keeps_reasoning:
+        block: JsonObject = {"reasoning_content": answer.reasoning}
+        yield ReasoningPart(
+            provider_id=request.provider_id, model_id=request.model_id, text=answer.reasoning, block=block
+        )
+    if answer.text:
+        yield TextPart(text=answer.text)
+    for call in answer.calls:
+        yield tool_call(call.id, call.name, call.arguments)

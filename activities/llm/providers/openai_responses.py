@@ -1,20 +1,15 @@
 """OpenAI's Responses API: `instructions`, `input` items, and `allowed_tools` for masks."""
 
 import hashlib
+import json
+from collections.abc import Iterator
 from typing import Literal
 
-from openai import AsyncOpenAI, AsyncStream, RequestOptions
-from openai.types.responses import (
-    Response,
-    ResponseFunctionToolCall,
-    ResponseOutputItem,
-    ResponseReasoningItem,
-    ResponseStreamEvent,
-)
+import httpx2
+from openai import AsyncOpenAI, RequestOptions
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.llm.contracts import (
     AnswerPart,
     CallModelInput,
@@ -32,14 +27,28 @@ from outlast.activities.llm.contracts import (
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.models import model_of
-from outlast.activities.llm.providers.parsing import is_from, tokens, tool_call, without_loose_reasoning
+from outlast.activities.llm.providers.parsing import (
+    as_written,
+    call_id,
+    is_from,
+    text_of,
+    tokens,
+    tool_call,
+    without_loose_reasoning,
+)
 from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
-from outlast.activities.llm.providers.sdk_failures import provider_failures, stream_ended_early
-from outlast.activities.llm.providers.sdk_streams import StreamEvents
+from outlast.activities.llm.providers.sdk_failures import (
+    error_in,
+    provider_failures,
+    reported_error,
+    stream_ended_early,
+)
+from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 from outlast.activities.llm.providers.tool_definitions import Definition, read_definitions
 from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url, result_content, shown_to
+from outlast.activities.unicode_text import valid_json, valid_text
 
 _ID = "openai"
 _OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
@@ -67,33 +76,69 @@ class OpenAIResponsesProvider:
         """See `Provider`."""
         await self._client.close()
 
-    async def _streamed(self, body: JsonObject, listener: Listener) -> Response:
-        stream = await self._client.post(
-            "/responses",
-            body=body,
-            cast_to=Response,
-            stream=True,
-            stream_cls=AsyncStream[ResponseStreamEvent],
-            options=_OPTIONS,
+    async def _streamed(self, body: JsonObject, listener: Listener) -> JsonObject:
+        response = await self._client.post(
+            "/responses", body=body, cast_to=httpx2.Response, stream=True, options=_OPTIONS
         )
-        calls: dict[int, ResponseFunctionToolCall] = {}
-        async with StreamEvents(stream) as events:
+        answer = _Answer(listener)
+        async with StreamEvents(response) as events:
             async for event in events:
-                match event.type:
-                    case "response.output_text.delta" | "response.refusal.delta":
-                        listener.text(event.delta)
-                    case "response.output_item.added" if event.item.type == "function_call":
-                        calls[event.output_index] = event.item
-                    case "response.function_call_arguments.delta" if event.output_index in calls:
-                        call = calls[event.output_index]
-                        listener.arguments(call.call_id, call.name, event.delta)
-                    case "response.completed" | "response.incomplete" | "response.failed":
-                        return event.response
-                    case "error":
-                        raise ProviderError(_ID, event.message, kinds=(event.code,) if event.code else ())
-                    case _:
-                        pass  # The last event contains the whole response.
-        raise stream_ended_early(_ID)
+                error = error_in(event)
+                if error is not None:
+                    raise reported_error(_ID, error)
+                if answer.add(event):
+                    break
+        return answer.response()
+
+
+class _Answer:
+    """The answer received so far. The last event contains the whole response; its pieces go to a listener before."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._calls: dict[JsonValue, tuple[str, str]] = {}
+        self._pieces: dict[JsonValue, StreamedText] = {}
+        self._begun: set[JsonValue] = set()
+        self._items: dict[JsonValue, JsonValue] = {}
+        self._response: JsonObject | None = None
+
+    def add(self, event: JsonObject) -> bool:
+        """Add an event of the stream. Returns whether it was the last."""
+        match event:
+            case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(delta)}:
+                place = json.dumps([event.get("output_index"), event.get("content_index")])
+                if text := self._pieces.setdefault(place, StreamedText()).feed(delta):
+                    self._listener.text(text)
+            case {"type": "response.output_item.added", "output_index": index, "item": dict(item)}:
+                self._begun.add(index)
+                if item.get("type") == "function_call":
+                    self._calls[index] = text_of(item.get("call_id")), text_of(item.get("name"))
+            case {"type": "response.output_item.done", "output_index": index, "item": dict(item)}:
+                self._items[index] = item
+            case {"type": "response.function_call_arguments.delta", "output_index": index, "delta": str(delta)} if (
+                index in self._calls
+            ):
+                if text := self._pieces.setdefault(index, StreamedText()).feed(delta):
+                    self._listener.arguments(*self._calls[index], text)
+            case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": dict(whole)}:
+                self._response = whole
+            case {"object": "response", "output": list()}:
+                # The whole answer: the server does not stream.
+                self._response = event
+            case _:
+                pass
+        return self._response is not None
+
+    def response(self) -> JsonObject:
+        """The whole response. Some gateways leave its items, or the whole last event, out. Raises `ProviderError`."""
+        if self._response is None:
+            kinds = {text_of(item.get("type")) for item in self._items.values() if isinstance(item, dict)}
+            if self._begun - self._items.keys() or kinds <= {"reasoning"}:
+                raise stream_ended_early(_ID)
+            return {"status": "completed", "output": list(self._items.values())}
+        if not self._response.get("output"):
+            return {**self._response, "output": list(self._items.values())}
+        return self._response
 
 
 def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
@@ -177,7 +222,7 @@ def _items(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
             case ReasoningPart() if is_from(part, request):
                 items.append(part.block)
             case ToolCallPart():
-                arguments = part.raw_arguments or "{}"
+                arguments = as_written(part) or json.dumps(part.arguments or {}, ensure_ascii=False)
                 items.append({"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments})
             case ToolResultPart():
                 items.append(
@@ -214,52 +259,60 @@ def _content(part: Part, role: str) -> JsonObject | None:
             return None
 
 
-def _parts(request: CallModelInput, item: ResponseOutputItem) -> list[AnswerPart]:
-    match item.type:
-        case "message":
-            texts = (part.text if part.type == "output_text" else part.refusal for part in item.content)
-            return [TextPart(text=text) for text in texts if text]
-        case "function_call":
-            return [tool_call(item.call_id, item.name, item.arguments)]
-        case "reasoning" if item.encrypted_content:
-            return [_reasoning(request, item)]
-        case _:
-            return []
+def _parts(request: CallModelInput, output: JsonValue) -> Iterator[AnswerPart]:
+    used: set[str] = set()
+    for item in output if isinstance(output, list) else []:
+        match item:
+            case {"type": "message", "content": list(content)}:
+                texts = (valid_text(_text(part)) for part in content if isinstance(part, dict))
+                yield from (TextPart(text=text) for text in texts if text)
+            case {"type": "function_call", "name": str(name)}:
+                own_id = call_id(item.get("call_id"), used, request.step)
+                used.add(own_id)
+                arguments = item.get("arguments")
+                given = arguments if isinstance(arguments, str) or arguments is None else json.dumps(arguments)
+                yield tool_call(own_id, name, given or "")
+            case {"type": "reasoning", "encrypted_content": str(content)} if content:
+                yield _reasoning(request, valid_json(item))
+            case _:
+                pass
 
 
-def _reasoning(request: CallModelInput, item: ResponseReasoningItem) -> ReasoningPart:
-    text = "\n\n".join(summary.text for summary in item.summary)
-    block = item.model_dump(mode="json", include={"type", "id", "summary", "encrypted_content"})
+def _text(part: JsonObject) -> str:
+    return text_of(part.get("text") if part.get("type") == "output_text" else part.get("refusal"))
+
+
+def _reasoning(request: CallModelInput, item: JsonObject) -> ReasoningPart:
+    summary = item.get("summary")
+    parts = [part for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
+    text = "\n\n".join(text_of(part.get("text")) for part in parts)
+    block: JsonObject = {name: item[name] for name in ("type", "id", "summary", "encrypted_content") if name in item}
     return ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)
 
 
-def _step(request: CallModelInput, response: Response, plan: ToolPlan) -> ModelStep:
-    if response.status == "failed":
-        raise _failed(response)
-    parts = without_loose_reasoning([part for item in response.output for part in _parts(request, item)])
+def _step(request: CallModelInput, response: JsonObject, plan: ToolPlan) -> ModelStep:
+    if response.get("status") == "failed":
+        raise reported_error(_ID, response.get("error") or "the response failed")
+    parts = without_loose_reasoning(list(_parts(request, response.get("output"))))
+    usage = response.get("usage")
     return ModelStep(
         parts=parts,
         finish_reason=_finish_reason(response, has_calls=any(isinstance(part, ToolCallPart) for part in parts)),
         usage=Usage(
-            input_tokens=tokens(response.usage, "input_tokens"),
-            output_tokens=tokens(response.usage, "output_tokens"),
-            cache_read_tokens=tokens(response.usage, "input_tokens_details", "cached_tokens"),
-            cache_write_tokens=tokens(response.usage, "input_tokens_details", "cache_write_tokens"),
+            input_tokens=tokens(usage, "input_tokens"),
+            output_tokens=tokens(usage, "output_tokens"),
+            cache_read_tokens=tokens(usage, "input_tokens_details", "cached_tokens"),
+            cache_write_tokens=tokens(usage, "input_tokens_details", "cache_write_tokens"),
         ),
         warnings=(*plan.warnings, *loose_schema_warnings(_ID, request.controls.output_schema)),
     )
 
 
-def _failed(response: Response) -> ProviderError:
-    if response.error is None:
-        return ProviderError(_ID, "the response failed")
-    return ProviderError(_ID, response.error.message, kinds=(response.error.code,))
-
-
 def _finish_reason(
-    response: Response, *, has_calls: bool
+    response: JsonObject, *, has_calls: bool
 ) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:
-    if response.status == "incomplete":
-        reason = response.incomplete_details.reason if response.incomplete_details else None
+    if response.get("status") == "incomplete":
+        details = response.get("incomplete_details")
+        reason = text_of(details.get("reason")) if isinstance(details, dict) else None
         return _INCOMPLETE.get(reason, "other")
     return "tool_calls" if has_calls else "stop"

@@ -1,24 +1,58 @@
 """Parses tool calls, reasoning and token counts in the same way for every provider."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from outlast.activities.llm.contracts import AnswerPart, CallModelInput, ReasoningPart, ToolCallPart
+from outlast.activities.llm.contracts import (
+    AnswerPart,
+    CallModelInput,
+    ModelStep,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+)
+from outlast.activities.unicode_text import valid_json_text, valid_text
 
 MAX_ARGUMENT_CHARS = 256 * 1024
 """Longer arguments of a model are kept as text only: a turn's workflow would decode and check them."""
+_MOST_TOKENS = 10**12
+_HALF = "\\ud"
 
 
 def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
     """The call. Empty arguments become `{}`; arguments that are not a JSON object or too long are kept as text only."""
-    return ToolCallPart(id=call_id, name=name, arguments=_arguments(raw_arguments), raw_arguments=raw_arguments)
+    raw = valid_text(raw_arguments)
+    return ToolCallPart(id=valid_text(call_id), name=valid_text(name), arguments=read_arguments(raw), raw_arguments=raw)
+
+
+def call_id(given: object, used: Collection[str], step: int) -> str:
+    """The id that assigns a result to its call: `given`, unless a server has omitted it or used it before."""
+    own = valid_text(given) if isinstance(given, str) else "" if given is None else str(given)
+    if own and own not in used:
+        return own
+    number = len(used)
+    while f"call_{step}_{number}" in used:
+        number += 1
+    return f"call_{step}_{number}"
+
+
+def text_of(value: object) -> str:
+    """`value`, if it is a text; else an empty one."""
+    return value if isinstance(value, str) else ""
 
 
 def sent_arguments(call: ToolCallPart) -> dict[str, JsonValue]:
     """The arguments as an object, for providers that accept only objects; invalid ones as `{"unparsed": text}`."""
     return {"unparsed": call.raw_arguments} if call.arguments is None else call.arguments
+
+
+def as_written(call: ToolCallPart) -> str | None:
+    """The arguments as the model wrote them; None for none, and for an object in a form that providers refuse."""
+    is_object = call.raw_arguments.lstrip().startswith("{")
+    return call.raw_arguments if call.raw_arguments and (is_object or call.arguments is None) else None
 
 
 def without_loose_reasoning(parts: Sequence[AnswerPart]) -> tuple[AnswerPart, ...]:
@@ -29,6 +63,25 @@ def without_loose_reasoning(parts: Sequence[AnswerPart]) -> tuple[AnswerPart, ..
     return tuple(parts[:end])
 
 
+def with_words(request: CallModelInput, step: ModelStep) -> ModelStep:
+    """The answer where it has to be a text: without calls, and with `request.text_if_none` if the model wrote none.
+
+    Not every provider can be told to call no tool, and not every server that can be told obeys.
+    """
+    if request.text_if_none is None or (step.text.strip() and not step.tool_calls):
+        return step
+    kept = without_loose_reasoning([part for part in step.parts if not isinstance(part, ToolCallPart)])
+    words = () if step.text.strip() else (TextPart(text=request.text_if_none),)
+    dropped = f"{request.provider_id} called a tool where none can be called: the call was dropped."
+    return step.model_copy(
+        update={
+            "parts": (*kept, *words),
+            "finish_reason": "other" if step.finish_reason == "tool_calls" else step.finish_reason,
+            "warnings": (*step.warnings, *((dropped,) if step.tool_calls else ())),
+        }
+    )
+
+
 def is_from(part: ReasoningPart, request: CallModelInput) -> bool:
     """Whether the model that is called now has reasoned this: no other can read it."""
     return (part.provider_id, part.model_id) == (request.provider_id, request.model_id)
@@ -37,17 +90,30 @@ def is_from(part: ReasoningPart, request: CallModelInput) -> bool:
 def tokens(usage: object, *path: str) -> int:
     """The number at `path`; 0 when the server omits it."""
     for name in path:
-        usage = getattr(usage, name, None)
-    return usage if isinstance(usage, int) else 0
+        usage = cast(Mapping[str, object], usage).get(name) if isinstance(usage, Mapping) else None
+    return int(usage) if isinstance(usage, int | float) and 0 <= usage < _MOST_TOKENS else 0
 
 
-def _arguments(raw: str) -> dict[str, JsonValue] | None:
+def read_arguments(raw: str) -> dict[str, JsonValue] | None:
+    """The arguments as an object; None for anything else. An object as JSON in a text is read as the object."""
     if not raw.strip():
         return {}
     if len(raw) > MAX_ARGUMENT_CHARS:
         return None
+    value = _json(raw)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = _json(value)
+    return cast(dict[str, JsonValue], value) if isinstance(value, dict) else None
+
+
+def _json(text: str) -> object:
     try:
-        value: object = from_json(raw, allow_inf_nan=False)
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        if _HALF not in text.lower():
+            return None
+    try:
+        # Half a character, written as an escape: pydantic's parser refuses it.
+        return from_json(valid_json_text(text.encode()), allow_inf_nan=False)
     except ValueError:
         return None
-    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]  # JSON

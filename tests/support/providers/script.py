@@ -68,7 +68,15 @@ class Refusal:
     code: str | None = None
 
 
-Step = Reply | Refusal
+@dataclass(frozen=True)
+class Raw:
+    """A body that is sent as it is: each piece by itself, and a clean end unless a `Break` is the last."""
+
+    pieces: tuple[bytes | Hold | Break, ...]
+    content_type: str = "text/event-stream"
+
+
+Step = Reply | Refusal | Raw
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tests.support.providers.script import (
     Break,
     Call,
     Hold,
+    Raw,
     Refusal,
     Reply,
     Script,
@@ -95,6 +96,8 @@ class ProviderServer:
         self.script = script
         self.keeps_all = True
         """Whether every request is kept; else only the latest, and no cache: for conversations of megabytes."""
+        self.heeds_tool_choice = True
+        """Whether models call only what `tool_choice` allows; not every server of Chat Completions sees to it."""
         self.requests: list[SeenRequest] = []
         self.url = ""
         self._gates: dict[str, Gate] = {}
@@ -139,6 +142,8 @@ class ProviderServer:
             seen.refused = refusal.message
             return seen, Refusal(refusal.status, refusal.kind, refusal.message)
         step = self.script(seen.asked)
+        if isinstance(step, Raw):
+            return seen, step
         if isinstance(step, Refusal):
             seen.refused = step.message
         else:
@@ -148,7 +153,7 @@ class ProviderServer:
     def answer(self, seen: SeenRequest, reply: Reply) -> Answer:
         """The reply as this request gets it: a model cannot call what `tool_choice` forbids."""
         allowed = seen.asked.callable_tools
-        is_limited = len(allowed) < len(seen.asked.tools)
+        is_limited = self.heeds_tool_choice and len(allowed) < len(seen.asked.tools)
         pieces = tuple(
             f"(I may not call {piece.name}.)"
             if isinstance(piece, Call) and is_limited and piece.name not in allowed
@@ -218,10 +223,14 @@ def _application(provider: ProviderServer) -> Any:
         if isinstance(step, Refusal):
             await _send_error(send, seen.protocol, step)
             return
+        if isinstance(step, Raw):
+            await _send_frames(provider, seen, step.pieces, receive, send, kind=step.content_type)
+            return
         answer = provider.answer(seen, step)
         streamed = bool(seen.body.get("stream"))
         frames = STREAMS[seen.protocol](answer) if streamed else whole_frames(seen.protocol, answer)
-        await _send_frames(provider, seen, frames, receive, send, streamed=streamed)
+        kind = "text/event-stream" if streamed else "application/json"
+        await _send_frames(provider, seen, frames, receive, send, kind=kind)
 
     return application
 
@@ -249,11 +258,10 @@ async def _send_frames(
     receive: Receive,
     send: Send,
     *,
-    streamed: bool,
+    kind: str,
 ) -> None:
     """Send them. A break leaves the answer unfinished, upon which the connection is cut."""
-    kind = b"text/event-stream" if streamed else b"application/json"
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind.encode())]})
     hung_up = asyncio.create_task(_hung_up(receive, seen))
     try:
         for frame in frames:
