@@ -15,9 +15,10 @@ from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm.contracts import ArgumentsDelta, CallModelInput, ModelStep, TextDelta
 from outlast.activities.llm.controls import ChatParamsHook
 from outlast.activities.llm.keeping import kept_meanwhile
-from outlast.activities.llm.providers.call_ids import with_portable_call_ids
+from outlast.activities.llm.providers.call_ids import with_portable_calls
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.models import ModelLimits
+from outlast.activities.llm.providers.parsing import with_words
 from outlast.activities.llm.providers.prices import Price, cost_usd
 from outlast.activities.llm.providers.provider import Listener, Provider
 from outlast.activities.llm.request_hooks import checked_request
@@ -122,11 +123,12 @@ class ModelActivities:
 
     async def _timed(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
         began = time.monotonic()
-        fitting = request.model_copy(update={"messages": with_portable_call_ids(request.messages)})
+        fitting = request.model_copy(update={"messages": with_portable_calls(request.messages)})
         with model_call(request) as span:
             step = await provider.call(fitting, listener)
             model_answered(span, step)
         seconds = time.monotonic() - began
+        step = with_words(request, step)
         self._warn_once(step.warnings)
         cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
         if self._ledgers is not None:

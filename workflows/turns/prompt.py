@@ -12,6 +12,12 @@ You are an assistant that works with tools.
 LAST_WORDS = "No tool may be called any more. Answer the user now, in words, with what you know."
 """For a model that has answered nothing but calls of tools, or nothing at all, when no tool was active any more."""
 
+NO_WORDS = (
+    "The turn has reached its limit of steps, and the model has written no answer. The results of its tools are in the "
+    "conversation: send another message to continue."
+)
+"""The text of a turn whose model writes nothing even then."""
+
 
 def system_text(*, instructions: str = "", own: str = "") -> str:
     """Static text, then the server's instructions (skills included), then those that the session's owner gave."""

@@ -31,7 +31,7 @@ from outlast.workflows.tools.framework.tool import invalid_arguments
 from outlast.workflows.turns.budgets import last_step
 from outlast.workflows.turns.cut_off import cut_off_call, is_cut_off
 from outlast.workflows.turns.permissions import nameless_actor, nameless_plan, planned_actors, ruling_of
-from outlast.workflows.turns.prompt import LAST_WORDS
+from outlast.workflows.turns.prompt import LAST_WORDS, NO_WORDS
 
 _READABLE_CHARS = 40
 
@@ -75,15 +75,16 @@ def ran_out(turn: TurnInput, step: int) -> bool:
 
 
 def last_words(turn: TurnInput, call: CallModelInput) -> CallModelInput:
-    """`call`, for a model that did not answer in words when no tool was active any more: now it cannot but do so.
+    """`call`, for a model that did not answer in words when no tool was active any more: its answer is a text now.
 
     Where a provider cannot be told to call no tool, the definitions are left out, at the price of its cache.
     """
     can = MATRIX.get(turn.provider_id)
     dynamic = "\n\n".join(text for text in (call.dynamic, LAST_WORDS) if text)
     if can is not None and can.forbids_all_tools:
-        return call.model_copy(update={"dynamic": dynamic})
-    return call.model_copy(update={"dynamic": dynamic, "definitions_json": "[]", "without_definitions": True})
+        return call.model_copy(update={"dynamic": dynamic, "text_if_none": NO_WORDS})
+    changes = {"dynamic": dynamic, "text_if_none": NO_WORDS, "definitions_json": "[]", "without_definitions": True}
+    return call.model_copy(update=changes)
 
 
 def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallModelInput:

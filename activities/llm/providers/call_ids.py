@@ -1,4 +1,8 @@
-"""Ids of tool calls that every provider accepts, for conversations that change their provider. Pure."""
+"""Ids and names of tool calls that every provider accepts, whoever gave them. Pure.
+
+Conversations change their provider, and a model may call a tool by a name that no tool can have. A provider refuses the
+whole conversation for one such call in it.
+"""
 
 import hashlib
 import re
@@ -9,10 +13,13 @@ from outlast.activities.llm.contracts import ModelMessage, Part, ToolCallPart, T
 
 _PORTABLE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Anthropic accepts these characters, OpenAI's Chat Completions this length; its Responses API is less strict."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_NAMELESS = "unnamed"
 
 
-def with_portable_call_ids(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, ...]:
-    """The conversation with ids that fit and occur once; those that do already stay.
+def with_portable_calls(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, ...]:
+    """The conversation with names that fit, and with ids that fit and occur once; those that do already stay.
 
     The ids of earlier messages do not depend on later ones, so that a provider's cache keeps serving them.
     """
@@ -35,12 +42,24 @@ def _renamed(part: Part, used: Counter[str], given: dict[str, list[str]]) -> Par
             fits = number == 0 and _PORTABLE.fullmatch(part.id)
             new = part.id if fits else _made_of(part.id, number)
             given.setdefault(part.id, []).append(new)
-            return part if new == part.id else part.model_copy(update={"id": new})
+            return _changed(part, id=new, name=_portable_name(part.name))
         case ToolResultPart():
             waiting = given.get(part.call_id)
-            return part.model_copy(update={"call_id": waiting.pop(0)}) if waiting else part
+            return _changed(part, call_id=waiting.pop(0) if waiting else part.call_id, name=_portable_name(part.name))
         case _:
             return part
+
+
+def _changed(part: Part, **fields: str) -> Part:
+    """`part` itself where `fields` change nothing."""
+    is_same = all(getattr(part, name) == value for name, value in fields.items())
+    return part if is_same else part.model_copy(update=fields)
+
+
+def _portable_name(name: str) -> str:
+    if _NAME.fullmatch(name):
+        return name
+    return _NOT_IN_NAMES.sub("_", name).strip("_")[:64] or _NAMELESS
 
 
 def _made_of(own_id: str, number: int) -> str:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.support.calls.turns import named, new_session, sent, session_events, streamed
-from tests.support.providers.model_requests import ONE_PROVIDER
+from tests.support.providers.model_requests import ONE_PROVIDER, PROVIDERS
 from tests.support.providers.script import Asked, Call, Reply, Step, by_position, says
 from tests.support.providers.server import ProviderServer
 
@@ -40,6 +40,30 @@ async def test_a_model_that_says_nothing_in_the_last_step_is_asked_once_more(
     assert not [request.refused for request in provider.requests[before:] if request.refused]
     callable_tools = provider.requests[-1].asked.callable_tools
     assert not callable_tools
+
+
+@pytest.mark.parametrize(
+    "last", [(GREETING,), (), (Call("no such tool", "{"), GREETING)], ids=["call", "none", "calls"]
+)
+@pytest.mark.parametrize("provider_id", PROVIDERS)
+async def test_a_model_that_calls_tools_to_the_very_end_leaves_a_text_all_the_same(
+    api: httpx.AsyncClient, provider: ProviderServer, provider_id: str, last: tuple[Call, ...]
+) -> None:
+    before = len(provider.requests)
+    provider.heeds_tool_choice = False
+    provider.script = lambda asked: says(*last) if asked.number - before >= 2 else says(GREETING)
+    try:
+        session = await new_session(api, providerId=provider_id, maxSteps=2)
+        turn = await sent(api, session, "Greet.")
+    finally:
+        provider.heeds_tool_choice = True
+    assert (turn["status"], turn["reason"], turn["steps"]) == ("stopped", "max_steps", 3)
+    assert turn["text"]
+    final = turn["messages"][-1]
+    assert (final["role"], [part["type"] for part in final["parts"]]) == ("assistant", ["text"])
+    assert final["parts"][0]["text"] == turn["text"]
+    provider.script = by_position(says("Hello again."))
+    assert (await sent(api, session, "And now?"))["text"] == "Hello again."
 
 
 async def test_a_turn_whose_budget_is_used_up_is_not_asked_again(

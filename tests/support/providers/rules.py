@@ -157,6 +157,7 @@ def _responses_items(items: Sequence[Mapping[str, Any]], model: str) -> None:
                 _reasoning(item, items[index + 1] if index + 1 < len(items) else {}, model)
             case "function_call":
                 _known("input", item, {"type", "id", "call_id", "name", "arguments", "status"})
+                _called_name(item["name"])
                 open_calls[item["call_id"]] = None
                 called.add(item["call_id"])
             case "function_call_output":
@@ -205,8 +206,10 @@ def _chat(body: Mapping[str, Any], *, is_zai: bool) -> None:
     _tools(body, [tool["function"]["name"] for tool in tools])
     if "stream_options" in body and not body.get("stream"):
         raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
-    called = [call["id"] for message in body["messages"] for call in message.get("tool_calls", [])]
-    _call_ids(called, r".{1,40}")
+    called = [call for message in body["messages"] for call in message.get("tool_calls", [])]
+    _call_ids([call["id"] for call in called], r".{1,40}")
+    for call in called:
+        _called_name(call["function"]["name"])
     waiting: set[str] = set()
     for message in body["messages"]:
         own = {"reasoning_content"} if is_zai and message["role"] == "assistant" else set[str]()
@@ -223,6 +226,11 @@ def _chat(body: Mapping[str, Any], *, is_zai: bool) -> None:
         if message["role"] == "assistant" and not waiting and not message["content"]:
             raise Refused("Invalid value for 'content': expected a string, got null.")
     _all_answered(waiting)
+
+
+def _called_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise Refused(f"Invalid name of a called tool: {name!r} should match pattern '{_NAME.pattern}'.")
 
 
 def _call_ids(ids: Sequence[str], pattern: str) -> None:
@@ -253,7 +261,10 @@ def _messages(body: Mapping[str, Any]) -> None:
     if not body["messages"]:
         raise Refused("messages: at least one message is required")
     turns = merged_turns(body["messages"])
-    _call_ids([one["id"] for _, blocks in turns for one in blocks if one["type"] == "tool_use"], r"[a-zA-Z0-9_-]+")
+    called = [one for _, blocks in turns for one in blocks if one["type"] == "tool_use"]
+    _call_ids([one["id"] for one in called], r"[a-zA-Z0-9_-]+")
+    for one in called:
+        _called_name(one["name"])
     if turns[0][0] != "user":
         raise Refused("messages: first message must use the 'user' role")
     _thinking(body, turns)
