@@ -1,5 +1,6 @@
 """The activity behind every plain function of a tool."""
 
+import asyncio
 from typing import Any
 
 from pydantic import BaseModel
@@ -19,7 +20,7 @@ from outlast.workflows.tools.framework.plain_functions import (
     PlainFunctionInput,
     PlainFunctionResult,
 )
-from outlast.workflows.tools.framework.results import as_result
+from outlast.workflows.tools.framework.results import UnusableAnswer, as_result
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import UnknownTool
@@ -33,27 +34,61 @@ class PlainFunctions:
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
     async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:
-        """Run the function. Fails with an `ErrorEnvelope`; the text of a defect is only logged."""
+        """Run the function. Fails with an `ErrorEnvelope`; the text of a defect is only logged.
+
+        A function that has answered is not run again, whatever becomes of its answer.
+        """
         with as_activity_failure():
             function, arguments = _function_and_arguments(request)
             async with heartbeating() as heartbeats:
                 context = {"context": _context(request, heartbeats)} if function.takes_context else {}
                 try:
                     value = await function(*arguments, **context)
-                    _check_values(request, value)
-                    result = PlainFunctionResult(result=as_result(value), is_object=isinstance(value, dict | BaseModel))
-                    _check_size(request, result)
-                    return result
                 except ToolError as error:
                     raise ToolFailure(error.envelope) from None
                 except Exception as error:
-                    if classify(error).category in (*RETRYABLE, ErrorCategory.FILESYSTEM, ErrorCategory.PERMISSION):
+                    if isinstance(error, ToolFailure) or _is_of_its_surroundings(error):
                         raise
-                    if isinstance(error, ToolFailure):
-                        raise
-                    extra = {"tool": request.tool, "caller": request.caller_id, "session": request.session_id}
-                    activity.logger.exception("a plain function has a defect", extra=extra)
-                    raise ToolFailure(_defect(request, error)) from None
+                    raise _logged_defect(request, error) from None
+                try:
+                    return _answered(request, value)
+                except (ToolFailure, asyncio.CancelledError):
+                    raise
+                except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
+                    raise _logged_defect(request, error) from None
+
+
+def _is_of_its_surroundings(error: Exception) -> bool:
+    """Whether the function failed because of a network, a file or the platform, and not because of what it does.
+
+    A value that it could not read or write (`ValueError`, also that of a parser or of pydantic) is its own affair.
+    """
+    if isinstance(error, ValueError):
+        return False
+    return classify(error).category in (*RETRYABLE, ErrorCategory.FILESYSTEM, ErrorCategory.PERMISSION)
+
+
+def _answered(request: PlainFunctionInput, value: object) -> PlainFunctionResult:
+    """The function's answer. Raises `ToolFailure` for one that no workflow can decode in its time."""
+    _check_values(request, value)
+    try:
+        result = as_result(value)
+    except UnusableAnswer as error:
+        raise ToolFailure(error.envelope(request.tool)) from None
+    _check_values(request, result)
+    is_object = isinstance(value, dict | BaseModel)
+    # The text of an object is its JSON once more: it counts once.
+    counted = result.model_copy(update={"content": ()}) if is_object else result
+    size = len(counted.model_dump_json().encode())
+    if size > MAX_ANSWER_BYTES:
+        raise _too_large(request, f"{size} bytes; the limit is {MAX_ANSWER_BYTES}")
+    return PlainFunctionResult(result=result, is_object=is_object)
+
+
+def _logged_defect(request: PlainFunctionInput, error: Exception) -> ToolFailure:
+    extra = {"tool": request.tool, "caller": request.caller_id, "session": request.session_id}
+    activity.logger.error("a plain function has a defect", exc_info=error, extra=extra)
+    return ToolFailure(_defect(request, error))
 
 
 def _context(request: PlainFunctionInput, heartbeats: Heartbeats) -> CallContext:
@@ -105,14 +140,6 @@ def _check_values(request: PlainFunctionInput, answer: object) -> None:
     content = answer.structured if isinstance(answer, ToolResult) else answer
     if has_more_values(content):
         raise _too_large(request, f"more than {MAX_VALUES} values")
-
-
-def _check_size(request: PlainFunctionInput, result: PlainFunctionResult) -> None:
-    """Raise `ToolFailure` for an answer that no workflow can decode in its time."""
-    _check_values(request, result.result)
-    size = len(result.model_dump_json())
-    if size > MAX_ANSWER_BYTES:
-        raise _too_large(request, f"{size} bytes; the limit is {MAX_ANSWER_BYTES}")
 
 
 def _too_large(request: PlainFunctionInput, size: str) -> ToolFailure:

@@ -33,6 +33,7 @@ from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.signatures import signature
 from outlast.workflows.stubs.task_log import Part, log_end
 from outlast.workflows.tools.framework.middleware import run_handler
+from outlast.workflows.tools.framework.results import UnusableAnswer
 from outlast.workflows.tools.registry import UnknownTool, tool_for
 from outlast.workflows.webhooks.announcing import TASK_ENDS, announce, subject_of
 
@@ -259,7 +260,7 @@ async def _abort_after_defect(ctx: ToolContext, error: Exception) -> ErrorEnvelo
         await ctx.runs.abort_open()
     except ToolError as refused:
         return refused.envelope
-    return _defect(ctx.call.tool, error)
+    return error.envelope(ctx.call.tool) if isinstance(error, UnusableAnswer) else _defect(ctx.call.tool, error)
 
 
 def _defect(tool: str, error: Exception) -> ErrorEnvelope:

@@ -155,7 +155,9 @@ def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
     if kind != "complete":
         unknown = f"it returned a result of type {kind!r}, which is not supported here."
         raise not_called(mcp_failure(ErrorCategory.VALIDATION, unknown), request)
-    size = len(json.dumps(answer, ensure_ascii=False).encode())
+    # Content repeats the structured form as text (MCP, "Structured Content"): the larger of the two counts.
+    parts = [{"content": answer.get("content")}, {"structuredContent": answer.get("structuredContent")}]
+    size = max(len(json.dumps(part, ensure_ascii=False).encode()) for part in parts)
     if size > MAX_ANSWER_BYTES:
         large = f"it returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported."
         raise not_called(mcp_failure(ErrorCategory.VALIDATION, large, "Ask the tool for less."), request)

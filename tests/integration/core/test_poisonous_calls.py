@@ -1,6 +1,8 @@
 """Calls that cannot go on, or whose errors and answers are larger than Temporal takes: each ends, and says why."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -135,6 +137,65 @@ async def test_an_answer_that_no_workflow_can_decode_is_refused(
     answer = await completed(api, {"tool": "answer", "arguments": arguments})
     assert answer["task"]["status"] == "failed"
     assert reason in answer["result"]["error"]["message"]
+
+
+def executions(marks: Path) -> int:
+    """How often the tool was executed that leaves its marks there."""
+    return len(list(marks.iterdir()))
+
+
+WRITTEN: dict[str, Any] = {
+    "when": "2026-01-02T03:04:05Z", "price": "1.10", "id": "00000000-0000-0000-0000-000000000001", "set": [1],
+    "tuple": [1, "a"], "bytes": "text", "enum": "yes", "point": {"x": "2"}, "path": "/a/b",
+    "7": {"2026-01-02": "PT1M30S"}, "half": "caf\ufffd",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["odd-answer", "odd-answer-here"])
+async def test_an_answer_is_written_as_pydantic_writes_it(api: httpx.AsyncClient, tmp_path: Path, tool: str) -> None:
+    answer = await completed(api, {"tool": tool, "arguments": {"kind": "written", "marks": str(tmp_path)}})
+    assert answer["result"]["structured"] == WRITTEN
+    assert json.loads(answer["result"]["content"][0]["text"]) == WRITTEN
+    half = await completed(api, {"tool": tool, "arguments": {"kind": "half", "marks": str(tmp_path)}})
+    assert half["result"]["content"][0]["text"] == "caf\ufffd"
+    assert half["result"]["structured"] == {"\ufffd": ["\ufffd"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        ("number", "the value at /rows/1/score is of type _Number"),
+        ("bytes", "the value at /a~1b is bytes that are not text in UTF-8"),
+        ("endless", "more than 50000 values"),
+        ("list", "a ToolResult, not list"),
+        ("validation", "The tool has a defect (ValidationError)"),
+        ("parser", "The tool has a defect (JSONDecodeError)"),
+    ],
+)
+async def test_an_answer_that_is_none_belongs_to_the_tool_whose_effect_happens_once(
+    api: httpx.AsyncClient, tmp_path: Path, kind: str, named: str
+) -> None:
+    answer = await completed(api, {"tool": "odd-answer", "arguments": {"kind": kind, "marks": str(tmp_path)}})
+    error = answer["result"]["error"]
+    assert named in error["message"]
+    assert (error["retryable"], error["category"]) == (False, "unknown")
+    assert executions(tmp_path) == 1
+    if kind != "endless":
+        here = await completed(api, {"tool": "odd-answer-here", "arguments": {"kind": kind, "marks": str(tmp_path)}})
+        assert named in here["result"]["error"]["message"]
+
+
+async def test_10_mb_of_json_count_once(api: httpx.AsyncClient, tmp_path: Path) -> None:
+    answer = await completed(api, {"tool": "odd-answer", "arguments": {"kind": "large", "marks": str(tmp_path)}})
+    assert answer["task"]["status"] == "completed"
+    restored = await completed(
+        api,
+        {
+            "tool": "restore-tool-output",
+            "arguments": {"locator": answer["result"]["locator"], "query": "structured.rows[999]"},
+        },
+    )
+    assert restored["result"]["structured"]["value"] == {"text": "x" * 9_990}
 
 
 async def test_an_id_that_fits_no_address_is_refused_before_anything_starts(api: httpx.AsyncClient) -> None:

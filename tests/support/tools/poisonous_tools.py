@@ -1,13 +1,21 @@
 """Tools that would stop a worker, or fill its histories, if nothing stopped them. Loaded with OUTLAST_TOOLS_FROM."""
 
+import json
 import time
-from typing import NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any, NoReturn
+from uuid import UUID, uuid4
 
 from pydantic import Field
 from temporalio import workflow
 
 from outlast.activities.runs.contracts import RunSpec
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.framework.handlers import Handler
 from outlast.workflows.tools.framework.phases import plain
@@ -87,6 +95,73 @@ async def answer(arguments: MegabytesArguments) -> str | dict[str, list[dict[str
     return {"rows": [{}] * (size // 3)} if arguments.values else "many words " * (size // 11)
 
 
+class OddAnswerArguments(Arguments):
+    kind: str
+    marks: str = Field(description="A folder that gets a file for each execution: the effect of the tool.")
+
+
+class _Named(Enum):
+    YES = "yes"
+
+
+@dataclass
+class _Point:
+    x: Decimal
+
+
+class _Number:
+    """Looks like a number of an array library."""
+
+    def __float__(self) -> float:
+        return 1.0
+
+
+def _written() -> dict[Any, Any]:
+    return {
+        "when": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "price": Decimal("1.10"),
+        "id": UUID(int=1),
+        "set": {1},
+        "tuple": (1, "a"),
+        "bytes": b"text",
+        "enum": _Named.YES,
+        "point": _Point(Decimal(2)),
+        "path": Path("/a/b"),
+        7: {date(2026, 1, 2): timedelta(seconds=90)},
+        "half": "caf\ud83d",
+    }
+
+
+def _endless() -> dict[str, object]:
+    endless: dict[str, object] = {}
+    endless["again"] = endless
+    return endless
+
+
+_ODD: dict[str, Callable[[], object]] = {
+    "written": _written,
+    "number": lambda: {"rows": [{"fine": 1}, {"score": _Number()}]},
+    "bytes": lambda: {"a/b": b"\xff\xfe"},
+    "endless": _endless,
+    "list": lambda: [1, 2],
+    "validation": lambda: OddAnswerArguments.model_validate({"kind": 1}),
+    "parser": lambda: json.loads("{"),
+    "half": lambda: ToolResult(content=(TextContent(text="caf\ud83d"),), structured={"\ude00": ["\0"]}),
+    "large": lambda: {"rows": [{"text": "x" * 9_990} for _ in range(1_000)]},
+}
+
+
+@plain
+async def odd_answer(arguments: OddAnswerArguments) -> Any:
+    """Have an effect, and answer with a value that is hard to write, or fail on the way to it."""
+    (Path(arguments.marks) / uuid4().hex).touch()
+    return _ODD[arguments.kind]()
+
+
+async def _odd_answer_here(_ctx: ToolContext, arguments: OddAnswerArguments) -> Any:
+    return _ODD[arguments.kind]()
+
+
 def _spinning(name: str, handler: Handler) -> Tool:
     return (
         tool(name)
@@ -99,6 +174,13 @@ def _spinning(name: str, handler: Handler) -> Tool:
 
 
 TOOLS: tuple[Tool, ...] = (
+    tool("odd-answer").category(Category.DEV).describe("Answers.").args(OddAnswerArguments).server(odd_answer).build(),
+    tool("odd-answer-here")
+    .category(Category.DEV)
+    .describe("Answers.")
+    .args(OddAnswerArguments)
+    .server(_odd_answer_here)
+    .build(),
     _spinning("spin", _spin),
     _spinning("spin-later", _spin_later),
     _spinning("spin-first", _spin_first),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
@@ -23,7 +23,7 @@ from outlast.workflows.tools.framework.client_records import (
 from outlast.workflows.tools.framework.hand_over import NoReply, hand_over, not_handed, required_reply
 from outlast.workflows.tools.framework.phases import ClientPhase, PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import Step, run_plain_function
-from outlast.workflows.tools.framework.results import as_result
+from outlast.workflows.tools.framework.results import as_json, as_result
 from outlast.workflows.tools.framework.schema_text import SchemaText
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
@@ -152,4 +152,4 @@ async def _prepare(ctx: ToolContext, before: Part, arguments: Any) -> ToolResult
         answer = await run_plain_function(ctx, "before", before)
         return answer.result.structured or {} if answer.is_object else answer.result
     prepared: object = await before(ctx, arguments)
-    return as_result(prepared) if isinstance(prepared, ToolResult | str) else as_object(prepared)
+    return as_result(prepared) if isinstance(prepared, ToolResult | str) else as_json(cast(JsonObject, prepared))
