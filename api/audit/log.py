@@ -153,4 +153,5 @@ class AuditLog:
 
 def _record(event: AuditEvent, about: About) -> AuditRecord:
     origin = current_origin()
-    return AuditRecord(event=event, door=origin.door, remote=origin.remote, request=origin.request_id, **about)
+    whence = {"door": origin.door, "remote": origin.remote, "request": origin.request_id, "key": origin.key}
+    return AuditRecord.model_validate({"event": event, **whence, **about})

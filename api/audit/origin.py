@@ -1,8 +1,10 @@
 """Where a request comes from, for the records that are written while it is served."""
 
 import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,6 +19,8 @@ class Origin:
     door: str = "library"
     remote: str | None = None
     request_id: str | None = None
+    key: str | None = None
+    """Id of the API key that the request came with, if it is one of the policy's."""
 
 
 _origin = ContextVar[Origin | None]("outlast_origin", default=None)
@@ -30,6 +34,21 @@ def current_origin() -> Origin:
 def set_origin(origin: Origin) -> None:
     """Say where the request comes from that this task serves from now on."""
     _origin.set(origin)
+
+
+def set_key(key: str | None) -> None:
+    """Say which API key the request came with that this task serves."""
+    _origin.set(replace(current_origin(), key=key))
+
+
+@contextmanager
+def served_from(origin: Origin) -> Generator[None]:
+    """Say that what the block does comes from another request than the one that this task serves."""
+    token = _origin.set(origin)
+    try:
+        yield
+    finally:
+        _origin.reset(token)
 
 
 class RequestOrigins:

@@ -6,6 +6,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.principal import Principal
+from outlast.api.audit.origin import set_key
 from outlast.api.errors import ApiError
 from outlast.api.http.problems import error_response
 from outlast.api.http.server_card import CARD_PATH
@@ -46,7 +47,9 @@ async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal
         return known
     client: tuple[str, int] | None = scope.get("client")
     address = client[0] if client else _UNKNOWN_ADDRESS
-    return await callers.resolve(bearer_token(Headers(scope=scope)), address=address)
+    principal = await callers.resolve(bearer_token(Headers(scope=scope)), address=address)
+    set_key(principal.key_id)
+    return principal
 
 
 def _needs_caller(scope: Scope) -> bool:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from cachetools import LRUCache
+from pydantic import SecretStr
 from starlette.requests import Request
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
 from outlast.api.audit.origin import Origin, set_origin
-from outlast.api.errors import BadRequest
+from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
 from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
@@ -73,19 +74,20 @@ class Connections:
     """The 10,000 connections that were used last. A forgotten connection loses only the Actors it has added."""
 
     def __init__(
-        self, services: Services, *, selection: Selection | None = None, principal: Principal | None = None
+        self, services: Services, *, selection: Selection | None = None, token: SecretStr | None = None
     ) -> None:
-        """`selection` and `principal` are those of the only connection over stdio."""
+        """`selection` and `token` are those of the only connection over stdio."""
         self._services = services
         self._selection = selection or Selection(mode=services.settings.mode)
-        self._principal = principal
+        self._token = token
+        self._last_known: Principal | None = None
         self._connections: LRUCache[ConnectionKey, Connection] = LRUCache(_MAX_CONNECTIONS)
 
     async def client(self, ctx: Context) -> Client:
-        """The client that sent the request."""
+        """The client that sent the request. Raises what `principal` raises."""
         request, principal = http_request(ctx), await self.principal(ctx)
         if request is None:
-            set_origin(Origin("mcp-stdio"))
+            set_origin(Origin("mcp-stdio", key=principal.key_id))
             return Client(principal, self._connection(("stdio",), self._selection, ctx))
         caller_id = principal.caller.id
         selection = self.selection_of(request)
@@ -95,11 +97,21 @@ class Connections:
         return Client(principal, self._connection(key, selection, ctx))
 
     async def principal(self, ctx: Context) -> Principal:
-        """The principal that sent the message."""
+        """The principal that sent the message. Raises `Unauthenticated` as `local_principal` does."""
         request = http_request(ctx)
-        if request is None:
-            return self._principal or await self._services.callers.resolve(None)
-        return request.scope[PRINCIPAL_STATE]
+        return await self.local_principal() if request is None else request.scope[PRINCIPAL_STATE]
+
+    async def local_principal(self) -> Principal:
+        """The caller over stdio, as its credential is now. Raises `Unauthenticated` when it is no longer good.
+
+        While the credential cannot be checked, the result of the last check holds.
+        """
+        try:
+            self._last_known = await self._services.callers.resolve(self._token)
+        except (PlatformUnavailable, IssuerUnavailable, KeyChecksBusy):
+            if self._last_known is None:
+                raise
+        return self._last_known
 
     def selection_of(self, request: Request) -> Selection:
         """The selection in the request's URL. Raises `BadRequest` for an unknown mode or payment."""

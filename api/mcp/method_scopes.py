@@ -1,6 +1,7 @@
 """Which scope each MCP method needs."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult
 
@@ -8,7 +9,8 @@ from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
 from outlast.api.errors import CredentialEnded, ForbiddenScope
 from outlast.api.front_tools import FRONT_TOOL_SCOPES
 from outlast.api.mcp.connections import Connections
-from outlast.api.mcp.protocol.api_errors import as_mcp_error
+from outlast.api.mcp.open_exchanges import OpenExchanges, place_of
+from outlast.api.mcp.protocol.api_errors import as_mcp_error, with_mcp_errors
 from outlast.api.mcp.protocol.versions import Context
 
 _FREE = frozenset({"initialize", "ping", "server/discover"})
@@ -30,22 +32,36 @@ def scopes_of_request(method: str, tool: str | None) -> tuple[Scope, ...]:
     return _SCOPES.get(method, _OTHERS)
 
 
-class ScopeGate:
-    """Middleware of the MCP server: refuses requests whose key lacks the scope of the method."""
+def scopes_of_message(method: str, params: Mapping[str, Any] | None) -> tuple[Scope, ...]:
+    """`scopes_of_request`, for a request with these parameters."""
+    tool = (params or {}).get("name")
+    return scopes_of_request(method, tool if isinstance(tool, str) else None)
 
-    def __init__(self, connections: Connections) -> None:
-        """Ask `connections` who sends a request."""
+
+class ScopeGate:
+    """Middleware of the MCP server: refuses requests whose key lacks the scope of the method.
+
+    While a request is served, it is one of the open exchanges, for the messages that refer to it.
+    """
+
+    def __init__(self, connections: Connections, exchanges: OpenExchanges) -> None:
+        """`connections` knows who sends a request."""
         self._connections = connections
+        self._exchanges = exchanges
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Serve one message. Notifications pass: their handlers know what they need."""
-        if ctx.method not in _FREE and not ctx.method.startswith("notifications/"):
-            client = await self._connections.client(ctx)
+        """Serve one message. Notifications were admitted before, as responses were."""
+        if ctx.method.startswith("notifications/"):
+            return await call_next(ctx)
+        client = await with_mcp_errors(self._connections.client(ctx))
+        if ctx.method not in _FREE:
             try:
                 client.principal.require(*_SCOPES.get(ctx.method, _OTHERS))
             except ForbiddenScope as error:
                 raise as_mcp_error(error) from error
-        return await call_next(ctx)
+        place = place_of(ctx, client.principal)
+        with self._exchanges.request(place, ctx.request_id, scopes_of_message(ctx.method, ctx.params)):
+            return await call_next(ctx)
 
 
 class CredentialGate:
@@ -57,7 +73,7 @@ class CredentialGate:
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Serve one message."""
-        principal = await self._connections.principal(ctx)
+        principal = await with_mcp_errors(self._connections.principal(ctx))
         try:
             async with principal.lease():
                 return await call_next(ctx)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import mcp_types as types
+from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.responses import Response
 from starlette.types import Message, Receive
@@ -23,6 +24,8 @@ class PostedMessage:
     tool: str | None = None
     """The name in the parameters; of `tools/call` that of the tool."""
     request_id: object = _NO_ID
+    message: types.JSONRPCMessage | None = None
+    """The message as the SDK reads it, so that both see the same; None for what it will refuse."""
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
@@ -40,6 +43,7 @@ class PostedMessage:
             method=method if isinstance(method, str) else None,
             tool=name if isinstance(name, str) else None,
             request_id=fields.get("id", _NO_ID),
+            message=_message_in(document),
         )
 
     @property
@@ -90,6 +94,13 @@ def invalid_request(reason: str) -> Response:
         jsonrpc="2.0", id=None, error=types.ErrorData(code=types.INVALID_REQUEST, message=reason)
     )
     return Response(error.model_dump_json(exclude_unset=True), status_code=400, media_type="application/json")
+
+
+def _message_in(document: object) -> types.JSONRPCMessage | None:
+    try:
+        return types.jsonrpc_message_adapter.validate_python(document, by_name=False)
+    except ValidationError:
+        return None
 
 
 def _kind_of(value: object) -> str:

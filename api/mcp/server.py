@@ -12,14 +12,17 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import SecretStr
 
-from outlast.api.access.principal import Principal
+from outlast.api.audit.origin import Origin
 from outlast.api.errors import ApiError
 from outlast.api.mcp.calls.call_tool import CallToolHandler
+from outlast.api.mcp.calls.client_questions import ClientQuestions
 from outlast.api.mcp.calls.task_methods import TaskMethods, TaskParams, UpdateTaskParams
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.method_scopes import CredentialGate, ScopeGate
+from outlast.api.mcp.open_exchanges import OpenExchanges, Sender
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
 from outlast.api.mcp.protocol.defects import hide_defects
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
@@ -86,16 +89,19 @@ class McpServer:
         services: Services,
         *,
         selection: Selection | None = None,
-        principal: Principal | None = None,
+        token: SecretStr | None = None,
         widgets: Sequence[Resource] = (),
     ) -> None:
-        """`selection` and `principal` are those of the only connection over stdio."""
+        """`selection` and `token` are those of the only connection over stdio."""
         self._services = services
         self._mode = selection.mode if selection else services.settings.mode
-        self._connections = Connections(services, selection=selection, principal=principal)
-        self._calls = CallToolHandler(services, self._connections, _notify_tools_changed)
-        self._tasks = TaskMethods(services, self._connections, self._calls.result_for_client)
-        self._prompts = PromptMethods(self._connections, services.settings.actors)
+        self._connections = connections = Connections(services, selection=selection, token=token)
+        self.exchanges = OpenExchanges()
+        """What messages that are no requests are admitted by: their transport asks it."""
+        questions = ClientQuestions(services.tasks, self.exchanges)
+        self._calls = CallToolHandler(services, connections, questions, _notify_tools_changed)
+        self._tasks = TaskMethods(services, connections, questions, self._calls.result_for_client)
+        self._prompts = PromptMethods(connections, questions, services.settings.actors)
         task_resources = TaskResources(services.tasks)
         row_resources = RowResources(services.task_rows, services.limits)
         platform = PlatformResources(
@@ -111,6 +117,11 @@ class McpServer:
         self._streams = ListenStreams(services.tasks, self._connections, self._updates)
         self._task_status = TaskStatusNotifier(services.tasks)
         self.server = self._build_server()
+
+    async def local_sender(self) -> Sender:
+        """The sender of the messages over stdio. Raises `Unauthenticated`."""
+        principal = await self._connections.local_principal()
+        return Sender(principal, Origin("mcp-stdio", key=principal.key_id))
 
     def _build_server(self) -> OutlastServer:
         server = OutlastServer(
@@ -151,7 +162,7 @@ class McpServer:
         server.middleware += [
             hide_defects,
             CredentialGate(self._connections),
-            ScopeGate(self._connections),
+            ScopeGate(self._connections, self.exchanges),
             self._connection_instructions,
             self._in_dialect,
             self._legacy_task_calls,
@@ -215,6 +226,7 @@ class McpServer:
 
     async def _cancel_request(self, ctx: Context, params: types.CancelledNotificationParams) -> None:
         client = await self._connections.client(ctx)
+        # Without the scope `cancel` the client gives up its wait only: the SDK has ended that before.
         if params.request_id is not None and "cancel" in client.principal.scopes:
             await self._calls.cancel_request(ctx, str(params.request_id))
 

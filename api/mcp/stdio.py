@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import select
 import sys
@@ -9,15 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp.server.stdio import stdio_server
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, JSONRPCMessage, JSONRPCRequest
 from pydantic import SecretStr
 
+from outlast.api.errors import ApiError
 from outlast.api.http.json_limits import JsonLimits
+from outlast.api.mcp.open_exchanges import STDIO
 from outlast.api.mcp.protocol.checked_messages import CheckedMessages
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Selection
+
+log = logging.getLogger("outlast.mcp")
 
 _FIRST_REQUEST_SECONDS = 5.0
 
@@ -33,14 +38,25 @@ class LocalConnection:
 async def serve_stdio(services: Services, local: LocalConnection) -> None:
     """Serve until the client closes standard input. Raises `Unauthenticated` for an invalid credential, before reading.
 
-    Nothing else may write to standard output meanwhile.
+    A credential that ends or is revoked while it serves is refused from then on. Nothing else may write to standard
+    output meanwhile.
     """
-    principal = await services.callers.resolve(local.token)
-    server = McpServer(services, selection=local.selection, principal=principal, widgets=widget_resources()).server
-    settings = services.settings
+    mcp = McpServer(services, selection=local.selection, token=local.token, widgets=widget_resources())
+    await mcp.local_sender()
+    server, settings = mcp.server, services.settings
     limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
-    async with services.policy.watched(), stdio_server() as (reading, writing):
-        messages = CheckedMessages(reading, writing, limits)
+
+    async def admitted(message: JSONRPCMessage) -> bool:
+        if isinstance(message, JSONRPCRequest):
+            return True
+        try:
+            return mcp.exchanges.admit(STDIO, await mcp.local_sender(), message)
+        except ApiError as error:
+            log.warning("A message was dropped: %s", error)
+            return False
+
+    async with services.policy.watched(on_signal=False), stdio_server() as (reading, writing):
+        messages = CheckedMessages(reading, writing, limits, admitted)
         await server.run(messages, writing, server.create_initialization_options())
 
 

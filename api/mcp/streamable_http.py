@@ -1,12 +1,14 @@
 """`/mcp` of the API process: streamable HTTP for both protocol versions, with the credentials of the REST API."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import JSONRPCRequest
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.routing import Route
@@ -14,10 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
+from outlast.api.audit.origin import current_origin
 from outlast.api.errors import ApiError, BadRequest
 from outlast.api.http.credentials_first import PRINCIPAL_STATE, resolved_principal
 from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import parameters_of, selection_from
+from outlast.api.mcp.method_scopes import scopes_of_message
+from outlast.api.mcp.open_exchanges import OpenExchanges, Sender, session_place
 from outlast.api.mcp.posted_message import PostedMessage, again, invalid_request, posted_message
 from outlast.api.mcp.protocol.versions import SESSION_HEADER, is_handshake_era, session_of
 from outlast.api.mcp.server import McpServer
@@ -28,15 +33,21 @@ from outlast.api.services import Services
 
 _NOT_FOUND = 404
 _MAX_QUERY_CHARS = 8_192
+_NO_MESSAGE: Message = {
+    "type": "http.request",
+    "body": b'{"jsonrpc":"2.0","method":"notifications/outlast/dropped"}',
+    "more_body": False,
+}
 Sessions = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Authenticated:
-    """Resolves the caller of each request before the MCP server sees it."""
+    """Resolves the caller of each request before the MCP server sees it, and who may send what over a session."""
 
-    def __init__(self, app: ASGIApp, services: Services) -> None:
-        """Pass the requests of known callers to `app`."""
+    def __init__(self, app: ASGIApp, services: Services, exchanges: OpenExchanges) -> None:
+        """Pass the requests of known callers to `app`. `exchanges` knows what messages may refer to."""
         self._app = app
+        self._exchanges = exchanges
         self._services = services
         self._default_mode = services.settings.mode
 
@@ -52,6 +63,7 @@ class Authenticated:
                 check_scopes(principal, posted)
                 if is_handshake_era(request) and session_of(request) is None:
                     self._services.mcp_sessions.check(principal.caller.id)
+            admitted = self._admitted(principal, request, posted, receive)
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
             return
@@ -59,12 +71,36 @@ class Authenticated:
             await invalid_request(posted.bad_id)(scope, receive, send)
             return
         scope[PRINCIPAL_STATE] = principal
-        # The SDK allows a session to be used only by the principal that opened it.
-        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal.caller.id, scopes=[]))
-        if posted.method == "initialize" and session_of(request) is not None:
-            await self._initialize(principal, scope, receive, send)
-        else:
-            await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
+        # The SDK allows a session to be used only with the credential that opened it.
+        scope["user"] = AuthenticatedUser(
+            AccessToken(token="", client_id=principal.caller.id, subject=principal.credential, scopes=[])
+        )
+        receive = admitted.receive
+        with admitted.exchange:
+            if posted.method == "initialize" and session_of(request) is not None:
+                await self._initialize(principal, scope, receive, send)
+            else:
+                await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
+
+    def _admitted(self, principal: Principal, request: Request, posted: PostedMessage, receive: Receive) -> "_Admitted":
+        """The request, if the principal may send it over its session. Raises `ForbiddenScope`."""
+        session = session_of(request)
+        if session is None:
+            return _Admitted(receive)
+        place = session_place(principal, session)
+        if request.method == "DELETE":
+            self._exchanges.require_end(place, principal)
+        elif request.method == "GET":
+            principal.require("read", "call")
+        message = posted.message
+        if isinstance(message, JSONRPCRequest):
+            # A message that refers to it may come before its handler begins.
+            scopes = scopes_of_message(message.method, message.params)
+            return _Admitted(receive, self._exchanges.request(place, message.id, scopes))
+        if message is None or self._exchanges.admit(place, Sender(principal, current_origin()), message):
+            return _Admitted(receive)
+        # It refers to nothing open. The SDK answers, since it knows whose session this is, but sees nothing of it.
+        return _Admitted(again(_NO_MESSAGE, receive))
 
     async def _initialize(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a handshake that names a session: one that has ended is none, and the handshake opens another.
@@ -128,13 +164,22 @@ class Authenticated:
             )
 
 
+@dataclass(frozen=True)
+class _Admitted:
+    """A request that may be served, and the exchange that is open meanwhile."""
+
+    receive: Receive
+    exchange: AbstractContextManager[None] = field(default_factory=nullcontext[None])
+
+
 class StreamableHttp:
     """The MCP server of the API process: `app` serves its requests while `sessions` runs."""
 
     def __init__(self, services: Services, path: str) -> None:
         """Serve `services` at `path`."""
         settings = services.settings
-        server = McpServer(services, widgets=widget_resources()).server
+        mcp = McpServer(services, widgets=widget_resources())
+        server = mcp.server
         inner = server.streamable_http_app(
             streamable_http_path=path,
             host=settings.api_host,
@@ -142,7 +187,7 @@ class StreamableHttp:
             session_idle_timeout=settings.mcp_session_idle_seconds,
             transport_security=_host_and_origin_checks(services),
         )
-        self.app: ASGIApp = Authenticated(cast(Route, inner.routes[0]).app, services)
+        self.app: ASGIApp = Authenticated(cast(Route, inner.routes[0]).app, services, mcp.exchanges)
         self.sessions: Sessions = server.session_manager.run
 
 

@@ -87,14 +87,15 @@ class PolicySource:
                 observer(error)
 
     @asynccontextmanager
-    async def watched(self) -> AsyncGenerator[None]:
-        """Reload on every change of the file, and on SIGHUP, until left."""
+    async def watched(self, *, on_signal: bool = True) -> AsyncGenerator[None]:
+        """Reload on every change of the file, and with `on_signal` on SIGHUP, until left."""
         if self._path is None:
             yield
             return
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError, ValueError, RuntimeError):  # no signals off the main thread
-            loop.add_signal_handler(signal.SIGHUP, self.reload)
+            if on_signal:
+                loop.add_signal_handler(signal.SIGHUP, self.reload)
         watcher = asyncio.create_task(self._watch(self._path))
         try:
             yield
@@ -103,7 +104,8 @@ class PolicySource:
             with suppress(asyncio.CancelledError):
                 await watcher
             with suppress(NotImplementedError, ValueError, RuntimeError):
-                loop.remove_signal_handler(signal.SIGHUP)
+                if on_signal:
+                    loop.remove_signal_handler(signal.SIGHUP)
 
     def _read_policy(self) -> Policy:
         if self._path is None:

@@ -15,7 +15,7 @@ from outlast.api.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, 
 from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
 from outlast.api.front_calls import FrontCall
 from outlast.api.front_tools import FrontTools
-from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
+from outlast.api.mcp.calls.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
 from outlast.api.mcp.calls.signed_links import SignedLinks
@@ -72,8 +72,15 @@ class ParsedCall:
 class CallToolHandler:
     """The handler of `tools/call`."""
 
-    def __init__(self, services: Services, connections: Connections, on_tools_changed: OnToolsChanged) -> None:
+    def __init__(
+        self,
+        services: Services,
+        connections: Connections,
+        questions: ClientQuestions,
+        on_tools_changed: OnToolsChanged,
+    ) -> None:
         """`on_tools_changed` notifies a client that its list of tools has changed."""
+        self._questions = questions
         self._services = services
         self._tasks = services.tasks
         self._connections = connections
@@ -297,7 +304,7 @@ class CallToolHandler:
             for_client = answerable(ctx, questions, call.client.principal)
             if is_modern(ctx) or not for_client:
                 return answer
-            await ask_task_questions(ctx, self._tasks, call.client.principal, task_id, for_client)
+            await self._questions.ask_for_task(ctx, call.client.principal, task_id, for_client)
 
     async def _submit(self, call: ParsedCall, task_id: str, answers: Any) -> None:
         """Submit answers to the task. Invalid and late answers change nothing: the task asks again."""

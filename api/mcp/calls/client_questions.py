@@ -1,18 +1,21 @@
 """Questions of a task to the MCP client: which ones it can be asked, how they are sent, and how answers are read."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS
 from pydantic import TypeAdapter
 
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
+from outlast.api.audit.origin import current_origin, served_from
 from outlast.api.errors import AnswerNotTaken, InvalidCall, TaskFinished
+from outlast.api.mcp.open_exchanges import OpenExchanges, Question, Sender, place_of
 from outlast.api.mcp.protocol.forms import from_form
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, handoffs_meta, input_request
 from outlast.api.mcp.protocol.versions import Context, supports_question
@@ -60,53 +63,86 @@ def parsed_answers(responses: Mapping[str, Any], questions: Questions) -> dict[s
     return {key: _parsed_answer(questions[key], response) for key, response in responses.items() if key in questions}
 
 
-async def ask_task_questions(
-    ctx: Context, tasks: TaskClient, principal: Principal, task_id: str, questions: Questions
-) -> None:
-    """MCP 2025-11-25: send each question to the client as a request, and submit its answer to the task.
+class ClientQuestions:
+    """Questions to clients of MCP 2025-11-25: requests of the server, whose responses answer them."""
 
-    After an invalid answer the client is asked again, with the reason; a client that gives only invalid answers has
-    failed, and the task is informed. An answer that comes after somebody else's is ignored.
-    """
-    for key, question in questions.items():
-        await _ask_until_valid(ctx, tasks, principal, task_id, {key: question})
+    def __init__(self, tasks: TaskClient, exchanges: OpenExchanges) -> None:
+        """Answers go to `tasks`, from those whom `exchanges` has admitted."""
+        self._tasks = tasks
+        self._exchanges = exchanges
+
+    async def ask_for_task(self, ctx: Context, principal: Principal, task_id: str, questions: Questions) -> None:
+        """Send each question to the client of a call, and submit its answer to the task.
+
+        After an invalid answer the client is asked again, with the reason; a client that gives only invalid answers has
+        failed, and the task is informed. An answer that comes after somebody else's is ignored.
+        """
+        for key, question in questions.items():
+            await self._ask_until_valid(ctx, principal, task_id, {key: question})
+
+    async def ask(
+        self, ctx: Context, principal: Principal, question: InputRequest, meta: Mapping[str, Any] | None = None
+    ) -> InputAnswer:
+        """Send one question, which is about no task, to the client of a request of `principal`. Returns its answer."""
+        with self._asking(ctx, principal, "read") as asking:
+            return _parsed_answer(question, await asking.result_of(ctx, question, meta))
+
+    async def _ask_until_valid(self, ctx: Context, principal: Principal, task_id: str, asked: Questions) -> None:
+        ((key, question),) = asked.items()
+        meta = {**handoffs_meta(asked), RELATED_TASK_META: {"taskId": task_id}}
+        sender = Sender(principal, current_origin())
+        for _ in range(_MAX_ATTEMPTS):
+            with self._asking(ctx, principal, answering_scope(question)) as asking:
+                answer = await _answer_or_failure(ctx, asking, question, meta)
+                # The credential that has answered counts, and is recorded: not the one that has called.
+                sender = asking.question.answered_by or sender
+            try:
+                await self._submit(sender, task_id, {key: answer})
+            except InvalidCall as error:
+                question = question.model_copy(update={"message": _message_with_reason(question, error.envelope)})
+            else:
+                return
+        failed = InputAnswer(action="error", message=f"It gave {_MAX_ATTEMPTS} answers that do not fit.")
+        await self._submit(sender, task_id, {key: failed})
+
+    async def _submit(self, sender: Sender, task_id: str, answers: dict[str, InputAnswer]) -> None:
+        with served_from(sender.origin), suppress(AnswerNotTaken, TaskFinished):
+            await self._tasks.submit_input(sender.principal, task_id, answers)
+
+    @contextmanager
+    def _asking(self, ctx: Context, principal: Principal, scope: Scope) -> Generator["_Asking"]:
+        place = place_of(ctx, principal)
+        assert place is not None, "only connections of 2025-11-25 can be asked"
+        with self._exchanges.question(place, scope) as (question_id, question):
+            yield _Asking(question_id, question)
 
 
-async def ask_client(ctx: Context, question: InputRequest, meta: Mapping[str, Any] | None = None) -> InputAnswer:
-    """MCP 2025-11-25: send one question to the client as a request. Returns its answer."""
-    message = input_request(question)
-    if meta:
-        message["params"] = {**message["params"], "_meta": dict(meta)}
-    request = _REQUEST.validate_python(message, by_name=False)
-    result = await ctx.session.send_request(
-        request, _RESULTS[question.method], metadata=ServerMessageMetadata(related_request_id=ctx.request_id)
-    )
-    return _parsed_answer(question, result)
+@dataclass(frozen=True)
+class _Asking:
+    """A question while it is open."""
+
+    id: int
+    question: Question
+
+    async def result_of(self, ctx: Context, asked: InputRequest, meta: Mapping[str, Any] | None) -> types.Result:
+        """The client's response. Raises `MCPError` for an error, and `ValidationError` for one of another form."""
+        message = input_request(asked)
+        if meta:
+            message["params"] = {**message["params"], "_meta": dict(meta)}
+        request = _REQUEST.validate_python(message, by_name=False)
+        data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        # The SDK's `send_request` chooses the id itself, and tells it to nobody before the response.
+        outbound = ctx.session._request_outbound  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        result = await outbound.send_raw_request(data["method"], data.get("params"), {"request_id": self.id})
+        return _RESULTS[asked.method].model_validate(result, by_name=False)
 
 
-async def _ask_until_valid(
-    ctx: Context, tasks: TaskClient, principal: Principal, task_id: str, asked: Questions
-) -> None:
-    ((key, question),) = asked.items()
-    meta = {**handoffs_meta(asked), RELATED_TASK_META: {"taskId": task_id}}
-    for _ in range(_MAX_ATTEMPTS):
-        answer = await _answer_or_failure(ctx, question, meta)
-        try:
-            with suppress(AnswerNotTaken, TaskFinished):
-                await tasks.submit_input(principal, task_id, {key: answer})
-        except InvalidCall as error:
-            question = question.model_copy(update={"message": _message_with_reason(question, error.envelope)})
-        else:
-            return
-    failed = InputAnswer(action="error", message=f"It gave {_MAX_ATTEMPTS} answers that do not fit.")
-    with suppress(AnswerNotTaken, TaskFinished):
-        await tasks.submit_input(principal, task_id, {key: failed})
-
-
-async def _answer_or_failure(ctx: Context, question: InputRequest, meta: Mapping[str, Any]) -> InputAnswer:
+async def _answer_or_failure(
+    ctx: Context, asking: _Asking, question: InputRequest, meta: Mapping[str, Any]
+) -> InputAnswer:
     """The client's answer. A JSON-RPC error to a hand-off is an answer too: the client failed, and the task goes on."""
     try:
-        return await ask_client(ctx, question, meta)
+        return _parsed_answer(question, await asking.result_of(ctx, question, meta))
     except MCPError as error:
         is_handoff = question.handoff is not None and question.handoff.kind == "client"
         if not is_handoff or error.error.code == CONNECTION_CLOSED:

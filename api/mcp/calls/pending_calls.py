@@ -10,8 +10,8 @@ from mcp.shared.exceptions import MCPError
 
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError
-from outlast.api.mcp.connections import Client, ConnectionKey
-from outlast.api.mcp.protocol.versions import Context, request_header
+from outlast.api.mcp.connections import Client, ConnectionKey, http_request
+from outlast.api.mcp.protocol.versions import Context, session_of
 from outlast.api.tasks.client import TaskClient
 
 _MAX_CALLS = 50_000
@@ -59,7 +59,8 @@ class PendingCalls:
 
 
 def _key_of(ctx: Context, client: Client, request_id: str) -> _Key | None:
-    if ctx.request is not None and request_header(ctx, "mcp-session-id") is None:
+    request = http_request(ctx)
+    if request is not None and session_of(request) is None:
         return None
     return (client.connection.key, request_id)
 

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 
 from outlast.api.contracts.tasks import TaskAnswer, TaskListing
 from outlast.api.errors import TaskFinished, TaskNotFound
-from outlast.api.mcp.calls.client_questions import answerable, ask_task_questions, parsed_answers
+from outlast.api.mcp.calls.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.api_errors import with_mcp_errors
@@ -53,8 +53,11 @@ class UpdateTaskParams(TaskParams):
 class TaskMethods:
     """The handlers of `tasks/*`."""
 
-    def __init__(self, services: Services, connections: Connections, on_result: OnResult) -> None:
+    def __init__(
+        self, services: Services, connections: Connections, questions: ClientQuestions, on_result: OnResult
+    ) -> None:
         """Serve the tasks of `services`. `on_result` turns a tool's result into what the collecting client gets."""
+        self._questions = questions
         self._tasks = services.tasks
         self._connections = connections
         self._on_result = on_result
@@ -97,7 +100,7 @@ class TaskMethods:
                 return call_result(result, mode=client.mode, meta=related)
             questions = answerable(ctx, answer.task.input_requests, client.principal)
             if questions:
-                await ask_task_questions(ctx, self._tasks, client.principal, params.task_id, questions)
+                await self._questions.ask_for_task(ctx, client.principal, params.task_id, questions)
             elif answer.task.input_requests:
                 # Only another client can answer; pause before asking Temporal again.
                 await asyncio.sleep(_QUESTION_PAUSE_SECONDS)

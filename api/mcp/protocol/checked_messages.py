@@ -4,6 +4,7 @@ Over HTTP the same is done to bodies, see `api.http.json_limits`.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -14,6 +15,7 @@ from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
 )
@@ -43,8 +45,18 @@ class _Writing(Protocol):
 class CheckedMessages:
     """A stream of messages with the methods that the SDK's server needs."""
 
-    def __init__(self, reading: _Reading, writing: _Writing, limits: JsonLimits) -> None:
-        """Give the messages of `reading` that are within `limits`, and answer the others on `writing`."""
+    def __init__(
+        self,
+        reading: _Reading,
+        writing: _Writing,
+        limits: JsonLimits,
+        admitted: Callable[[JSONRPCMessage], Awaitable[bool]],
+    ) -> None:
+        """Give the messages of `reading` that are within `limits` and `admitted`.
+
+        Those beyond a limit are answered on `writing`; those that are not admitted are dropped.
+        """
+        self._admitted = admitted
         self._reading = reading
         self._writing = writing
         self._limits = limits
@@ -82,7 +94,7 @@ class CheckedMessages:
     async def _is_accepted(self, item: Item) -> bool:
         error = self._error_in(item)
         if error is None:
-            return True
+            return isinstance(item, SessionMessage) and await self._admitted(item.message)
         log.warning("A message was refused: %s", error.error.message)
         await self._writing.send(SessionMessage(error))
         return False

@@ -7,13 +7,13 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from outlast.api.mcp.calls.client_questions import answerable, ask_client, parsed_answers
+from outlast.api.mcp.calls.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.task_shapes import input_requests
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.mcp.resources.prompt_definitions import RUN_ACTOR, Prompt, PromptArgument
-from outlast.workflows.contracts.questions import InputRequest
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.tools.extensions import extension_entries
 
 JsonObject = dict[str, Any]
@@ -25,9 +25,12 @@ _ARGUMENTS_KEY = "arguments"
 class PromptMethods:
     """The handlers of `prompts/*` and `completion/complete`."""
 
-    def __init__(self, connections: Connections, default_actors: Sequence[str]) -> None:
+    def __init__(
+        self, connections: Connections, client_questions: ClientQuestions, default_actors: Sequence[str]
+    ) -> None:
         """Offer the built-in prompts and those of extensions. Completion suggests `default_actors`."""
         self._connections = connections
+        self._client_questions = client_questions
         self._default_actors = tuple(default_actors)
         offered = (RUN_ACTOR, *cast(tuple[Prompt, ...], extension_entries("PROMPTS")))
         self._prompts = {prompt.name: prompt for prompt in offered}
@@ -49,7 +52,7 @@ class PromptMethods:
             answers = parsed_answers(params.input_responses or {}, questions)
             if not answers and is_modern(ctx):
                 return {"resultType": "input_required", "inputRequests": input_requests(questions)}
-            answer = answers.get(_ARGUMENTS_KEY) or await ask_client(ctx, questions[_ARGUMENTS_KEY])
+            answer = answers.get(_ARGUMENTS_KEY) or await self._ask(ctx, questions[_ARGUMENTS_KEY])
             names = {argument.name for argument in missing}
             given = {**given, **{name: str(value) for name, value in answer.content.items() if name in names}}
         if still_missing := prompt.missing_arguments(given):
@@ -57,6 +60,10 @@ class PromptMethods:
             raise MCPError(INVALID_PARAMS, f"Prompt {prompt.name!r} needs these arguments: {names_text}.")
         messages = [{"role": "user", "content": block} for block in prompt.render(given)]
         return {"description": prompt.description, "messages": messages}
+
+    async def _ask(self, ctx: Context, question: InputRequest) -> InputAnswer:
+        principal = (await self._connections.client(ctx)).principal
+        return await self._client_questions.ask(ctx, principal, question)
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> JsonObject:
         """`completion/complete`: the known values that begin with the typed text."""

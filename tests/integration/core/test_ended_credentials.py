@@ -235,24 +235,27 @@ async def test_requests_and_streams_of_mcp_end_with_their_key(
         await api.post(f"/v1/tasks/{each}/cancel", headers=good)
 
 
-async def test_a_session_of_mcp_takes_a_stream_of_another_key_of_its_caller(
+async def test_a_session_of_mcp_takes_a_new_stream_after_the_end_of_one(
     api: httpx.AsyncClient, keys: Keys, task: str
 ) -> None:
-    """The stream of the revoked key leaves nothing behind that would keep a new one out (409)."""
-    streams = [Opened(), Opened()]
+    """The stream that ended leaves nothing behind that would keep a new one out (409)."""
+    streams = [Opened(), Opened(), Opened()]
     wire = Wire(api, LEGACY)
     api.headers.update(keys.header("stolen"))
     await wire.initialize()
     session = {"Mcp-Session-Id": wire.session or "", "Accept": "text/event-stream"}
-    first = asyncio.create_task(read(api, streams[0], "/mcp", {**session, **keys.header("stolen")}))
+    first = asyncio.create_task(read(api, streams[0], "/mcp", session))
     await eventually(lambda: streams[0].status == 200)
-    remove_key(keys.path, "stolen")
+    keys.change("stolen", scopes=["call", "read"])
     async with asyncio.timeout(WITHIN_SECONDS):
         await first
-    second = asyncio.create_task(read(api, streams[1], "/mcp", {**session, **keys.header("good")}))
+    second = asyncio.create_task(read(api, streams[1], "/mcp", session))
     await eventually(lambda: streams[1].status)
     assert streams[1].status == 200
     second.cancel()
+    # Another key of the same caller does not reach into the session.
+    await read(api, streams[2], "/mcp", {**session, **keys.header("good")})
+    assert streams[2].status == 404
 
 
 def expires(keys: Keys) -> None:

@@ -8,6 +8,8 @@ import asyncio
 import os
 import sys
 
+from pydantic import SecretStr
+
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.stdio import LocalConnection, serve_stdio
 from outlast.api.services import build_services
@@ -22,7 +24,9 @@ async def main() -> None:
     configure_logging(settings.log_format, settings.log_level)
     load_extensions(settings.tool_modules)
     query = {name: [value] for name, value in (argument.split("=", 1) for argument in sys.argv[1:])}
-    local = LocalConnection(selection_from(query, default_mode=settings.mode, environment=os.environ))
+    named = os.environ.get("OUTLAST_TOKEN")
+    token = SecretStr(named) if named else None
+    local = LocalConnection(selection_from(query, default_mode=settings.mode, environment=os.environ), token)
     await serve_stdio(build_services(settings, await connect(settings, lazy=True)), local)
 
 
