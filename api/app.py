@@ -135,14 +135,14 @@ async def _background(services: Services) -> AsyncGenerator[None]:
         services.policy.watched(),
         services.queue_keeper.watching(),
         services.quick_calls.serving(),
-        FiringHost(services.settings, _firings(services)).serving(),
+        FiringHost(services.settings, firings_of(services)).serving(),
         sending_metrics(services.settings, "api", series),
     ):
         yield
     await loading
 
 
-def _firings(services: Services) -> CallerFirings:
+def firings_of(services: Services) -> CallerFirings:
     """What starts what is due, as requests are started."""
     due, saved_calls = services.scheduling.due, services.saved_calls
     return CallerFirings(

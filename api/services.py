@@ -150,6 +150,10 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=fair)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
+    stored_rows = StoredRows(batches, outputs, platform)
+    store = SavedCallStore(output_objects(settings), namespace=client.namespace)
+    saved_calls = SavedCallClient(store, admission, sealer, policy, audit)
+    due = DueCalls(admission, saved_calls, stored_rows, sealer, policy)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
     return Services(
@@ -171,8 +175,12 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
         handoffs=Handoffs(tasks),
         batches=batches,
-        stored_rows=StoredRows(batches, outputs, platform),
-        scheduling=_scheduling(client, settings, admission, sealer, policy, audit, limits),
+        stored_rows=stored_rows,
+        scheduling=Scheduling(
+            saved_calls,
+            due,
+            ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=ui_url),
+        ),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
         record_links=RecordLinks(platform),
@@ -197,22 +205,6 @@ def _policy(settings: ApiSettings, audit: AuditLog) -> PolicySource:
     policy = PolicySource(settings.policy_file, base=settings.policy)
     record_changes(policy, audit)
     return policy
-
-
-def _scheduling(
-    client: Client,
-    settings: ApiSettings,
-    admission: Admission,
-    sealer: SecretSealer,
-    policy: PolicySource,
-    audit: AuditLog,
-    limits: CallerLimits,
-) -> Scheduling:
-    store = SavedCallStore(output_objects(settings), namespace=client.namespace)
-    saved_calls = SavedCallClient(store, admission, sealer, policy, audit)
-    due = DueCalls(admission, saved_calls, sealer, policy)
-    schedules = ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=settings.temporal_ui_url)
-    return Scheduling(saved_calls, due, schedules)
 
 
 def _webhooks(

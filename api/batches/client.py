@@ -3,7 +3,7 @@
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -46,7 +46,7 @@ _OLD_PAGE = "The page token is no longer valid; list again from the first page."
 class RowSource:
     """Where the items of a batch come from."""
 
-    read: Callable[[], AsyncIterable[SourceRow]]
+    read: Callable[[], AsyncGenerator[SourceRow]]
     """Gives the rows from the first one on. It may be called again."""
     are_texts: bool = False
     """Whether all values are texts, as in CSV."""

@@ -1,6 +1,7 @@
 """`StoredRows`: batches of rows that are kept already, in a stored output or in a dataset of the platform."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure, classify
@@ -37,28 +38,35 @@ class StoredRows:
         Raises as `BatchClient.start` does, `OutputRefusal` for an output that cannot be read or has no rows,
         `BatchRefused` for a dataset that the caller does not have, and `PlatformUnavailable`.
         """
-        if rows.dataset is not None:
-            dataset_id = rows.dataset
-            source = RowSource(lambda: self._of_dataset(caller, dataset_id, rows))
-            return await self._batches.start(
-                caller, settings, source, idempotency_key=idempotency_key, schedule_id=schedule_id
-            )
-        reader = await self._outputs.open(caller, rows.output or "")
-        if reader.manifest.kind != "rows":
-            raise OutputRefusal(
-                "bad_selection",
-                ErrorEnvelope.permanent(ErrorCategory.VALIDATION, settings.tool, "This output has no rows."),
-            )
-        source = RowSource(lambda: self._outputs.guarded(output_rows(reader, offset=rows.offset, limit=rows.limit)))
+        source = await self._source(caller, rows, settings.tool)
         return await self._batches.start(
             caller, settings, source, idempotency_key=idempotency_key, schedule_id=schedule_id
         )
 
+    async def check(self, caller: Caller, rows: RowsOf, tool: str) -> None:
+        """Raise as `start` does where the caller cannot read `rows`. An empty dataset passes."""
+        source = await self._source(caller, rows, tool)
+        async with aclosing(source.read()) as found:
+            await anext(found, None)
+
+    async def _source(self, caller: Caller, rows: RowsOf, tool: str) -> RowSource:
+        if rows.dataset is not None:
+            dataset_id = rows.dataset
+            return RowSource(lambda: self._of_dataset(caller, dataset_id, rows))
+        reader = await self._outputs.open(caller, rows.output or "")
+        if reader.manifest.kind != "rows":
+            raise OutputRefusal(
+                "bad_selection",
+                ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, "This output has no rows."),
+            )
+        return RowSource(lambda: self._outputs.guarded(output_rows(reader, offset=rows.offset, limit=rows.limit)))
+
     async def _of_dataset(self, caller: Caller, dataset_id: str, rows: RowsOf) -> AsyncGenerator[SourceRow]:
         client = self._platform.client(caller)
         try:
-            async for row in dataset_rows(client, dataset_id, offset=rows.offset, limit=rows.limit):
-                yield row
+            async with aclosing(dataset_rows(client, dataset_id, offset=rows.offset, limit=rows.limit)) as found:
+                async for row in found:
+                    yield row
         except (apify.ApifyApiError, ToolFailure, OSError) as error:
             envelope = classify(error)
             if envelope.category is ErrorCategory.AUTHENTICATION:

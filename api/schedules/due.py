@@ -13,6 +13,7 @@ from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.intake import Intake
 from outlast.api.batches.sources import inline_rows
+from outlast.api.batches.stored_rows import StoredRows
 from outlast.api.contracts.batches import BatchItem, BatchRequest, BatchSettings
 from outlast.api.contracts.schedules import SavedCallUse, ScheduleChanges, ScheduledCall, ScheduleRequest
 from outlast.api.contracts.tasks import TaskRequest
@@ -51,11 +52,17 @@ class DueCalls:
     """Checks what is to be scheduled as if it were started now, and seals its secrets."""
 
     def __init__(
-        self, admission: Admission, saved_calls: SavedCallClient, sealer: SecretSealer, policy: PolicySource
+        self,
+        admission: Admission,
+        saved_calls: SavedCallClient,
+        stored_rows: StoredRows,
+        sealer: SecretSealer,
+        policy: PolicySource,
     ) -> None:
         """Admit with `admission`, within the limits of the `policy` in force."""
         self._admission = admission
         self._saved_calls = saved_calls
+        self._stored_rows = stored_rows
         self._sealer = sealer
         self._policy = policy
 
@@ -64,7 +71,8 @@ class DueCalls:
     ) -> Target:
         """The target of a request that has one. Masks in it stand for the secrets of `before`.
 
-        Raises what `Admission.admit` and `Intake.admitted` raise, `CallTooLarge` and `SavedCallNotFound`.
+        Raises what `Admission.admit`, `Intake.admitted` and `StoredRows.check` raise, `CallTooLarge` and
+        `SavedCallNotFound`.
         """
         if asked.call is not None:
             own = before.call.get("arguments") if before is not None and before.call is not None else None
@@ -90,6 +98,7 @@ class DueCalls:
             assert request.rows is not None, "a batch has items or rows"
             common = TaskRequest(tool=request.tool, arguments=request.arguments, mode=request.mode)
             arguments = await self._admission.sealed_arguments(caller, common)
+            await self._stored_rows.check(caller, request.rows, request.tool)
             rows = request.rows.model_dump(mode="json", exclude_none=True)
             return Target(Due(batch={**kept, "arguments": arguments, "rows": rows}), request.tool)
         items = await self._items(caller, request, request.items)

@@ -149,13 +149,20 @@ async def test_answers_at_the_wrong_time_or_of_the_wrong_caller_say_so(
 
 
 async def test_the_second_of_two_answers_hears_who_was_first(api: httpx.AsyncClient) -> None:
-    """The task goes on asking something else, so that it is still there to say it."""
-    body = call("say_message", text="hey", tone="loud")
-    task = await waiting(api, body)
-    first, second = [await answered(api, task, {"decision": "yes"}) for _ in range(2)]
-    assert first.status_code == 200
-    assert second.status_code == 409
-    assert second.json()["type"] in ("urn:outlast:problem:answer-not-taken", "urn:outlast:problem:task-finished")
+    """After its approval the task asks for a confirmation, so it is still open when the second answer comes."""
+    task = await waiting(api, call("reviewed_order", item="tea"))
+    await taken(api, task, {"decision": "yes"})
+
+    async def asks_the_next() -> bool:
+        return (await asks(api, task["id"]))["input_requests"].keys() == {"confirm"}
+
+    await eventually(asks_the_next)
+    for decision in ("yes", "no"):
+        second = await answered(api, task, {"decision": decision})
+        assert (second.status_code, second.json()["type"]) == (409, "urn:outlast:problem:answer-not-taken")
+        assert "it was answered already by key:ann, at " in second.json()["detail"]
+    await taken(api, await asks(api, task["id"]), {"confirmed": True})
+    assert said(await result(api, task["id"])).startswith("Ordered 1 tea")
 
 
 async def test_after_cancel_nothing_is_asked_any_more(api: httpx.AsyncClient) -> None:

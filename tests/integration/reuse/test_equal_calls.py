@@ -11,6 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.integration.reuse.conftest import ANN, BOB
+from tests.support.calls.batches import carried_out
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
@@ -110,10 +111,23 @@ async def test_what_is_not_equal_starts_anew(api: httpx.AsyncClient, other: dict
 
 
 async def test_callers_never_meet(api: httpx.AsyncClient) -> None:
+    """Neither when one call comes after the other, nor when both run, nor in the items of batches."""
     first = await completed(api, call(message="tenants"))
     other = await completed(api, call(message="tenants"), **bearer(BOB))
     assert other["task"]["id"] != first["task"]["id"]
     assert other["task"].get("reused") is None
+    again = await completed(api, call(message="tenants"), **bearer(BOB))
+    assert again["task"]["id"] == other["task"]["id"], "each caller's own answer is reused"
+    running = [await started(api, call(600, message="both run"), **headers) for headers in ({}, bearer(BOB))]
+    assert len({*running}) == 2
+    for task, headers in zip(running, ({}, bearer(BOB)), strict=True):
+        assert (await api.post(f"/v1/tasks/{task}/cancel", headers=headers)).status_code == 202
+    body = call(message="tenants")
+    batch = {"tool": body["tool"], "items": [{"arguments": body["arguments"]}], "options": body["options"]}
+    for headers, own in (({}, first), (bearer(BOB), other)):
+        ended = await carried_out(api, batch, **headers)
+        row = (await api.get(f"/v1/batches/{ended['id']}/results", headers=headers)).json()
+        assert row["task_id"] == own["task"]["id"], "an item finds its own caller's answer, and no other"
 
 
 async def test_failures_are_not_reused(api: httpx.AsyncClient, sandbox: Sandbox) -> None:

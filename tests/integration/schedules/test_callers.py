@@ -12,6 +12,7 @@ from temporalio.client import Client
 
 from outlast.api.access.key_hashes import new_key
 from tests.support.calls.schedules import NEVER, fired, scheduled, seen
+from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 from tests.support.stacks.fixtures import service_fixture
@@ -109,6 +110,25 @@ async def test_a_schedule_is_its_callers_own(shared: httpx.AsyncClient, policy: 
     assert told == ["schedule.created", "schedule.triggered"]
     await deleted(shared, "mine", **ANN)
     await deleted(shared, "mine", **BOB)
+
+
+async def test_a_schedule_over_rows_that_its_caller_cannot_read_is_refused_when_it_is_made(
+    shared: httpx.AsyncClient,
+) -> None:
+    made = await completed(shared, sleeper_call(0, rows=2), **ANN)
+    dataset = made["task"]["run"]["dataset_id"]
+    batch = {"tool": "outlast--sleeper", "mapping": {"seconds": "seconds"}, "rows": {"dataset": dataset}}
+    body = {"id": "rows", "batch": batch, **NEVER}
+    assert (await shared.post("/v1/schedules", json=body, headers=ANN)).status_code == 201
+    for rows in ({"dataset": dataset}, {"dataset": "no-dataset-0123456"}, {"output": "no-output"}):
+        refused = await shared.post("/v1/schedules", json=body | {"batch": batch | {"rows": rows}}, headers=BOB)
+        assert refused.status_code in {400, 404, 422}, (rows, refused.text)
+        changed = await shared.patch("/v1/schedules/rows", json={"batch": batch | {"rows": rows}}, headers=BOB)
+        assert changed.status_code == 404, "there is none to be changed"
+    other = {"batch": batch | {"rows": {"dataset": "no-dataset-0123456"}}}
+    assert (await shared.patch("/v1/schedules/rows", json=other, headers=ANN)).status_code == 422
+    assert (await shared.get("/v1/schedules", headers=BOB)).json()["schedules"] == []
+    await deleted(shared, "rows", **ANN)
 
 
 async def test_limits_of_the_policy_are_kept(shared: httpx.AsyncClient) -> None:

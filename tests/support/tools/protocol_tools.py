@@ -147,6 +147,7 @@ QUICK = timedelta(seconds=1)
 TOOLS = [
     *EXAMPLES,
     dev("order").args(Order).handoff(price, CONFIRM, book),
+    dev("reviewed_order").args(Order).approval(message="Order it?").handoff(price, CONFIRM, book),
     dev("plain_order").args(Order).handoff(plain_price, CONFIRM, plain_book),
     dev("passed_through")
     .args(Order)
