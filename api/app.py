@@ -144,7 +144,12 @@ async def _background(services: Services) -> AsyncGenerator[None]:
 
 def firings_of(services: Services) -> CallerFirings:
     """What starts what is due, as requests are started."""
-    due, saved_calls = services.scheduling.due, services.saved_calls
     return CallerFirings(
-        services.callers, due, saved_calls, services.tasks, services.batches, services.stored_rows, services.schedules
+        services.callers,
+        services.schedules.due,
+        services.saved_calls,
+        services.tasks,
+        services.batches,
+        services.stored_rows,
+        services.schedules,
     )

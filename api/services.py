@@ -67,15 +67,6 @@ _NEAR_DEADLINE_SECONDS = 30
 
 
 @dataclass(frozen=True)
-class Scheduling:
-    """What is kept to be started later, or by name."""
-
-    saved_calls: SavedCallClient
-    due: DueCalls
-    schedules: ScheduleClient
-
-
-@dataclass(frozen=True)
 class Services:
     """One instance of each service."""
 
@@ -94,12 +85,13 @@ class Services:
     quick_calls: QuickCalls
     open_tasks: KeptCount
     near_deadline: KeptCount
-    certificate_end: datetime | None
+    certificate_end: datetime | None = field(default_factory=temporal_certificate_end, kw_only=True)
     """When the client certificate for Temporal ends, if it has one."""
     handoffs: Handoffs
     batches: BatchClient
     stored_rows: StoredRows
-    scheduling: Scheduling
+    saved_calls: SavedCallClient
+    schedules: ScheduleClient
     catalogue: Catalogue
     platform_bodies: PlatformBodies
     record_links: RecordLinks
@@ -119,16 +111,6 @@ class Services:
     uploads: CallerSlots = field(default_factory=CallerSlots)
     """Slots for files with the items of batches, which are read one after the other for each caller."""
 
-    @property
-    def schedules(self) -> ScheduleClient:
-        """The schedules of callers."""
-        return self.scheduling.schedules
-
-    @property
-    def saved_calls(self) -> SavedCallClient:
-        """The saved calls of callers."""
-        return self.scheduling.saved_calls
-
 
 def build_services(settings: ApiSettings, client: Client) -> Services:
     """Build the services. Raises `SealError` when the settings name no key ring, and `PolicyError`."""
@@ -138,21 +120,17 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     policy = _policy(settings, audit)
     listeners, webhooks = _webhooks(client, settings, sealer, policy, audit)
     admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
-    shares = TaskShares(client, policy)
+    shares, quick = TaskShares(client, policy), QuickCalls(settings)
     stored_bytes = StoredBytes(objects, policy)
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
-    quick = QuickCalls(settings)
     arguments, fair = LargeArguments(KeptParts(objects, namespace=client.namespace)), settings.fairness
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=fair)
-    limits = CallerLimits(policy)
-    outputs = StoredOutputs(objects, audit)
-    ui_url = settings.temporal_ui_url
+    limits, outputs, ui_url = CallerLimits(policy), StoredOutputs(objects, audit), settings.temporal_ui_url
     tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=fair)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
     stored_rows = StoredRows(batches, outputs, platform)
-    store = SavedCallStore(output_objects(settings), namespace=client.namespace)
-    saved_calls = SavedCallClient(store, admission, sealer, policy, audit)
+    saved_calls = SavedCallClient(SavedCallStore(objects, namespace=client.namespace), admission, sealer, policy, audit)
     due = DueCalls(admission, saved_calls, stored_rows, sealer, policy)
     kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
     sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
@@ -171,16 +149,12 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         queue_keeper=QueueKeeper(client, policy),
         quick_calls=quick,
         open_tasks=KeptCount(tasks.count_open),
-        certificate_end=temporal_certificate_end(),
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
         handoffs=Handoffs(tasks),
         batches=batches,
         stored_rows=stored_rows,
-        scheduling=Scheduling(
-            saved_calls,
-            due,
-            ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=ui_url),
-        ),
+        saved_calls=saved_calls,
+        schedules=ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=ui_url),
         catalogue=catalogue,
         platform_bodies=PlatformBodies(platform),
         record_links=RecordLinks(platform),

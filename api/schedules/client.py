@@ -79,7 +79,7 @@ class ScheduleClient:
         `ui_url` is the root of the Temporal UI, for links.
         """
         self._client = client
-        self._due = due
+        self.due = due
         self._sealer = sealer
         self._policy = policy
         self._audit = audit
@@ -98,7 +98,7 @@ class ScheduleClient:
                 action.note(outcome="repeated")
                 return await self._repeated(caller, request.id, fingerprints)
             await self._check_count(caller)
-            target = await self._due.admitted(caller, request)
+            target = await self.due.admitted(caller, request)
             action.note(tool=target.tool)
             order = FiringInput(
                 schedule_id=request.id,
@@ -144,7 +144,7 @@ class ScheduleClient:
         """Change what the changes name. Firings under way go on as they began. Raises as `create` does."""
         async with self._audit.action(AuditEvent.SCHEDULE_UPDATED, caller, schedule=schedule_id):
             _, before = await self._described(caller, schedule_id)
-            order = await changed_order(self._due, caller, before, changes)
+            order = await changed_order(self.due, caller, before, changes)
 
             def update(found: ScheduleUpdateInput) -> ScheduleUpdate:
                 return ScheduleUpdate(schedule=specification(order, found.description.schedule.state))
