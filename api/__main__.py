@@ -28,6 +28,7 @@ with loading(without=NOT_FOR_SERVERS):
     from outlast.worker.ready_file import ready_file
     from outlast.worker.search_attributes import register_search_attributes
     from outlast.worker.start_up import settings_of_process
+    from outlast.worker.store_owner import StoreOwnership
     from outlast.worker.telemetry import build_runtime
     from outlast.workflows.tools.extensions import ExtensionError, load_extensions
     from outlast.workflows.tools.registry import offer_on_demand
@@ -44,6 +45,7 @@ async def serve(settings: ApiSettings) -> None:
     """Serve until a signal. Starts also while Temporal is down, and answers 503 until it is back."""
     client = await connect(settings, build_runtime(), lazy=True)
     services = build_services(settings, client)
+    await StoreOwnership.of(client, settings).check()
     services.audit.open()
     policy = services.policy.current
     for line in (*idle_rules(PermissionRules.of(policy)), *idle_roles(policy)):

@@ -24,6 +24,7 @@ with loading(without=NOT_FOR_SERVERS):
     from outlast.worker.service import serving
     from outlast.worker.settings import WorkerSettings
     from outlast.worker.start_up import settings_of_process
+    from outlast.worker.store_owner import StoreOwnership
     from outlast.worker.stuck_tasks import ending_stuck_tasks
     from outlast.worker.sweep_schedule import ensure_sweep_schedule
     from outlast.worker.takeover.runs import taking_over
@@ -43,6 +44,7 @@ async def serve(settings: WorkerSettings) -> None:
     client = await connect(settings, telemetry.runtime, identity=worker_identity())
     export_certificate_end(telemetry.runtime, temporal_certificate_end())
     await register_search_attributes(client)
+    await StoreOwnership.of(client, settings).claim()
     await ensure_sweep_schedule(client, interval_seconds=settings.sweep_interval_seconds)
     async with (
         sending_metrics(settings, "worker", partial(series_at, telemetry.metrics_url)),

@@ -80,13 +80,14 @@ def payload_codec(settings: Settings) -> EncryptingCodec | None:
 
 def output_objects(settings: Settings) -> OutputObjects:
     """Open the store. Raises `ValueError`, with what to do, when its address cannot be one."""
-    plain = _plain_objects(settings)
+    plain = plain_objects(settings)
     if settings.encryption == "off":
         return plain
     return EncryptedObjects(plain, sealer_from(settings).content_cipher(), encrypts=settings.encryption == "on")
 
 
-def _plain_objects(settings: Settings) -> OutputObjects:
+def plain_objects(settings: Settings) -> OutputObjects:
+    """Open the store without encryption. Raises as `output_objects` does."""
     url = settings.store_url or str(settings.data_dir / "outputs")
     try:
         return OutputObjects.open(url, **(store_credentials() if url.startswith("s3://") else {}))

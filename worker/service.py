@@ -49,6 +49,7 @@ from outlast.worker.platform_reads import platform_reads
 from outlast.worker.schedules.workflow_work import WorkflowWork
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
+from outlast.worker.store_owner import StoreOwnership
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.queues import (
     FUNCTIONS_TASK_QUEUE,
@@ -231,8 +232,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     outputs = OutputActivities(platform, objects)
     conversations = ConversationBlocks(objects, sealer, namespace=client.namespace)
     tasks = TemporalTasks(client)
-    ended_sessions = ConversationSweep(objects, conversations, tasks, grace=settings.sweep_grace)
-    sweep = OutputSweepActivities(objects, tasks, grace=settings.sweep_grace, conversations=ended_sessions)
+    sweep = _sweep(settings, client, objects, conversations)
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
@@ -272,6 +272,19 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
         models=(models.call_model, compaction.summarise_piece, compaction.keep_summary),
         functions=(PlainFunctions().run_plain_function,),
         close=models.close,
+    )
+
+
+def _sweep(
+    settings: WorkerSettings, client: Client, objects: OutputObjects, conversations: ConversationBlocks
+) -> OutputSweepActivities:
+    tasks, grace = TemporalTasks(client), settings.sweep_grace
+    return OutputSweepActivities(
+        objects,
+        tasks,
+        grace=grace,
+        conversations=ConversationSweep(objects, conversations, tasks, grace=grace),
+        ownership=StoreOwnership.of(client, settings),
     )
 
 

@@ -16,8 +16,8 @@ from outlast.activities.conversations.contracts import Block
 from outlast.activities.conversations.references import ConversationOwner
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.format.payload_keys import as_folder
 from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.fingerprints import as_folder
 
 CONVERSATIONS = "conversations"
 MAX_BLOCK_BYTES = 64 * 1024 * 1024

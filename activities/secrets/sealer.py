@@ -22,9 +22,9 @@ from pydantic import JsonValue, SecretStr
 
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.secrets.content_cipher import ContentCipher
+from outlast.fingerprints import KEY_BYTES, check_ring, parse_ring
 
 _NONCE_BYTES = 12
-_KEY_BYTES = 32
 
 
 class SealError(ValueError):
@@ -39,11 +39,10 @@ class SecretSealer:
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         """`keys` is `{key id: 32 bytes}`, the sealing key first. Raises `SealError` for no key or a wrong size."""
-        if not keys:
-            raise SealError("No sealing key: give at least one line `KEYID:base64 of 32 bytes`.")
-        for key_id, key in keys.items():
-            if len(key) != _KEY_BYTES:
-                raise SealError(f"Sealing key {key_id!r} has {len(key)} bytes; AES-256 needs {_KEY_BYTES}.")
+        try:
+            check_ring(keys)
+        except ValueError as error:
+            raise SealError(str(error)) from error
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
         self._keys = dict(keys)
         self._sealing_key_id = next(iter(keys))
@@ -51,18 +50,10 @@ class SecretSealer:
     @classmethod
     def from_text(cls, text: str) -> "SecretSealer":
         """Read a ring of `KEYID:base64` entries, separated by line breaks or commas; `#` starts a comment line."""
-        keys: dict[str, bytes] = {}
-        for entry in (part.strip() for line in text.splitlines() for part in line.split(",")):
-            if not entry or entry.startswith("#"):
-                continue
-            key_id, separator, encoded = entry.partition(":")
-            try:
-                keys[key_id] = base64.b64decode(encoded, validate=True)
-            except binascii.Error as error:
-                raise SealError(f"Sealing key {key_id!r} is not base64.") from error
-            if not separator:
-                raise SealError("A sealing key entry must read `KEYID:base64 of 32 bytes`.")
-        return cls(keys)
+        try:
+            return cls(parse_ring(text))
+        except ValueError as error:
+            raise SealError(str(error)) from error
 
     @classmethod
     def from_file(cls, path: Path) -> "SecretSealer":
@@ -71,15 +62,22 @@ class SecretSealer:
             return cls.from_text(path.read_text())
         except OSError as error:
             raise SealError(f"Cannot read the sealing keys in {path}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise SealError(f"The sealing keys in {path} are not text: the file is damaged.") from error
 
     @classmethod
     def ephemeral(cls) -> "SecretSealer":
         """A ring with one random key that is lost with the process; for tests and single-process use."""
-        return cls({"ephemeral": secrets.token_bytes(_KEY_BYTES)})
+        return cls({"ephemeral": secrets.token_bytes(KEY_BYTES)})
 
     def content_cipher(self) -> ContentCipher:
         """The cipher of contents under keys that are derived from this ring."""
         return ContentCipher(self._keys)
+
+    @property
+    def ring(self) -> Mapping[str, bytes]:
+        """The keys by id, the sealing key first. For fingerprints; nothing else needs them."""
+        return self._keys
 
     def seal(self, secret: SecretStr, *, purpose: str) -> SealedSecret:
         """Seal `secret`; it opens only for the same `purpose`."""
@@ -115,7 +113,7 @@ class SecretSealer:
         A derived key tells nothing about the ring, nor about the key of another purpose.
         """
         return {
-            key_id: HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=purpose.encode()).derive(key)
+            key_id: HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose.encode()).derive(key)
             for key_id, key in self._keys.items()
         }
 

@@ -15,9 +15,9 @@ from datetime import date
 from pydantic import ValidationError
 
 from outlast.activities.outputs.format.locators import scope_of
-from outlast.activities.outputs.format.payload_keys import as_folder
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.spending.contracts import KeepUsageInput, UsageRecord, day_of
+from outlast.fingerprints import as_folder
 
 _READS_AT_ONCE = 16
 

@@ -98,6 +98,13 @@ RetentionDaysOption = Annotated[
         help="How long the embedded Temporal server keeps ended tasks with their results.",
     ),
 ]
+BeginAnewOption = Annotated[
+    bool,
+    typer.Option(
+        "--begin-anew",
+        help="When parts of the data directory are missing or damaged, move the old ones aside and begin with nothing.",
+    ),
+]
 DetachOption = Annotated[
     bool, typer.Option("--detach", "-d", help="Return when everything is ready; `outlast down` stops it.")
 ]

@@ -16,9 +16,9 @@ from pydantic import Field, ValidationError
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.outputs.format.errors import StoreUnavailable
 from outlast.activities.outputs.format.locators import scope_of
-from outlast.activities.outputs.format.payload_keys import as_folder
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.api.errors import OutputStoreUnavailable
+from outlast.fingerprints import as_folder
 
 _READS_AT_ONCE = 16
 

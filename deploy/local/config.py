@@ -58,6 +58,8 @@ class StackConfig(BaseModel):
     commands: Mapping[Component, tuple[str, ...]] = Field(default_factory=dict[Component, tuple[str, ...]])
     """Commands to start instead of the usual ones, for tests."""
     ready_timeout_seconds: float = Field(default=60.0, gt=0)
+    begin_anew: bool = False
+    """Whether a data directory that is not whole is moved aside, instead of refused."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: object) -> Self:

@@ -1,6 +1,8 @@
 """Errors of a stack, each with a message that says what to do."""
 
 import signal
+from collections.abc import Sequence
+from pathlib import Path
 
 
 class StackError(Exception):
@@ -13,6 +15,23 @@ class PortTakenError(StackError):
 
 class DataDirectoryInUseError(StackError):
     """Another stack works on this data directory."""
+
+
+class IncompleteDataError(StackError):
+    """Parts of the data directory are missing, damaged, or another stack's. Nothing was started or changed."""
+
+    def __init__(self, data_dir: Path, lines: Sequence[str], *, is_outside: bool = False) -> None:
+        """`lines` names each part; with `is_outside`, parts that `--begin-anew` cannot move aside."""
+        named = "\n".join(f"- {line}" for line in lines)
+        way_out = (
+            "They are not in the data directory: `--begin-anew` leaves them alone. Name others, or repair them."
+            if is_outside
+            else "Put back what is missing, or restore a backup into another directory (`outlast restore`). Or start "
+            f"with `--begin-anew`, once: it moves everything old into a folder in {data_dir} and deletes nothing."
+        )
+        super().__init__(
+            f"{data_dir} was in use before and is not whole, so nothing was started or changed:\n{named}\n{way_out}"
+        )
 
 
 class NotReadyError(StackError):

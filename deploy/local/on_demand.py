@@ -63,6 +63,8 @@ async def _joined(config: StackConfig, meanwhile: Callable[[], None]) -> StackAd
         if state is None and (starting is None or starting.poll() == 0):
             # None runs. The stack that was found a moment ago has stopped since, or that of a quicker user has.
             starting = _start(config)
+            # The first start has done it. A later one, on what the first has begun, would move that aside as well.
+            config = config.model_copy(update={"begin_anew": False})
         elif state is None and starting is not None and starting.poll() is not None:
             break
         if is_first:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from temporalio.envconfig import ClientConfigProfile
 
+from outlast.deploy.local.config import Component
 from outlast.deploy.local.errors import StackError
 
 APIFY_API_BASE_URL = "https://api.apify.com"
@@ -17,6 +18,12 @@ class Outside:
     temporal_address: str | None
     temporal_namespace: str
     apify_api_base_url: str | None
+
+    def missing_of(self, components: frozenset[Component]) -> frozenset[Component]:
+        """Those of the components that do not exist already, so that the stack has to bring them."""
+        existing = {Component.TEMPORAL} if self.temporal_address else set[Component]()
+        existing |= {Component.SANDBOX} if self.apify_api_base_url else set()
+        return components - existing
 
 
 def look_outside(environment: Mapping[str, str]) -> Outside:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from outlast.deploy.local import ports, stack_secrets
 from outlast.deploy.local.backups.restored import resumed_interval
+from outlast.deploy.local.belongings import SANDBOX_DATABASE, TEMPORAL_DATABASE
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.environments import plain_environment, without_secrets_of_others
 from outlast.deploy.local.outside import Outside
@@ -62,9 +63,7 @@ class StackPlan:
 
 def components_to_run(config: StackConfig, outside: Outside) -> frozenset[Component]:
     """Return the parts that the stack brings: those asked for, less those that exist already."""
-    existing = {Component.TEMPORAL} if outside.temporal_address else set[Component]()
-    existing |= {Component.SANDBOX} if outside.apify_api_base_url else set()
-    return config.components - existing
+    return outside.missing_of(config.components)
 
 
 def pick_ports(
@@ -121,7 +120,11 @@ class Planner:
         self._data_dir = config.data_dir.absolute()
 
     def plan(self) -> StackPlan:
-        """Return the plan. Writes the secrets' files into the data directory when they are not there yet."""
+        """Return the plan. Writes the secrets' files into a new data directory."""
+        if not {"OUTLAST_SEAL_KEYS", "OUTLAST_SEAL_KEYS_FILE"} & _set_variables(self._config.environment):
+            stack_secrets.ensure_seal_keys(self._data_dir)
+        if Component.SANDBOX in self._components:
+            stack_secrets.ensure_sandbox_token(self._data_dir)
         makers = {
             Component.TEMPORAL: self._temporal,
             Component.SANDBOX: self._sandbox,
@@ -160,7 +163,7 @@ class Planner:
             http_port=self._ports["temporal_http"],
             metrics_port=self._ports["temporal_metrics"],
             ui_port=self._ports["temporal_ui"],
-            database=self._data_dir / "temporal" / "temporal.db",
+            database=self._data_dir / TEMPORAL_DATABASE,
             namespace=self._outside.temporal_namespace,
             log_format=self._config.log_format,
             codec_url=self._codec_url(),
@@ -174,7 +177,8 @@ class Planner:
     def _temporal(self) -> ChildSpec:
         server = self._server()
         private_folder(self._data_dir / "temporal")
-        return self._spec(Component.TEMPORAL, server.command(), self._plain_environment(), server.is_ready())
+        spec = self._spec(Component.TEMPORAL, server.command(), self._plain_environment(), server.is_ready())
+        return replace(spec, kept_files=(self._data_dir / TEMPORAL_DATABASE,) if server.database else ())
 
     def _sandbox(self) -> ChildSpec:
         command = [sys.executable, "-P", "-m", "outlast.deploy.local.sandbox", "--host", LOOPBACK]
@@ -186,8 +190,9 @@ class Planner:
             command += ["--actors", str(actors.absolute())]
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
         # Not on the command line, which every user of the machine can read.
-        token = {"OUTLAST_SANDBOX_TOKEN": stack_secrets.ensure_sandbox_token(self._data_dir)}
-        return self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
+        token = {"OUTLAST_SANDBOX_TOKEN": stack_secrets.read_sandbox_token(self._data_dir)}
+        spec = self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
+        return replace(spec, kept_files=(self._data_dir / SANDBOX_DATABASE,))
 
     def _worker(self) -> ChildSpec:
         command = (sys.executable, "-P", "-m", "outlast.worker")
@@ -273,7 +278,7 @@ def _sandbox_environment(
     if addresses.sandbox_url is None:
         return {}
     return {
-        "APIFY_TOKEN": stack_secrets.ensure_sandbox_token(data_dir),
+        "APIFY_TOKEN": stack_secrets.read_sandbox_token(data_dir),
         "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
         "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
     }
@@ -282,4 +287,8 @@ def _sandbox_environment(
 def _seal_keys_file(inherited: Mapping[str, str], data_dir: Path) -> str | None:
     if inherited.get("OUTLAST_SEAL_KEYS"):
         return None
-    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(stack_secrets.ensure_seal_keys(data_dir))
+    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / stack_secrets.SEAL_KEYS_FILE)
+
+
+def _set_variables(environment: Mapping[str, str]) -> set[str]:
+    return {name for name, value in environment.items() if value}

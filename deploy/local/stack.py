@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Self
 
 from outlast.deploy.local import preflight
-from outlast.deploy.local.backups.last_version import take_over_data
 from outlast.deploy.local.backups.restore import require_finished_restore
+from outlast.deploy.local.belongings import record, take_over
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.embedded import require_embedded
 from outlast.deploy.local.errors import (
@@ -140,13 +140,19 @@ class Stack:
 
     async def _start_all(self) -> None:
         require_finished_restore(self._config.data_dir)
-        take_over_data(self._config.data_dir)
         outside = look_outside(self._config.environment)
+        note = take_over(self._config, outside)
+        if note is not None:
+            self._on_event(StackEvent(StackEventKind.BEGIN_ANEW, "stack", note))
         if Component.TEMPORAL in self._config.components:
             await preflight.check_temporal(outside)
         await preflight.await_leftovers(read_state(self._config.data_dir))
         private_folder(self._config.data_dir / "logs")
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        await self._start_on_free_ports(outside)
+        record(self._config, outside)
+
+    async def _start_on_free_ports(self, outside: Outside) -> None:
         for _ in range(_STARTS_ON_OTHER_PORTS):
             try:
                 return await self._start_on(self._make_plan(outside))

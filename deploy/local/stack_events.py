@@ -18,6 +18,8 @@ class StackEventKind(StrEnum):
     """The user's tools have changed; worker and API are replaced."""
     RELOAD_FAILED = "reload_failed"
     """The user's tools have changed and cannot be loaded; worker and API stay as they are."""
+    BEGIN_ANEW = "begin_anew"
+    """What `--begin-anew` has done to the data directory."""
     STOPPING = "stopping"
     STOPPED = "stopped"
 

@@ -5,6 +5,8 @@ import os
 import secrets
 from pathlib import Path
 
+from outlast.deploy.local.errors import StackError
+
 SEAL_KEYS_FILE = "seal.keys"
 SANDBOX_TOKEN_FILE = "sandbox-token"  # noqa: S105 (a file's name)
 
@@ -20,8 +22,17 @@ def ensure_seal_keys(data_dir: Path) -> Path:
 
 def ensure_sandbox_token(data_dir: Path) -> str:
     """Return the token of the sandbox platform's user, the same one in every run on this directory."""
-    path = _write_once(data_dir / SANDBOX_TOKEN_FILE, f"apify_api_{secrets.token_urlsafe(27)}\n")
-    return path.read_text().strip()
+    _write_once(data_dir / SANDBOX_TOKEN_FILE, f"apify_api_{secrets.token_urlsafe(27)}\n")
+    return read_sandbox_token(data_dir)
+
+
+def read_sandbox_token(data_dir: Path) -> str:
+    """Return the token of the sandbox platform's user. Raises `StackError` where there is none."""
+    path = data_dir / SANDBOX_TOKEN_FILE
+    token = path.read_text().strip() if path.is_file() else ""
+    if not token:
+        raise StackError(f"{path} is missing or empty: it holds the token of the sandbox platform. Put it back.")
+    return token
 
 
 def _write_once(path: Path, content: str) -> Path:

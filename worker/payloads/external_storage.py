@@ -25,9 +25,10 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from outlast.activities.outputs.format.errors import OutputDamaged
-from outlast.activities.outputs.format.payload_keys import StoredPayload, as_folder, payload_key
+from outlast.activities.outputs.format.payload_keys import StoredPayload, payload_key
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.secrets.content_cipher import ContentKeyMissing
+from outlast.fingerprints import as_folder
 
 T = TypeVar("T")
 

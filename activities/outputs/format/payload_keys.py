@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from outlast.fingerprints import as_folder
+
 PAYLOADS = "payloads"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -34,11 +36,6 @@ def parse_payload_key(key: str) -> StoredPayload | None:
             return StoredPayload(_from_folder(namespace), _from_folder(workflow_id), digest)
         case _:
             return None
-
-
-def as_folder(name: str) -> str:
-    """`name` as one segment of a key: bytes other than letters, digits, `_` and `-` become `=` and two hex digits."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
 
 
 def _from_folder(folder: str) -> str:

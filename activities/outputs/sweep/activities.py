@@ -17,6 +17,7 @@ from typing import Protocol
 
 from temporalio import activity
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
 
 from outlast.activities.heartbeat import activity_scope
 from outlast.activities.outputs.contracts import SweepInput, SweepReport
@@ -48,16 +49,31 @@ class SweptPages(Protocol):
         ...
 
 
+class Ownership(Protocol):
+    """Knows whose outputs are in the store."""
+
+    async def require(self) -> None:
+        """Raise `RuntimeError` when they are not those of the tasks that the sweep knows."""
+        ...
+
+
 class OutputSweepActivities:
     """Deletes objects that are no longer needed. A sweep that is killed is completed by the next one."""
 
     def __init__(
-        self, objects: OutputObjects, tasks: TemporalTasks, *, grace: timedelta, conversations: SweptPages | None = None
+        self,
+        objects: OutputObjects,
+        tasks: TemporalTasks,
+        *,
+        grace: timedelta,
+        conversations: SweptPages | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
         """Sweep `objects`, except those that `tasks` reports as in use and those younger than `grace`.
 
-        `conversations` comes last, page by page.
+        `conversations` comes last, page by page. `ownership` is asked before each page.
         """
+        self._ownership = ownership
         self._conversations = conversations
         self._objects = objects
         self._tasks = tasks
@@ -67,6 +83,7 @@ class OutputSweepActivities:
     async def sweep_page(self, request: SweepInput) -> SweepReport:
         """Sweep from the cursor on, one whole scope after the other, until `page_size` objects were examined."""
         async with activity_scope():
+            await self._require_own_store()
             match request.cursor:
                 case None:
                     report = await self._sweep_scopes("", request.page_size)
@@ -83,6 +100,14 @@ class OutputSweepActivities:
                     report = await self._sweep_payloads()
             count_sweep(report)
             return report
+
+    async def _require_own_store(self) -> None:
+        """Every output looks left over beside a database that has never known its task."""
+        try:
+            if self._ownership is not None:
+                await self._ownership.require()
+        except RuntimeError as error:
+            raise ApplicationError(str(error), type="StoreOfAnotherDatabase", non_retryable=True) from error
 
     async def _sweep_scopes(self, after: str, page_size: int) -> SweepReport:
         sweep = ScopeSweep(self._objects, self._tasks, grace=self._grace)

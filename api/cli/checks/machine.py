@@ -12,7 +12,9 @@ from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.api.cli.show.wording import size
 from outlast.deploy.local import ports
-from outlast.deploy.local.errors import MissingServerError
+from outlast.deploy.local.belongings import TEMPORAL_DATABASE, broken_parts
+from outlast.deploy.local.errors import MissingServerError, StackError
+from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.private_files import is_private
 from outlast.deploy.local.temporal_server import find_executable
 
@@ -52,6 +54,21 @@ def check_data_dir(data_dir: Path) -> Check:
     return ok(name, shown if data_dir.exists() else f"{shown}, created by the first `outlast up`")
 
 
+def check_data(data_dir: Path, environment: Mapping[str, str]) -> Check:
+    """The parts of an embedded stack's data directory are there and belong together."""
+    name = "Data"
+    if not data_dir.is_dir():
+        return skip(name, "none yet")
+    try:
+        broken = broken_parts(data_dir, environment, look_outside(environment))
+    except (StackError, OSError) as error:
+        return fail(name, str(error), "Get read permission, or correct the configuration that is named.")
+    if broken:
+        advice = "`outlast up` refuses to start on it. Put the parts back, or restore a backup into another directory."
+        return fail(name, "\n".join(broken), advice)
+    return ok(name, "whole")
+
+
 def check_disk(data_dir: Path, environment: Mapping[str, str] | None = None) -> Check:
     """There is enough disk space for histories, datasets, outputs and the audit log, wherever they are."""
     places = {place: shutil.disk_usage(_nearest(place)).free for place in (data_dir, *_places(environment or {}))}
@@ -75,8 +92,8 @@ def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
         return _ring_file(name, path)
     if named:
         return fail(name, f"{path} (OUTLAST_SEAL_KEYS_FILE) does not exist", "Correct the path, or unset it.")
-    if (data_dir / "temporal" / "temporal.db").exists():
-        return warn(
+    if (data_dir / TEMPORAL_DATABASE).exists():
+        return fail(
             name, f"{path} is missing", "Restore it: without it, open tasks cannot read the tokens sealed with it."
         )
     return ok(name, "created by the first `outlast up`")

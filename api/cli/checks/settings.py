@@ -6,7 +6,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,7 +19,8 @@ from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.api.cli.checks.components import Surroundings, check_platform
 from outlast.api.settings import ApiSettings
 from outlast.deploy.local.sandbox.actors.actor_catalogue import broken_folders
-from outlast.worker.connection import output_objects
+from outlast.fingerprints import StoreOwner, owner_key, ring_problem
+from outlast.worker.connection import output_objects, plain_objects, sealer_from
 from outlast.worker.environment import unknown_variables
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors
 
@@ -83,6 +84,28 @@ async def check_store(data_dir: Path) -> Check:
     if slowest > _SLOW_STORE_SECONDS:
         return warn(name, took, "Use a store near worker and API: large answers and arguments wait for it.")
     return ok(name, took if named else "in the data directory")
+
+
+async def check_store_owner(environment: Mapping[str, str]) -> list[Check]:
+    """The store of OUTLAST_STORE_URL was written with the ring of this environment; no row where either is unknown."""
+    name = "Store and keys"
+    if not environment.get("OUTLAST_STORE_URL"):
+        return []
+    key = owner_key(environment.get("TEMPORAL_NAMESPACE") or "default")
+    try:
+        settings = Settings()
+        ring, objects = sealer_from(settings).ring, plain_objects(settings)
+        async with asyncio.timeout(_STORE_SECONDS):
+            content = await objects.get(key)
+        problem = ring_problem(StoreOwner.model_validate_json(content).keys, ring) if content is not None else None
+    except ValidationError:
+        return [fail(name, f"the object {key} of the store is damaged", "Restore it; no worker starts without it.")]
+    except (ValueError, StoreUnavailable, OSError, TimeoutError):
+        return []  # rows of their own say so
+    if problem is not None:
+        advice = "Correct the sealing keys of workers and APIs: with others, what was sealed before fails for good."
+        return [fail(name, f"the store was written with other keys: {problem}", advice)]
+    return [ok(name, "they belong together" if content is not None else "no worker has used the store yet")]
 
 
 def _is_there(path: Path) -> bool:

@@ -15,6 +15,7 @@ from outlast.api.cli.show.output import Output
 from outlast.api.cli.stack_options import (
     ActorsOption,
     ApiPortOption,
+    BeginAnewOption,
     LogFormatOption,
     ReadyTimeoutOption,
     StackDataDirOption,
@@ -57,6 +58,7 @@ def demo(
     temporal_ui_port: TemporalUiPortOption = None,
     log_format: LogFormatOption = None,
     ready_timeout: ReadyTimeoutOption = None,
+    begin_anew: BeginAnewOption = False,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -73,6 +75,7 @@ def demo(
         "temporal_ui_port": temporal_ui_port,
         "log_format": log_format,
         "ready_timeout_seconds": ready_timeout,
+        "begin_anew": begin_anew,
     }
     chosen = DemoOptions(data_dir, token, start_url, max_pages, keep)
     finish(output, lambda: run_demo(output, chosen, given))

@@ -18,7 +18,7 @@ from outlast.api.cli.options import DEFAULT_DATA_DIR
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.logged_output import LoggedOutput
 from outlast.api.cli.show.output import Output
-from outlast.api.cli.stack_options import StackDataDirOption, ToolsFromOption
+from outlast.api.cli.stack_options import BeginAnewOption, StackDataDirOption, ToolsFromOption
 from outlast.loading import loading
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def mcp(
         ),
     ] = None,
     tools_from: ToolsFromOption = None,
+    begin_anew: BeginAnewOption = False,
 ) -> None:
     """Serve MCP on standard input and output, for clients such as Claude Desktop that start their servers.
 
@@ -128,7 +129,7 @@ def mcp(
     }
     flags = ConnectionFlags({name: [value] for name, value in given.items() if value is not None}, token)
     folders = tuple(actor_dir) if actor_dir else None
-    stack = {"data_dir": data_dir, "actors": folders, "tools_from": tools_from}
+    stack = {"data_dir": data_dir, "actors": folders, "tools_from": tools_from, "begin_anew": begin_anew}
     output = _output()
     finish(output, lambda: serve(output, flags, stack))
 

@@ -12,6 +12,7 @@ from outlast.api.cli.stack_options import (
     ActorsOption,
     ApiHostOption,
     ApiPortOption,
+    BeginAnewOption,
     DetachOption,
     LogFormatOption,
     ReadyTimeoutOption,
@@ -50,6 +51,7 @@ def up(
     log_format: LogFormatOption = None,
     ready_timeout: ReadyTimeoutOption = None,
     detach: DetachOption = False,
+    begin_anew: BeginAnewOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start the embedded stack and stay until Ctrl-C.
@@ -76,6 +78,7 @@ def up(
         "retention_days": retention_days,
         "log_format": log_format,
         "ready_timeout_seconds": ready_timeout,
+        "begin_anew": begin_anew,
     }
     finish(output, lambda: (start if detach else serve)(output, given))
 

@@ -24,6 +24,7 @@ _MARKS = {
     StackEventKind.RELOADING: "[cyan]↻[/]",
     StackEventKind.RELOAD_FAILED: "[red]✗[/]",
     StackEventKind.PORT_CHANGED: "[yellow]![/]",
+    StackEventKind.BEGIN_ANEW: "[yellow]![/]",
 }
 _SILENT = frozenset({StackEventKind.STARTING, StackEventKind.STOPPED})
 

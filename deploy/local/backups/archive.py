@@ -15,6 +15,7 @@ import zstandard
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from outlast.deploy.local.backups.errors import BackupDamagedError
+from outlast.deploy.local.backups.last_version import Belongings
 from outlast.deploy.local.private_files import private_file, private_folder
 
 _MANIFEST = "backup.json"
@@ -44,6 +45,8 @@ class BackupManifest(BaseModel):
     store_url: str | None = None
     """Where the outputs are, when they are not in the backup."""
     has_secrets: bool
+    belongings: Belongings | None = None
+    """Fingerprints of what belongs together, of the secrets also where they are left out; None in older backups."""
     files: dict[str, ArchivedFile] = {}
 
 
@@ -52,7 +55,9 @@ class ArchiveWriter:
 
     def __init__(self, file: BinaryIO) -> None:
         """Write to `file`, which stays open."""
-        self._plain = zstandard.ZstdCompressor().stream_writer(file, closefd=False)
+        # The checksum covers what the digests of the files do not: the table of contents itself.
+        compressor = zstandard.ZstdCompressor(write_checksum=True)
+        self._plain = compressor.stream_writer(file, closefd=False)
         self._tar = tarfile.open(fileobj=self._plain, mode="w|", format=tarfile.PAX_FORMAT)  # noqa: SIM115 (see finish)
         self._files: dict[str, ArchivedFile] = {}
 
@@ -114,6 +119,8 @@ def unpack(archive: Path, into: Path) -> BackupManifest:
                     manifest = BackupManifest.model_validate_json(content.read(_LARGEST_MANIFEST_BYTES))
                 else:
                     written[member.name] = _write(content, _place(into, member.name, archive))
+            while plain.read(_CHUNK_BYTES):
+                pass  # The checksum stands at the end of the stream.
     except (zstandard.ZstdError, tarfile.TarError, EOFError) as error:
         raise BackupDamagedError(archive, str(error) or "it ends too early") from error
     except ValidationError as error:

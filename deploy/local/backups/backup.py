@@ -24,13 +24,19 @@ from urllib.parse import quote, unquote, urlsplit
 
 from outlast.deploy.local.backups.archive import ArchiveWriter, BackupManifest
 from outlast.deploy.local.backups.errors import BackupError
+from outlast.deploy.local.belongings import (
+    POLICY_VARIABLE,
+    SANDBOX_DATABASE,
+    TEMPORAL_DATABASE,
+    DataDirectory,
+    broken_parts,
+    data_directory,
+)
 from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.private_files import private_file
 from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE
 
 POLICY_FILE = "policy.toml"
-_TEMPORAL_DATABASE = "temporal/temporal.db"
-_SANDBOX_DATABASE = "sandbox/sandbox.sqlite"
 _BUSY_SECONDS = 30
 _NEVER_COPIED = re.compile(r".+#\d+|.+\.sqlite(-wal|-shm)?|.+\.tmp")
 """Files that the store or the sandbox is still writing, and databases, which are read in another way."""
@@ -45,6 +51,7 @@ def back_up(
     something cannot be read or written. No part of a file is left behind then.
     """
     namespace = _require_embedded_state(data_dir, environment)
+    directory = _require_whole(data_dir, environment, with_secrets=with_secrets)
     if target.exists():
         raise BackupError(f"{target} exists already. Give the backup another name.")
     draft = target.with_name(f"{target.name}.part")
@@ -54,7 +61,15 @@ def back_up(
             private_file(draft, "wb") as file,
         ):
             parts = _Parts(data_dir, environment)
-            manifest = _write(ArchiveWriter(file), parts, Path(scratch), namespace, with_secrets)
+            empty = BackupManifest(
+                outlast_version=version("outlast"),
+                backed_up_at=datetime.now(UTC),
+                temporal_namespace=namespace,
+                store_url=parts.store_url,
+                has_secrets=with_secrets,
+                belongings=directory.recorded or directory.current(),
+            )
+            manifest = _write(ArchiveWriter(file), parts, Path(scratch), empty)
             file.flush()
             os.fsync(file.fileno())
         draft.rename(target)
@@ -70,9 +85,23 @@ def _require_embedded_state(data_dir: Path, environment: Mapping[str, str]) -> s
             f"The tasks are on the Temporal server at {outside.temporal_address}, which has backups of its own: "
             "docs/backup.md says what to save there."
         )
-    if not (data_dir / _TEMPORAL_DATABASE).is_file():
+    if not (data_dir / TEMPORAL_DATABASE).is_file():
         raise BackupError(f"{data_dir} holds no tasks. Name the data directory with --data-dir or OUTLAST_DATA_DIR.")
     return outside.temporal_namespace
+
+
+def _require_whole(data_dir: Path, environment: Mapping[str, str], *, with_secrets: bool) -> DataDirectory:
+    """Raise `BackupError` for a directory that a stack would not be started on: nor would the restored one be."""
+    outside = look_outside(environment)
+    secrets = () if with_secrets else (SEAL_KEYS_FILE, SANDBOX_TOKEN_FILE, POLICY_VARIABLE)
+    found = [one for one in broken_parts(data_dir, environment, outside) if not one.startswith(secrets)]
+    if found:
+        named = "\n".join(f"- {line}" for line in found)
+        raise BackupError(
+            f"{data_dir} is not whole, and a backup would not be, either:\n{named}\n"
+            "Put back what is missing. Where the stack has a variable that this command does not have, set it."
+        )
+    return data_directory(data_dir, environment, outside)
 
 
 class _Parts:
@@ -90,7 +119,7 @@ class _Parts:
 
     def databases(self) -> list[str]:
         """The databases, that of the workflows first: what the sandbox did later is to them as a platform's work."""
-        return [name for name in (_TEMPORAL_DATABASE, _SANDBOX_DATABASE) if (self.data_dir / name).is_file()]
+        return [name for name in (TEMPORAL_DATABASE, SANDBOX_DATABASE) if (self.data_dir / name).is_file()]
 
     def secrets(self) -> Iterator[tuple[str, bytes]]:
         """The keys and the policy, whether they are in the data directory or the settings name another place."""
@@ -135,7 +164,7 @@ class _Tree:
                 continue  # Removed since the folder was listed.
 
 
-def _write(writer: ArchiveWriter, parts: _Parts, scratch: Path, namespace: str, with_secrets: bool) -> BackupManifest:
+def _write(writer: ArchiveWriter, parts: _Parts, scratch: Path, manifest: BackupManifest) -> BackupManifest:
     for tree in parts.trees:
         tree.copy_news(writer)
     backed_up_at = datetime.now(UTC)
@@ -146,17 +175,9 @@ def _write(writer: ArchiveWriter, parts: _Parts, scratch: Path, namespace: str, 
         copy.unlink()
     for tree in parts.trees:
         tree.copy_news(writer)
-    for name, content in parts.secrets() if with_secrets else ():
+    for name, content in parts.secrets() if manifest.has_secrets else ():
         writer.add_bytes(name, content)
-    return writer.finish(
-        BackupManifest(
-            outlast_version=version("outlast"),
-            backed_up_at=backed_up_at,
-            temporal_namespace=namespace,
-            store_url=parts.store_url,
-            has_secrets=with_secrets,
-        )
-    )
+    return writer.finish(manifest.model_copy(update={"backed_up_at": backed_up_at}))
 
 
 def _snapshot(database: Path, copy: Path) -> None:

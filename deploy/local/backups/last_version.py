@@ -1,12 +1,18 @@
-"""`version.json`: the version of Outlast that last worked on a data directory. An older one does not work on it."""
+"""`version.json`: the version of Outlast that last worked on a data directory, and what belongs together there.
 
+An older version does not work on the directory. `belongings.py` makes and compares the fingerprints.
+"""
+
+import os
 import re
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from outlast.deploy.local.backups.errors import NewerDataError
+from outlast.deploy.local.errors import StackError
 from outlast.deploy.local.private_files import private_file
 
 FILE_NAME = "version.json"
@@ -14,32 +20,66 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:(a|b|rc)(\d+))?")
 _FINAL = ("z", 0)
 
 
+class Belongings(BaseModel):
+    """Fingerprints of the parts that belong to one stack; empty where it had none."""
+
+    model_config = ConfigDict(frozen=True)
+
+    keys: dict[str, str] = {}
+    """Of the ring of sealing keys, by key id, the sealing key first."""
+    sandbox_token: dict[str, str] = {}
+    """Of the token, under each key of the ring."""
+    namespaces: dict[str, str] = {}
+    """Ids of the namespaces in the embedded Temporal database, by name."""
+    sandbox: str | None = None
+    """Id of the sandbox platform's database."""
+    store: str | None = None
+    """Folder with the stored outputs that a worker has written its owner into; `own` for the one in the directory."""
+    restored: bool = False
+    """Whether the directory comes from a backup."""
+    policy: bool = False
+    """Whether the stack had a policy file."""
+
+
 class LastVersion(BaseModel):
-    """What the file says."""
+    """The content of the file."""
 
     model_config = ConfigDict(frozen=True)
 
     outlast_version: str
+    belongings: Belongings | None = None
+    """None where a version has written it that recorded none."""
 
 
-def take_over_data(data_dir: Path) -> None:
-    """Say that this version works on the directory from now on.
-
-    Raises `NewerDataError`, and changes nothing, when a newer one did.
-    """
-    own = own_version()
-    last = _read_version(data_dir)
-    if last is not None and own is not None and _is_newer(last, own):
-        raise NewerDataError(data_dir, last, own)
-    if own is not None and last != own:
-        write_last_version(data_dir, own)
+class VersionFileDamaged(StackError):
+    """The file is there and cannot be read."""
 
 
-def write_last_version(data_dir: Path, outlast_version: str) -> None:
-    """Replace the file in one step."""
+def require_not_newer(data_dir: Path) -> None:
+    """Raise `NewerDataError` when a newer version has worked on the directory."""
+    with suppress(VersionFileDamaged):
+        last, own = read_last_version(data_dir), own_version()
+        if last is not None and own is not None and _is_newer(last.outlast_version, own):
+            raise NewerDataError(data_dir, last.outlast_version, own)
+
+
+def read_last_version(data_dir: Path) -> LastVersion | None:
+    """The content of the file; None where there is none. Raises `VersionFileDamaged`."""
+    try:
+        return LastVersion.model_validate_json((data_dir / FILE_NAME).read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise VersionFileDamaged(f"{data_dir / FILE_NAME} is empty or damaged.") from error
+
+
+def write_last_version(data_dir: Path, last: LastVersion) -> None:
+    """Replace the file in one step; it is on the disk when this returns."""
     draft = data_dir / f"{FILE_NAME}.tmp"
     with private_file(draft, "wb") as file:
-        file.write(f"{LastVersion(outlast_version=outlast_version).model_dump_json()}\n".encode())
+        file.write(f"{last.model_dump_json()}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(data_dir / FILE_NAME)
 
 
@@ -48,13 +88,6 @@ def own_version() -> str | None:
     try:
         return version("outlast")
     except PackageNotFoundError:
-        return None
-
-
-def _read_version(data_dir: Path) -> str | None:
-    try:
-        return LastVersion.model_validate_json((data_dir / FILE_NAME).read_bytes()).outlast_version
-    except (FileNotFoundError, ValidationError):
         return None
 
 

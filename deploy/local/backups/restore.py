@@ -5,8 +5,9 @@ from pathlib import Path
 
 from outlast.deploy.local.backups.archive import BackupManifest, unpack
 from outlast.deploy.local.backups.errors import BackupError
-from outlast.deploy.local.backups.last_version import write_last_version
+from outlast.deploy.local.backups.last_version import LastVersion, write_last_version
 from outlast.deploy.local.backups.restored import Restored, write_restored
+from outlast.deploy.local.belongings import OUTPUTS, OWN_STORE
 from outlast.deploy.local.private_files import private_folder
 
 _UNFINISHED = "restoring"
@@ -25,7 +26,7 @@ def restore(archive: Path, data_dir: Path) -> BackupManifest:
     try:
         manifest = unpack(archive, staging)
         write_restored(staging, Restored(backed_up_at=manifest.backed_up_at))
-        write_last_version(staging, manifest.outlast_version)
+        write_last_version(staging, _version_of(manifest))
     except BaseException:
         shutil.rmtree(staging)
         raise
@@ -33,6 +34,15 @@ def restore(archive: Path, data_dir: Path) -> BackupManifest:
         entry.rename(data_dir / entry.name)
     staging.rmdir()
     return manifest
+
+
+def _version_of(manifest: BackupManifest) -> LastVersion:
+    """What the backed up directory has recorded, as it is for the restored one: outputs on disk are in it."""
+    belongings = manifest.belongings
+    if belongings is not None:
+        has_outputs = any(name.startswith(f"{OUTPUTS}/owner/") for name in manifest.files)
+        belongings = belongings.model_copy(update={"store": OWN_STORE if has_outputs else None, "restored": True})
+    return LastVersion(outlast_version=manifest.outlast_version, belongings=belongings)
 
 
 def require_finished_restore(data_dir: Path) -> None:

@@ -39,6 +39,8 @@ class ChildSpec:
     ready_timeout_seconds: float = 60.0
     stop_grace_seconds: float = 5.0
     """Time between SIGTERM and SIGKILL."""
+    kept_files: tuple[Path, ...] = ()
+    """Files that the child would make anew if they were missing. It is not restarted without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class SupervisedProcess:
         self._pauses = RestartPauses(policy)
         self._process: asyncio.subprocess.Process | None = None
         self._log_start = 0
+        self._kept_files: list[Path] = []
         self._status = ProcessStatus(state=ProcessState.STARTING)
         self._replace_reason: str | None = None
         self._replace_asked = asyncio.Event()
@@ -85,6 +88,7 @@ class SupervisedProcess:
         self._report(StackEventKind.STARTING, f"starting {self.spec.name}")
         process = await self._spawn()
         await self._wait_ready(process)
+        self._kept_files = [path for path in self.spec.kept_files if path.exists()]
         self._report(StackEventKind.READY, f"{self.spec.name} is ready")
         self._supervision = asyncio.create_task(self._supervise(process), name=f"supervise-{self.spec.name}")
         self._supervision.add_done_callback(self._on_supervision_end)
@@ -176,6 +180,7 @@ class SupervisedProcess:
     async def _restart(self) -> asyncio.subprocess.Process:
         """Restart the child until it is ready."""
         while True:
+            self._require_kept_files()
             process = await self._spawn()
             try:
                 await self._wait_ready(process)
@@ -186,6 +191,15 @@ class SupervisedProcess:
             else:
                 self._report(StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
                 return process
+
+    def _require_kept_files(self) -> None:
+        """Raise `SupervisionError` when a file with the child's state has vanished since its start."""
+        for path in self._kept_files:
+            if not path.exists():
+                raise SupervisionError(
+                    f"{path} is missing: {self.spec.name} is not restarted, since it would begin with nothing. "
+                    "Put the file back, then start the stack again."
+                )
 
     async def _before_restart(self, ending: str, *, ready_seconds: float) -> None:
         """Report why the child is restarted, and wait before that when nobody asked for it."""
@@ -210,7 +224,11 @@ class SupervisedProcess:
 
     def _on_supervision_end(self, supervision: asyncio.Task[None]) -> None:
         """Report that the child is no longer watched, whatever went wrong in watching it."""
-        if not supervision.cancelled() and (error := supervision.exception()) is not None:
+        if supervision.cancelled() or (error := supervision.exception()) is None:
+            return
+        if isinstance(error, SupervisionError):
+            self._observers.on_failure(error)
+        else:
             self._observers.on_failure(SupervisionError(f"{self.spec.name} cannot be watched any longer: {error!r}"))
 
     async def _terminate(self) -> None:

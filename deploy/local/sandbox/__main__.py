@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import socket
+import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         platform = build_platform(settings)
     except (OSError, DataDirectoryInUseError) as error:
         logger.error("cannot start: %s", error)  # noqa: TRY400 (the message says it all)
+        return 1
+    except sqlite3.DatabaseError as error:
+        logger.error("cannot start: the database in %s is damaged: %s", options.data_dir, error)  # noqa: TRY400 (as above)
         return 1
     app = build_app(platform)
     names = ", ".join(actor.full_name for actor in platform.catalogue.all()) or "none"

@@ -5,6 +5,7 @@ In WAL mode a committed transaction survives `kill -9` of the process (not a pow
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 Value = str | int | float | bytes | None
 
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS users (
     id TEXT PRIMARY KEY, username TEXT NOT NULL UNIQUE, created_at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS tokens (
@@ -73,6 +75,8 @@ class Database:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
         self._connection.executescript(_SCHEMA)
+        # Made at random, once, so that another platform's database in its place is noticed.
+        self.run("INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)", (secrets.token_hex(16),))
 
     def close(self) -> None:
         """Flushes and closes the file."""

@@ -144,7 +144,8 @@ def test_nothing_of_a_call_stands_on_the_disk(service: Service, answers: dict[st
         assert WORD.encode() not in content, path
         assert base64.b64encode(WORD.encode())[:8] not in content, path
         assert row not in content, path
-        assert path in database or content.startswith(b"\x8eOL1"), path
+        is_plain = path in database or "owner" in path.parts  # which has no content of a call
+        assert is_plain or content.startswith(b"\x8eOL1"), path
 
 
 async def test_a_rotated_key_still_reads_and_a_removed_one_is_named(
@@ -312,6 +313,8 @@ async def test_a_task_waits_for_a_missing_key_and_is_not_taken_for_stuck(
 ) -> None:
     service.worker.process.kill()
     service.worker.process.wait()
+    # As an operator does who accepts that the key is lost: no worker begins without it otherwise.
+    (service.outputs / "owner" / "default.json").unlink()
     port = free_port()
 
     def worker(*names: str):

@@ -1,5 +1,6 @@
 """What a backup holds, and which ones are refused. Of a working stack: tests/integration/stack/test_backup.py."""
 
+import base64
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -16,12 +17,14 @@ from outlast.deploy.local.backups.errors import BackupDamagedError, BackupError
 from outlast.deploy.local.backups.restore import require_finished_restore, restore
 from outlast.deploy.local.backups.restored import resumed_interval
 
+KEY = base64.b64encode(bytes(32)).decode()
+
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     """The folder of a stack, as far as a backup is concerned."""
     folder = tmp_path / "data"
-    saved = {"outputs/manifests/one.json": "1", "seal.keys": "k1:secret", "sandbox-token": "t"}
+    saved = {"outputs/manifests/one.json": "1", "seal.keys": f"k1:{KEY}", "sandbox-token": "t"}
     not_saved = {"outputs/parts/two.zst#3": "staged", "logs/api.log": "x", "stack.lock": ""}
     for name, text in {**saved, **not_saved}.items():
         path = folder / name
@@ -29,7 +32,10 @@ def data_dir(tmp_path: Path) -> Path:
         path.write_text(text)
     (folder / "temporal").mkdir()
     with closing(sqlite3.connect(folder / "temporal" / "temporal.db")) as database:
-        database.executescript("PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (7);")
+        database.executescript(
+            "PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (7);"
+            "CREATE TABLE namespaces (id, name); INSERT INTO namespaces VALUES (x'01', 'default')"
+        )
     return folder
 
 
@@ -50,7 +56,7 @@ def test_all_that_belongs_together_comes_back_and_nothing_else(data_dir: Path, t
     ("environment", "with_secrets", "holds", "lacks"),
     [
         ({}, False, set[str](), {"seal.keys", "sandbox-token"}),
-        ({"OUTLAST_SEAL_KEYS": "k2:a,k1:b"}, True, {"seal.keys"}, set[str]()),
+        ({"OUTLAST_SEAL_KEYS": f"k2:{KEY},k1:{KEY}"}, True, {"seal.keys"}, set[str]()),
         ({"OUTLAST_STORE_URL": "s3://bucket/prefix"}, True, {"seal.keys"}, {"outputs/manifests/one.json"}),
     ],
 )
@@ -63,7 +69,7 @@ def test_keys_and_the_store_may_be_elsewhere(
     assert manifest.store_url == environment.get("OUTLAST_STORE_URL")
     restore(tmp_path / "b", tmp_path / "new")
     if "OUTLAST_SEAL_KEYS" in environment:
-        assert (tmp_path / "new" / "seal.keys").read_text() == "k2:a\nk1:b\n"
+        assert (tmp_path / "new" / "seal.keys").read_text() == f"k2:{KEY}\nk1:{KEY}\n"
 
 
 def test_what_the_snapshot_names_is_there_even_if_it_is_swept_or_written_while_it_is_made(
@@ -89,6 +95,15 @@ def flip(archive: Path) -> None:
     data = bytearray(archive.read_bytes())
     data[len(data) // 2] ^= 1
     archive.write_bytes(data)
+
+
+def test_no_bit_of_a_backup_can_be_flipped(data_dir: Path, tmp_path: Path) -> None:
+    back_up(data_dir, tmp_path / "b", {})
+    whole = (tmp_path / "b").read_bytes()
+    for number, place in enumerate(range(8, len(whole), len(whole) // 50)):
+        (tmp_path / "b").write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(BackupDamagedError):
+            restore(tmp_path / "b", tmp_path / f"new{number}")
 
 
 def replace(archive: Path) -> None:

@@ -4,9 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from outlast.deploy.local import belongings
 from outlast.deploy.local.backups import last_version
 from outlast.deploy.local.backups.errors import NewerDataError
-from outlast.deploy.local.backups.last_version import FILE_NAME, take_over_data, write_last_version
+from outlast.deploy.local.backups.last_version import FILE_NAME, LastVersion, write_last_version
+from outlast.deploy.local.belongings import take_over
+from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.errors import IncompleteDataError
+from outlast.deploy.local.outside import look_outside
 
 
 @pytest.mark.parametrize(
@@ -26,7 +31,8 @@ def test_data_is_never_given_to_an_older_version(
     last: str, own: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(last_version, "own_version", lambda: own)
-    write_last_version(tmp_path, last)
+    monkeypatch.setattr(belongings, "own_version", lambda: own)
+    write_last_version(tmp_path, LastVersion(outlast_version=last))
     if is_refused:
         with pytest.raises(NewerDataError, match="Install"):
             take_over_data(tmp_path)
@@ -35,9 +41,14 @@ def test_data_is_never_given_to_an_older_version(
     assert (last if is_refused else own) in (tmp_path / FILE_NAME).read_text()
 
 
-def test_new_and_illegible_directories_become_this_versions(tmp_path: Path) -> None:
-    for text in (None, "{"):
-        if text is not None:
-            (tmp_path / FILE_NAME).write_text(text)
+def test_new_directories_become_this_versions_and_illegible_ones_are_refused(tmp_path: Path) -> None:
+    take_over_data(tmp_path)
+    assert "outlast_version" in (tmp_path / FILE_NAME).read_text()
+    (tmp_path / FILE_NAME).write_text("{")
+    with pytest.raises(IncompleteDataError, match="is empty or damaged"):
         take_over_data(tmp_path)
-        assert "outlast_version" in (tmp_path / FILE_NAME).read_text()
+    assert (tmp_path / FILE_NAME).read_text() == "{"
+
+
+def take_over_data(data_dir: Path) -> None:
+    take_over(StackConfig(data_dir=data_dir, environment={}), look_outside({}))

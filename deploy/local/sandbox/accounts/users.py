@@ -126,9 +126,15 @@ def _token_of(request: Request) -> str | None:
 
 
 def token_from_file(path: Path) -> str:
-    """The token stored in a file that only its owner can read. The file is created on first use."""
+    """The token stored in a file that only its owner can read. The file is created on first use.
+
+    Raises `OSError` for a file without a token.
+    """
     if path.exists():
-        return path.read_text().strip()
+        token = path.read_text().strip()
+        if not token:
+            raise OSError(f"{path} is empty. Put the token back, or remove the file to have a new one made.")
+        return token
     token = f"apify_api_{secrets.token_urlsafe(24)}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)

@@ -1,0 +1,450 @@
+"""The parts of a data directory that belong together: checked before a stack is started on it, recorded once it is up.
+
+A part that is missing, empty, damaged or another stack's is not a beginning. A start on it would make new keys, or a
+new database, and then lose for good what the other parts hold: sealed secrets would not open, and the sweep would
+delete the outputs of tasks that it does not find. So the start is refused, and names the parts. `--begin-anew` moves
+everything aside.
+
+`version.json` holds the fingerprints (`last_version.py`). A directory of a version that recorded none is taken as it
+is, unless its own files show that one of them is missing.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import ValidationError
+
+from outlast.deploy.local.backups.last_version import (
+    FILE_NAME as VERSION_FILE,
+)
+from outlast.deploy.local.backups.last_version import (
+    Belongings,
+    LastVersion,
+    VersionFileDamaged,
+    own_version,
+    read_last_version,
+    require_not_newer,
+    write_last_version,
+)
+from outlast.deploy.local.backups.restored import FILE_NAME as RESTORED_FILE
+from outlast.deploy.local.backups.restored import Restored
+from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.errors import IncompleteDataError
+from outlast.deploy.local.outside import Outside
+from outlast.deploy.local.private_files import private_folder
+from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE
+from outlast.fingerprints import StoreOwner, fingerprints, owner_key, parse_ring, ring_problem
+
+TEMPORAL_DATABASE = "temporal/temporal.db"
+SANDBOX_DATABASE = "sandbox/sandbox.sqlite"
+OUTPUTS = "outputs"
+POLICY_VARIABLE = "OUTLAST_POLICY_FILE"
+_AUDIT_FILE = "audit/audit.jsonl"
+_MOVED = (
+    SEAL_KEYS_FILE,
+    SANDBOX_TOKEN_FILE,
+    RESTORED_FILE,
+    "temporal",
+    "sandbox",
+    OUTPUTS,
+    "audit",
+    "workers",
+    "ready",
+    VERSION_FILE,
+)
+"""The state of a stack. `version.json` is moved last: when the move is interrupted, the next start is refused again."""
+_SYSTEM_NAMESPACE = "temporal-system"
+_CHECKED_WHOLE_BYTES = 64 << 20
+"""Databases up to this size are read as a whole; of larger ones only the structure is looked at."""
+_BUSY_SECONDS = 10
+OWN_STORE = "own"
+
+
+class Finding(NamedTuple):
+    """A part that cannot be used, and the reason, as one sentence without its full stop."""
+
+    part: str
+    problem: str
+
+
+class Part(NamedTuple):
+    """A database as it was found."""
+
+    identity: Mapping[str, str]
+    problem: str | None
+
+
+class DataDirectory:
+    """The parts of one stack, in its data directory or where its environment names them."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        environment: Mapping[str, str],
+        outside: Outside,
+        components: frozenset[Component],
+        recorded: Belongings | None,
+    ) -> None:
+        """`recorded` is None for a directory in which a version has worked that recorded nothing."""
+        self._data_dir = data_dir
+        self._environment = environment
+        self._outside = outside
+        self._components = components
+        self.recorded = recorded
+        self._is_older = recorded is None
+        self._known = recorded or Belongings()
+
+    def findings(self) -> list[Finding]:
+        """The parts that cannot be used; none for a directory that is whole, or new."""
+        checks: Sequence[Callable[[], Iterator[Finding]]] = (
+            self._check_keys,
+            self._check_temporal,
+            self._check_sandbox,
+            self._check_sandbox_token,
+            self._check_store,
+            self._check_restored,
+            self._check_policy,
+        )
+        return [finding for check in checks for finding in check()]
+
+    def current(self) -> Belongings:
+        """Fingerprints of what is there now. Of parts that this stack does not run, those that were recorded stay."""
+        known, ring = self._known, self._ring()
+        temporal = _temporal_database(self._data_dir).identity if Component.TEMPORAL in self._components else None
+        token = self._sandbox_token()
+        store, folder = self._store()
+        has_owner = folder is not None and _read_owner(folder, self._outside.temporal_namespace) is not None
+        is_sandbox = Component.SANDBOX in self._components
+        return Belongings(
+            keys=fingerprints(ring) if ring else known.keys,
+            sandbox_token=_token_fingerprints(ring, token) if ring and token else known.sandbox_token,
+            namespaces=dict(temporal or known.namespaces),
+            sandbox=_sandbox_database(self._data_dir).identity.get("id") if is_sandbox else known.sandbox,
+            store=store if has_owner else known.store,
+            restored=(self._data_dir / RESTORED_FILE).is_file(),
+            policy=bool(self._environment.get(POLICY_VARIABLE)),
+        )
+
+    def _check_keys(self) -> Iterator[Finding]:
+        text, name = self._ring_text()
+        if text is None:
+            if name != SEAL_KEYS_FILE:
+                yield Finding(name, "cannot be read")
+            elif self._known.keys or self._is_older:
+                yield Finding(name, "is missing: without it, nothing opens that was sealed or encrypted with it")
+            return
+        try:
+            ring = parse_ring(text)
+        except ValueError as error:
+            problem = "is empty" if not text.strip() else f"is damaged: {str(error).rstrip('.')}"
+            yield Finding(name, problem)
+            return
+        problem = ring_problem(self._known.keys, ring)
+        if problem is not None:
+            yield Finding(name, f"does not belong to the data: {problem}")
+
+    def _check_temporal(self) -> Iterator[Finding]:
+        if Component.TEMPORAL not in self._components:
+            return
+        if not (self._data_dir / TEMPORAL_DATABASE).exists():
+            if self._known.namespaces or self._is_older:
+                yield Finding(TEMPORAL_DATABASE, "is missing: it holds all tasks, sessions, schedules and webhooks")
+            return
+        found = _temporal_database(self._data_dir)
+        if found.problem is not None:
+            yield Finding(TEMPORAL_DATABASE, found.problem)
+        elif _differ(self._known.namespaces, found.identity):
+            yield Finding(TEMPORAL_DATABASE, "is the database of another stack")
+
+    def _check_sandbox(self) -> Iterator[Finding]:
+        if Component.SANDBOX not in self._components:
+            return
+        folder = self._data_dir / "sandbox"
+        if not (self._data_dir / SANDBOX_DATABASE).exists():
+            if self._known.sandbox or (self._is_older and _has_entries(folder / "datasets", folder / "runs")):
+                yield Finding(
+                    SANDBOX_DATABASE, "is missing: it holds runs, storages and accounts of the sandbox platform"
+                )
+            return
+        found = _sandbox_database(self._data_dir)
+        own = {"id": self._known.sandbox} if self._known.sandbox else {}
+        if found.problem is not None:
+            yield Finding(SANDBOX_DATABASE, found.problem)
+        elif _differ(own, found.identity):
+            yield Finding(SANDBOX_DATABASE, "is the database of another stack")
+        else:
+            for name in _missing_folders(self._data_dir):
+                yield Finding(f"sandbox/{name}", "is missing: the platform's database refers to what was in it")
+
+    def _check_sandbox_token(self) -> Iterator[Finding]:
+        if Component.SANDBOX not in self._components:
+            return
+        if not (self._data_dir / SANDBOX_TOKEN_FILE).exists():
+            is_older = self._is_older and (self._data_dir / SANDBOX_DATABASE).exists()
+            if self._known.sandbox_token or is_older:
+                yield Finding(SANDBOX_TOKEN_FILE, "is missing: it holds the token of the sandbox platform's account")
+            return
+        token, ring = self._sandbox_token(), self._ring()
+        if not token:
+            yield Finding(SANDBOX_TOKEN_FILE, "is empty" if token is not None else "cannot be read")
+        elif ring and _differ(self._known.sandbox_token, _token_fingerprints(ring, token)):
+            yield Finding(SANDBOX_TOKEN_FILE, "is not the token that this stack had")
+
+    def _check_store(self) -> Iterator[Finding]:
+        """The folder of outputs. Of a store elsewhere, a worker checks the same before it does anything."""
+        store, folder = self._store()
+        if folder is None:
+            return
+        shown = OUTPUTS if store == OWN_STORE else f"{folder} (OUTLAST_STORE_URL)"
+        if self._known.store == store and not folder.is_dir():
+            yield Finding(shown, "is missing: it holds stored outputs, conversations and saved calls")
+            return
+        try:
+            owner = _read_owner(folder, self._outside.temporal_namespace)
+        except ValueError:
+            yield Finding(f"{shown}: {owner_key(self._outside.temporal_namespace)}", "is damaged")
+            return
+        if owner is None:
+            if self._known.store == store:
+                yield Finding(shown, "is not the folder of stored outputs that this stack had, or was emptied")
+            return
+        problem = self._other_owner(owner)
+        if problem is not None:
+            yield Finding(shown, problem)
+
+    def _other_owner(self, owner: StoreOwner) -> str | None:
+        if Component.TEMPORAL in self._components:
+            own = _temporal_database(self._data_dir).identity.get(self._outside.temporal_namespace)
+            if own is None and not self._known.namespaces and not (self._data_dir / TEMPORAL_DATABASE).exists():
+                return "holds the outputs of a database that is not here"
+            if own is not None and own != owner.namespace_id.replace("-", ""):
+                return "holds the outputs of another database"
+        ring = self._ring()
+        problem = ring_problem(owner.keys, ring) if ring else None
+        return f"was written with other sealing keys: {problem}" if problem else None
+
+    def _check_restored(self) -> Iterator[Finding]:
+        path = self._data_dir / RESTORED_FILE
+        if not path.exists():
+            if self._known.restored:
+                yield Finding(RESTORED_FILE, "is missing: without it, runs from before the restore may be paid again")
+            return
+        try:
+            Restored.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            yield Finding(RESTORED_FILE, "is empty or damaged: it says which runs are not to be paid again")
+
+    def _check_policy(self) -> Iterator[Finding]:
+        """An empty variable is a decision against a policy; one that is not set may have been forgotten."""
+        if self._known.policy and POLICY_VARIABLE not in self._environment:
+            yield Finding(
+                POLICY_VARIABLE,
+                "is not set, and this stack had a policy: without it, everybody who reaches the API may do anything. "
+                f"Set it, or set it to nothing (`{POLICY_VARIABLE}=`) to have no policy from now on",
+            )
+
+    def _ring_text(self) -> tuple[str | None, str]:
+        """The ring as text, None where it cannot be read, and the name of its place."""
+        if text := self._environment.get("OUTLAST_SEAL_KEYS"):
+            return text, "OUTLAST_SEAL_KEYS"
+        named = self._environment.get("OUTLAST_SEAL_KEYS_FILE")
+        path = Path(named) if named else self._data_dir / SEAL_KEYS_FILE
+        text = path.read_text(errors="replace") if path.is_file() else None
+        return text, f"{path} (OUTLAST_SEAL_KEYS_FILE)" if named else SEAL_KEYS_FILE
+
+    def _ring(self) -> dict[str, bytes] | None:
+        text, _ = self._ring_text()
+        try:
+            return parse_ring(text) if text is not None else None
+        except ValueError:
+            return None
+
+    def _sandbox_token(self) -> str | None:
+        path = self._data_dir / SANDBOX_TOKEN_FILE
+        return path.read_text(errors="replace").strip() if path.is_file() else None
+
+    def _store(self) -> tuple[str, Path | None]:
+        """The name of the store, as recorded, and its folder; None for one that is not on this machine."""
+        url = self._environment.get("OUTLAST_STORE_URL")
+        if not url:
+            return OWN_STORE, self._data_dir / OUTPUTS
+        if "://" in url and not url.startswith("file://"):
+            return url, None
+        folder = Path(unquote(urlsplit(url).path) if url.startswith("file://") else url).expanduser().absolute()
+        return str(folder), folder
+
+
+def take_over(config: StackConfig, outside: Outside) -> str | None:
+    """Check that the data directory is whole or new, and write that this version works on it from now on.
+
+    With `begin_anew`, a directory that is not whole is moved aside first; the sentence that is returned says where to.
+    Raises `IncompleteDataError`, and `NewerDataError` when a newer version has worked on it, having changed nothing.
+    """
+    note = None
+    lines = _broken_lines(config, outside)
+    if lines and not config.begin_anew:
+        raise IncompleteDataError(config.data_dir, lines)
+    if lines:
+        note = _begin_anew(config, outside)
+    elif config.begin_anew:
+        note = f"{config.data_dir} is whole, so --begin-anew changes nothing"
+    last, own = read_last_version(config.data_dir), own_version()
+    recorded = _recorded(config.data_dir)
+    if own is not None and (last is None or (last.outlast_version, last.belongings) != (own, recorded)):
+        write_last_version(config.data_dir, LastVersion(outlast_version=own, belongings=recorded))
+    return note
+
+
+def record(config: StackConfig, outside: Outside) -> None:
+    """Write the fingerprints of what is there, once the whole stack is up."""
+    last = read_last_version(config.data_dir)
+    current = data_directory(config.data_dir, config.environment, outside, config.components).current()
+    if last is not None and last.belongings != current:
+        write_last_version(config.data_dir, last.model_copy(update={"belongings": current}))
+
+
+def data_directory(
+    data_dir: Path,
+    environment: Mapping[str, str],
+    outside: Outside,
+    components: frozenset[Component] = frozenset(Component),
+) -> DataDirectory:
+    """The parts of the stack that `environment` describes. Raises `VersionFileDamaged`."""
+    return DataDirectory(data_dir, environment, outside, outside.missing_of(components), _recorded(data_dir))
+
+
+def broken_parts(
+    data_dir: Path,
+    environment: Mapping[str, str],
+    outside: Outside,
+    components: frozenset[Component] = frozenset(Component),
+) -> list[str]:
+    """A sentence for each part that cannot be used; none for a directory that is whole, or new."""
+    try:
+        found = data_directory(data_dir, environment, outside, components).findings()
+    except VersionFileDamaged:
+        return [f"{VERSION_FILE} is empty or damaged. Remove it only if you are sure that the rest belongs together."]
+    return [f"{part} {problem}." for part, problem in found]
+
+
+def _broken_lines(config: StackConfig, outside: Outside) -> list[str]:
+    require_not_newer(config.data_dir)
+    return broken_parts(config.data_dir, config.environment, outside, config.components)
+
+
+def _begin_anew(config: StackConfig, outside: Outside) -> str:
+    """Move the old state aside. Raises `IncompleteDataError` where parts outside of the directory prevent a new one."""
+    nowhere = config.data_dir / "new"
+    others = broken_parts(nowhere, config.environment, outside, config.components)
+    if others:
+        raise IncompleteDataError(config.data_dir, others, is_outside=True)
+    return f"begun anew: what was there is in {_set_aside(config.data_dir)}"
+
+
+def _recorded(data_dir: Path) -> Belongings | None:
+    """What was recorded; nothing, but not None, for a new directory."""
+    last = read_last_version(data_dir)
+    if last is not None and last.belongings is not None:
+        return last.belongings
+    files = (TEMPORAL_DATABASE, SANDBOX_DATABASE, _AUDIT_FILE)
+    is_older = any((data_dir / name).exists() for name in files) or _has_entries(data_dir / OUTPUTS)
+    return None if is_older else Belongings()
+
+
+def _set_aside(data_dir: Path) -> Path:
+    """Move the state of the stack into a new folder in the directory, and return it."""
+    found = [data_dir / name for name in _MOVED if (data_dir / name).exists()]
+    target = private_folder(data_dir / f"set-aside-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+    for path in found:
+        path.rename(target / path.name)
+    return target
+
+
+def _differ(recorded: Mapping[str, str], found: Mapping[str, str]) -> bool:
+    """Whether `found` is not what was recorded: another value under a name, or no name in common."""
+    common = recorded.keys() & found.keys()
+    return bool(recorded) and (not common or any(recorded[name] != found[name] for name in common))
+
+
+def _token_fingerprints(ring: Mapping[str, bytes], token: str) -> dict[str, str]:
+    return fingerprints(ring, SANDBOX_TOKEN_FILE, token.encode())
+
+
+def _temporal_database(data_dir: Path) -> Part:
+    """The ids of its namespaces by name; Temporal makes them at random."""
+    query = "SELECT name, lower(hex(id)) FROM namespaces"
+    found = _read_database(data_dir / TEMPORAL_DATABASE, query)
+    identity = {str(name): str(own_id) for name, own_id in found.rows if name != _SYSTEM_NAMESPACE}
+    return Part(identity, found.problem)
+
+
+def _sandbox_database(data_dir: Path) -> Part:
+    path = data_dir / SANDBOX_DATABASE
+    found = _read_database(path, "SELECT id FROM users LIMIT 1")
+    if found.problem is not None:
+        return Part({}, found.problem)
+    # Those of older versions have no identity; the platform adds it when it opens them.
+    rows = _read_database(path, "SELECT id FROM identity").rows
+    return Part({"id": str(rows[0][0])} if rows else {}, None)
+
+
+def _missing_folders(data_dir: Path) -> list[str]:
+    path, folder = data_dir / SANDBOX_DATABASE, data_dir / "sandbox"
+    used = {
+        "datasets": "SELECT 1 FROM storages WHERE kind = 'dataset' AND item_count > 0 LIMIT 1",
+        "key-value-stores": "SELECT 1 FROM records LIMIT 1",
+    }
+    return [name for name, query in used.items() if not (folder / name).is_dir() and _read_database(path, query).rows]
+
+
+class _Rows(NamedTuple):
+    rows: Sequence[Sequence[object]]
+    problem: str | None
+
+
+def _read_database(path: Path, query: str) -> _Rows:
+    """What the query finds in a database that may be in use, or the reason why it cannot be read."""
+    if _size(path) == 0:
+        return _Rows([], "is empty")
+    # Nothing is written: neither is a log merged into a file that may not be its own, nor an empty one made.
+    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=_BUSY_SECONDS)) as database:
+            rows = database.execute(query).fetchall()
+            is_small = path.stat().st_size <= _CHECKED_WHOLE_BYTES
+            if is_small and database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                return _Rows([], "is damaged")
+    except sqlite3.Error as error:
+        return _Rows([], f"is damaged: {error}")
+    return _Rows([], "is cut: a part of it is missing") if _is_cut(path) else _Rows(rows, None)
+
+
+def _is_cut(path: Path) -> bool:
+    """Whether the file is shorter than its header says, and its write-ahead log cannot hold the rest."""
+    with path.open("rb") as file:
+        header = file.read(32)
+    page_bytes = int.from_bytes(header[16:18], "big")
+    page_bytes = 65536 if page_bytes == 1 else page_bytes
+    missing = int.from_bytes(header[28:32], "big") * page_bytes - path.stat().st_size
+    return missing > _size(path.with_name(f"{path.name}-wal"))
+
+
+def _read_owner(folder: Path, namespace: str) -> StoreOwner | None:
+    """The owner that a worker has written into a folder of outputs. Raises `ValueError` for an illegible one."""
+    try:
+        return StoreOwner.model_validate_json((folder / owner_key(namespace)).read_bytes())
+    except OSError:
+        return None
+
+
+def _has_entries(*folders: Path) -> bool:
+    return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
