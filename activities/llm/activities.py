@@ -21,6 +21,7 @@ from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.parsing import with_words
 from outlast.activities.llm.providers.prices import Price, cost_usd
 from outlast.activities.llm.providers.provider import Listener, Provider
+from outlast.activities.llm.refused_parts import RefusedParts, simpler_requests
 from outlast.activities.llm.request_hooks import checked_request
 from outlast.activities.llm.spending import book, used_up
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
@@ -77,6 +78,7 @@ class ModelActivities:
         self._hooks = tuple(hooks)
         self._limits = limits or {}
         self._ledgers = ledgers
+        self._refused = RefusedParts()
         self._warned: set[str] = set()
 
     @activity.defn
@@ -125,7 +127,7 @@ class ModelActivities:
         began = time.monotonic()
         fitting = request.model_copy(update={"messages": with_portable_calls(request.messages)})
         with model_call(request) as span:
-            step = await provider.call(fitting, listener)
+            step = await self._accepted(provider, self._refused.without_known(fitting), listener)
             model_answered(span, step)
         seconds = time.monotonic() - began
         step = with_words(request, step)
@@ -134,6 +136,23 @@ class ModelActivities:
         if self._ledgers is not None:
             await book(self._ledgers, request, cost)
         return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
+
+    async def _accepted(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
+        """The answer; without a part of the conversation where the provider refuses it. A refusal costs nothing."""
+        try:
+            return await provider.call(request, listener)
+        except ProviderError as error:
+            refusal = error
+        for attempt in simpler_requests(request, refusal):
+            try:
+                step = await provider.call(attempt.request, listener)
+            except ProviderError as error:
+                if error.status != refusal.status:
+                    raise
+                continue
+            self._refused.learn(attempt, refusal)
+            return step.model_copy(update={"warnings": (*step.warnings, attempt.words)})
+        raise refusal
 
     async def used_up(self, request: CallModelInput) -> str | None:
         """Which cap leaves nothing for the call. A model without a price costs nothing that is known."""

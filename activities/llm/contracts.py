@@ -50,11 +50,6 @@ class MediaPart(Contract):
     data: str
     name: str
 
-    @property
-    def description(self) -> str:
-        """The text that replaces it where it cannot be shown."""
-        return f"[{self.name}, {self.media_type}, {len(self.data) * 3 // 4} bytes: it cannot be shown here]"
-
 
 class ReasoningPart(Contract):
     """What a model has reasoned, in the form in which its provider wants it back in the next step.

@@ -7,7 +7,7 @@ from collections.abc import Container
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.contracts import MediaPart
-from outlast.activities.llm.providers.tool_media import is_shown
+from outlast.activities.llm.providers.tool_media import shown_media
 from outlast.api.access.permissions import approver_words
 from outlast.api.adapters.model_calls import Outcome
 from outlast.api.tasks.question_text import is_approval
@@ -19,9 +19,7 @@ def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Pie
     """The answer, followed by its details as JSON. Media of types not in `shown` are described in text."""
     found = details(outcome)
     pieces = [*answer_pieces(outcome.result), *([as_json(found)] if found else [])]
-    return [
-        piece.description if isinstance(piece, MediaPart) and not is_shown(piece, shown) else piece for piece in pieces
-    ]
+    return [shown_media(piece, shown) if isinstance(piece, MediaPart) else piece for piece in pieces]
 
 
 def details(outcome: Outcome) -> JsonObject:

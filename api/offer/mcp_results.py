@@ -3,6 +3,7 @@
 from typing import Any
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.media import repaired_block
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 
@@ -25,8 +26,8 @@ def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None
 
 def _content(result: ToolResult) -> list[Any]:
     if result.raw_content is not None:
-        return list(result.raw_content)
-    return [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
+        return [repaired_block(block) for block in result.raw_content]
+    return [repaired_block(part.model_dump(mode="json", by_alias=True, exclude_none=True)) for part in result.content]
 
 
 def text_result(text: str, *, structured: JsonObject | None = None) -> ToolResult:

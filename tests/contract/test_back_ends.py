@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import pictures
 from tests.support.calls.back_ends import (
     AdapterDoor,
     AnthropicDoor,
@@ -24,6 +25,7 @@ from tests.support.calls.back_ends import (
     split_details,
 )
 from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import MODERN, Wire
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.providers.script import Asked, Call, Step, says
@@ -351,6 +353,36 @@ async def test_every_piece_of_an_answer_is_shown_or_told(http: httpx.AsyncClient
     assert items[1]["image_url"].startswith("data:image/png;base64,")
     told = (await shown(ChatDoor(http)))[0]["content"]
     assert [part in told for part in ("Look:", "image/png", "audio/wav", "a.csv", "application/pdf")] == [True] * 5
+
+
+async def test_media_that_are_not_what_they_are_called_are_repaired_or_told(http: httpx.AsyncClient) -> None:
+    """Programs and MCP clients hand an answer to a model as it is, so a picture that it refuses ends their session."""
+    shown = [
+        ("image/png", pictures.JPEG),
+        ("image/png", ""),
+        ("image/png", "no base64!"),
+        ("image/svg+xml", pictures.SVG),
+    ]
+    media = [{"kind": "image", "media_type": media_type, "data": data} for media_type, data in shown]
+    arguments = json.dumps({"media": media})
+
+    async def appended(door: AdapterDoor) -> Any:
+        return (await door.send(door.message((new_id(), "show-media", arguments))))["append"]
+
+    blocks = (await appended(AnthropicDoor(http)))[0]["content"][0]["content"]
+    assert [block["type"] for block in blocks] == ["text", "image", "text", "text", "text"]
+    assert blocks[1]["source"] == {"type": "base64", "media_type": "image/jpeg", "data": pictures.JPEG}
+    items = (await appended(ResponsesDoor(http)))[0]["output"]
+    assert items[1]["image_url"] == f"data:image/jpeg;base64,{pictures.JPEG}"
+    told = (await appended(ChatDoor(http)))[0]["content"]
+    assert (told.count("cannot be shown here"), "image/jpeg" in told) == (4, True)
+    wire = Wire(http, MODERN, "?tools=dev")
+    content = (await wire.request("tools/call", {"name": "show-media", "arguments": {"media": media}}))["content"]
+    assert [block["type"] for block in content] == ["text", "image", "text", "text", "text"]
+    assert (content[1]["mimeType"], content[1]["data"]) == ("image/jpeg", pictures.JPEG)
+    assert [word in block["text"] for word, block in zip(("empty", "not base64", "svg"), content[2:], strict=True)] == [
+        True
+    ] * 3
 
 
 @ADAPTER

@@ -44,7 +44,8 @@ from outlast.activities.llm.providers.sdk_failures import (
 from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 from outlast.activities.llm.providers.tool_definitions import read_definitions
-from outlast.activities.llm.providers.tool_media import PDF, SHOWN, result_content, shown_to
+from outlast.activities.llm.providers.tool_media import SHOWN, result_content, shown_to, users_picture
+from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_text
 
 _ID = "anthropic"
@@ -292,17 +293,25 @@ def _block(part: Part, request: CallModelInput) -> JsonObject | None:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text} if part.text.strip() else None
-        case ImagePart(url=None):
-            source: JsonObject = {"type": "base64", "media_type": part.media_type, "data": part.data}
-            return {"type": "image", "source": source}
         case ImagePart():
-            return {"type": "image", "source": {"type": "url", "url": part.url}}
+            return _picture(part)
         case ReasoningPart():
             return part.block
         case ToolCallPart():
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": sent_arguments(part)}
         case ToolResultPart():
             return _tool_result(part, request)
+
+
+def _picture(part: ImagePart) -> JsonObject:
+    match users_picture(part):
+        case str(words):
+            return {"type": "text", "text": words}
+        case ImagePart(url=None) as shown:
+            source: JsonObject = {"type": "base64", "media_type": shown.media_type, "data": shown.data}
+            return {"type": "image", "source": source}
+        case shown:
+            return {"type": "image", "source": {"type": "url", "url": shown.url}}
 
 
 def _tool_result(part: ToolResultPart, request: CallModelInput) -> JsonObject:

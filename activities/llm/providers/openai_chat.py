@@ -42,7 +42,14 @@ from outlast.activities.llm.providers.sdk_failures import (
 from outlast.activities.llm.providers.stream_events import StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 from outlast.activities.llm.providers.tool_definitions import Definition, read_definitions
-from outlast.activities.llm.providers.tool_media import PICTURES, data_url, result_content, shown_to
+from outlast.activities.llm.providers.tool_media import (
+    data_url,
+    picture_address,
+    result_content,
+    shown_to,
+    users_picture,
+)
+from outlast.activities.media import PICTURES
 
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 _UNSEEN = "[The user sent a picture ({}), which you cannot see.]"
@@ -209,11 +216,17 @@ def _content(message: ModelMessage, request: CallModelInput) -> JsonValue:
             case ImagePart() if request.sees_pictures is False:
                 parts.append({"type": "text", "text": _UNSEEN.format(part.media_type)})
             case ImagePart():
-                address = part.url or f"data:{part.media_type};base64,{part.data}"
-                parts.append({"type": "image_url", "image_url": {"url": address}})
+                parts.append(_users_picture(part))
             case _:
                 pass
     return parts
+
+
+def _users_picture(part: ImagePart) -> JsonObject:
+    shown = users_picture(part)
+    if isinstance(shown, str):
+        return {"type": "text", "text": shown}
+    return {"type": "image_url", "image_url": {"url": picture_address(shown)}}
 
 
 def _step(request: CallModelInput, answer: ChatAnswer, plan: ToolPlan) -> ModelStep:

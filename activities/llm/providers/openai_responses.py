@@ -47,7 +47,15 @@ from outlast.activities.llm.providers.sdk_failures import (
 from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
 from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
 from outlast.activities.llm.providers.tool_definitions import Definition, read_definitions
-from outlast.activities.llm.providers.tool_media import PDF, SHOWN, data_url, result_content, shown_to
+from outlast.activities.llm.providers.tool_media import (
+    SHOWN,
+    data_url,
+    picture_address,
+    result_content,
+    shown_to,
+    users_picture,
+)
+from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_json, valid_text
 
 _ID = "openai"
@@ -253,8 +261,10 @@ def _content(part: Part, role: str) -> JsonObject | None:
         case TextPart(text=text) if text:
             return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
         case ImagePart():
-            address = part.url or f"data:{part.media_type};base64,{part.data}"
-            return {"type": "input_image", "image_url": address, "detail": "auto"}
+            shown = users_picture(part)
+            if isinstance(shown, str):
+                return {"type": "input_text", "text": shown}
+            return {"type": "input_image", "image_url": picture_address(shown), "detail": "auto"}
         case _:
             return None
 

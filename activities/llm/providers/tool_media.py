@@ -1,15 +1,13 @@
-"""Which pictures and files of tools a model is shown. What it cannot be shown is described in text, never dropped."""
+"""Which pictures and files a model is shown. What it cannot be shown is described in text, never dropped."""
 
 from collections.abc import Container
 
-from outlast.activities.llm.contracts import CallModelInput, MediaPart, ToolResultPart
+from outlast.activities.llm.contracts import CallModelInput, ImagePart, MediaPart, ToolResultPart
 from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.media import PDF, PICTURES, UnusableMedia, checked_media, described
 
-PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""Types of pictures that Anthropic and OpenAI accept."""
-PDF = "application/pdf"
 SHOWN = PICTURES | {PDF}
-"""What both accept as part of a tool's result."""
+"""What Anthropic and OpenAI accept as part of a tool's result."""
 MAX_SHOWN_CHARS = 5_000_000
 """Limit of the media of one result, base64: as much as Anthropic accepts of one picture."""
 
@@ -20,9 +18,18 @@ def shown_to(request: CallModelInput, types: frozenset[str]) -> frozenset[str]:
     return types if (MATRIX[request.provider_id].sees_pictures if known is None else known) else frozenset()
 
 
-def is_shown(media: MediaPart, shown: Container[str]) -> bool:
-    """Whether a model that accepts the media types `shown` is shown this one."""
-    return media.media_type in shown and len(media.data) <= MAX_SHOWN_CHARS
+def shown_media(media: MediaPart, shown: Container[str], room: int = MAX_SHOWN_CHARS) -> MediaPart | str:
+    """The media as a model that accepts the types `shown` gets them: with their real type, or described.
+
+    `room` is how many characters of base64 they may have.
+    """
+    try:
+        real = checked_media(media.media_type, media.data)
+    except UnusableMedia as flaw:
+        return described(media.name, media.media_type, media.data, str(flaw))
+    if real.media_type in shown and len(real.data) <= room:
+        return media.model_copy(update={"media_type": real.media_type, "data": real.data})
+    return described(media.name, real.media_type, real.data)
 
 
 def result_content(part: ToolResultPart, shown: Container[str]) -> tuple[str, tuple[MediaPart, ...]]:
@@ -30,12 +37,32 @@ def result_content(part: ToolResultPart, shown: Container[str]) -> tuple[str, tu
     visible, room = list[MediaPart](), MAX_SHOWN_CHARS
     texts = [part.text] if part.text.strip() else []
     for media in part.media:
-        if is_shown(media, shown) and len(media.data) <= room:
-            visible.append(media)
-            room -= len(media.data)
+        given = shown_media(media, shown, room)
+        if isinstance(given, str):
+            texts.append(given)
         else:
-            texts.append(media.description)
+            visible.append(given)
+            room -= len(given.data)
     return "\n".join(texts), tuple(visible)
+
+
+def users_picture(part: ImagePart) -> ImagePart | str:
+    """A picture of a user's message with its real type, or in words. A URL is the provider's to fetch."""
+    data = part.data or part.url or ""
+    if part.data is None and not data.lower().startswith("data:"):
+        return part
+    try:
+        real = checked_media(part.media_type, data)
+        if real.media_type not in PICTURES:
+            raise UnusableMedia(f"models do not see {real.media_type}")
+    except UnusableMedia as flaw:
+        return f"[The user sent a picture ({part.media_type}), which cannot be shown: {flaw}.]"
+    return ImagePart(media_type=real.media_type, data=real.data)
+
+
+def picture_address(part: ImagePart) -> str:
+    """The URL of a user's picture: its own, or its data as one."""
+    return part.url or f"data:{part.media_type};base64,{part.data}"
 
 
 def data_url(media: MediaPart) -> str:

@@ -3,10 +3,12 @@
 Sources: OpenAI's and Anthropic's API references, and the texts with which they really answer.
 """
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import filetype  # pyright: ignore[reportMissingTypeStubs]
 from anthropic.types import (
     DocumentBlockParam,
     ImageBlockParam,
@@ -44,6 +46,7 @@ _CHAT_MESSAGE = {
     "assistant": {"role", "content", "name", "tool_calls", "refusal"},
     "tool": {"role", "content", "tool_call_id"},
 }
+_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _SHOWN_OUTPUTS = {"input_text", "input_image", "input_file"}
 _MOST_BREAKPOINTS = 4
 
@@ -176,10 +179,35 @@ def _responses_items(items: Sequence[Mapping[str, Any]], model: str) -> None:
         raise Refused(f"No tool output found for function call {next(iter(open_calls))}.")
 
 
+def _media(where: str, media_type: str, data: str, known: frozenset[str] = _PICTURES) -> None:
+    """Refuse media whose bytes are not what their type says, as every provider does."""
+    try:
+        content = base64.b64decode(data, validate=True)
+    except ValueError:
+        raise Refused(f"{where}: Invalid base64 data") from None
+    if media_type not in known:
+        raise Refused(f"{where}: unsupported media type {media_type}")
+    if filetype.guess_mime(content) != media_type:
+        raise Refused(f"{where}: The image was specified using the {media_type} media type, but does not appear to be")
+
+
+def _data_url(where: str, url: str, known: frozenset[str] = _PICTURES) -> None:
+    if url.startswith("data:"):
+        head, _, data = url.removeprefix("data:").partition(",")
+        media_type, _, encoding = head.partition(";")
+        if encoding != "base64":
+            raise Refused(f"{where}: Invalid data URL")
+        _media(where, media_type, data, known)
+
+
 def _all_of(parts: Sequence[Mapping[str, Any]], kinds: set[str]) -> None:
     for part in parts:
         if part["type"] not in kinds:
             raise Refused(f"Invalid value: '{part['type']}'. Supported values are: {sorted(kinds)}.")
+        if part["type"] == "input_image":
+            _data_url("input_image", part["image_url"])
+        if part["type"] == "input_file":
+            _data_url("input_file", part["file_data"], frozenset({"application/pdf"}))
 
 
 def _reasoning(item: Mapping[str, Any], following: Mapping[str, Any], model: str) -> None:
@@ -222,10 +250,17 @@ def _chat(body: Mapping[str, Any], *, is_zai: bool) -> None:
             waiting.discard(message["tool_call_id"])
             continue
         _all_answered(waiting)
+        _chat_pictures(message.get("content"))
         waiting = {call["id"] for call in message.get("tool_calls", [])}
         if message["role"] == "assistant" and not waiting and not message["content"]:
             raise Refused("Invalid value for 'content': expected a string, got null.")
     _all_answered(waiting)
+
+
+def _chat_pictures(content: Any) -> None:
+    for part in content if isinstance(content, list) else ():
+        if part["type"] == "image_url":
+            _data_url("image_url", part["image_url"]["url"])
 
 
 def _called_name(name: str) -> None:
@@ -322,8 +357,10 @@ def _turn(index: int, role: str, blocks: Sequence[Mapping[str, Any]], called: li
         _known(f"messages.{index}.{block['type']}: Extra inputs are not permitted", block, _all_fields(kind))
         if block["type"] == "text" and not block["text"].strip():
             raise Refused("messages: text content blocks must contain non-whitespace text")
+        _source(f"messages.{index}", block)
         content = block.get("content", ()) if block["type"] == "tool_result" else ()
         for part in () if isinstance(content, str) else content:
+            _source(f"messages.{index}", part)
             if part["type"] not in ("text", "image", "document"):
                 raise Refused(f"messages.{index}: Input tag '{part['type']}' found in tool_result")
     results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
@@ -336,6 +373,13 @@ def _turn(index: int, role: str, blocks: Sequence[Mapping[str, Any]], called: li
     if set(results) - set(called):
         raise Refused(f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: {results}")
     return [block["id"] for block in blocks if block["type"] == "tool_use"] if role == "assistant" else []
+
+
+def _source(where: str, block: Mapping[str, Any]) -> None:
+    source = block.get("source", {})
+    if block["type"] in ("image", "document") and source.get("type") == "base64":
+        known = _PICTURES if block["type"] == "image" else frozenset({"application/pdf"})
+        _media(f"{where}.{block['type']}.source.base64", source["media_type"], source["data"], known)
 
 
 def _breakpoints(body: Mapping[str, Any]) -> None:

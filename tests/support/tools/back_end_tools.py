@@ -1,6 +1,7 @@
 """Tools for the contract between back ends: each does one thing that a call may come to. For OUTLAST_TOOLS_FROM."""
 
-from typing import Any
+import base64
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 from temporalio import workflow
@@ -12,6 +13,7 @@ from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, NoArguments, Tool, ToolBuilder, tool
 from tests.support.tools.conformance_tools import PNG, WAV, embedded, form
 
+PDF = base64.b64encode(b"%PDF-1.4\n%%EOF\n").decode()
 ODD_NAME = "shelf.of/odd names: " + "long-" * 12
 ODD_FIELD = "filter[id]"
 ODD_SCHEMA: dict[str, JsonValue] = {
@@ -72,8 +74,30 @@ async def ask_name(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
 async def show(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     picture, sound = ImageContent(data=PNG, mimeType="image/png"), AudioContent(data=WAV, mimeType="audio/wav")
     link = ResourceLink(uri="https://example.com/a.csv", name="a.csv", mimeType="text/csv")
-    paper = embedded("test://paper", "application/pdf")
+    paper = embedded("test://paper", "application/pdf", PDF)
     return ToolResult(content=(TextContent(text="Look:"), picture, sound, link, paper))
+
+
+class Medium(Arguments):
+    kind: Literal["image", "audio", "file"] = "image"
+    media_type: str
+    data: str
+
+
+class MediaArguments(Arguments):
+    media: list[Medium]
+
+
+async def show_media(_ctx: ToolContext, arguments: MediaArguments) -> ToolResult:
+    """Media as other people's tools give them, whatever they are."""
+    kinds = {"image": ImageContent, "audio": AudioContent}
+    content = [
+        kinds[one.kind](data=one.data, mimeType=one.media_type)
+        if one.kind in kinds
+        else embedded("test://file", one.media_type, one.data)
+        for one in arguments.media
+    ]
+    return ToolResult(content=(TextContent(text="Look:"), *content))
 
 
 async def fail_showing(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
@@ -107,6 +131,7 @@ TOOLS: tuple[Tool, ...] = (
     _fixture("wait-for-ever", wait_for_ever).build(),
     _fixture("ask-name", ask_name).build(),
     _fixture("show", show).build(),
+    _fixture("show-media", show_media, MediaArguments).build(),
     _fixture("fail-showing", fail_showing).build(),
     _fixture("say-nothing", say_nothing).build(),
     _fixture("say-much", say_much, LargeArguments).build(),

@@ -156,8 +156,8 @@ async def audio(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult(content=(AudioContent(data=WAV, mimeType="audio/wav"),))
 
 
-def embedded(uri: str, mime_type: str) -> Content:
-    return EmbeddedResource(resource=BlobResource(uri=uri, mimeType=mime_type, blob="VGhpcyBpcyBhIHJlc291cmNlLg=="))
+def embedded(uri: str, mime_type: str, blob: str = "VGhpcyBpcyBhIHJlc291cmNlLg==") -> Content:
+    return EmbeddedResource(resource=BlobResource(uri=uri, mimeType=mime_type, blob=blob))
 
 
 async def resource(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:

@@ -1,0 +1,156 @@
+"""Parts of a conversation that a provider refuses: replaced by words, so that the conversation can continue.
+
+A provider answers 400 to a whole request for one picture that it cannot read, for reasons that cannot all be known in
+advance: it is too large, cut off, animated, or behind a URL that no longer works. The part stays in the conversation,
+so that no later message would have an answer. The same holds for reasoning that the provider no longer recognises.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+
+from outlast.activities.failures.classify import redact
+from outlast.activities.failures.provider_error import ProviderError
+from outlast.activities.llm.contracts import (
+    CallModelInput,
+    ImagePart,
+    MediaPart,
+    ModelMessage,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolResultPart,
+)
+from outlast.activities.llm.windows import is_too_long
+from outlast.activities.media import described
+
+_STATUSES = frozenset({400, 415, 422})
+_OF_MEDIA = re.compile(
+    r"image|picture|photo|media|document|pdf|base64|file|vision|visual|multi-?modal|modalit|url|pixel|download",
+    re.IGNORECASE,
+)
+_MOST_SINGLE_TRIES = 8
+"""How many pictures are left out one by one, the latest first, before all are."""
+_MOST_KEPT = 10_000
+_REASON_CHARS = 300
+
+Medium = ImagePart | MediaPart
+Refused = Callable[[Medium], str | None]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A request without some of its parts, to be sent after the provider has refused it with them."""
+
+    request: CallModelInput
+    left_out: tuple[str, ...]
+    """Keys of the media that are left out."""
+    words: str
+    """A warning that says what was left out, and why."""
+
+
+class RefusedParts:
+    """Remembers which media were refused by which model, so that later requests are sent without them at once."""
+
+    def __init__(self) -> None:
+        """Nothing was refused yet. What a process knows ends with it, and is then found again."""
+        self._reasons: LRUCache[str, str] = LRUCache(_MOST_KEPT)
+
+    def without_known(self, request: CallModelInput) -> CallModelInput:
+        """The request without what its model has refused before."""
+        if not self._reasons:
+            return request
+        return _without(request, lambda medium: self._reasons.get(_key(request, medium)))
+
+    def learn(self, attempt: Attempt, error: ProviderError) -> None:
+        """The provider has accepted `attempt` after it had refused the whole with `error`."""
+        self._reasons.update(dict.fromkeys(attempt.left_out, _reason(error)))
+
+
+def simpler_requests(request: CallModelInput, error: ProviderError) -> Iterator[Attempt]:
+    """What may be sent instead of a request that was refused with `error`; nothing where no part can be the reason.
+
+    First without one of the latest media, if the provider speaks of media; then without all; then without reasoning.
+    """
+    if error.status not in _STATUSES or is_too_long(error):
+        return
+    found = list(_media_of(request.messages))
+    keys = [_key(request, medium) for medium in reversed(found)]
+    singles = list(dict.fromkeys(keys))
+    if len(singles) > 1 and _OF_MEDIA.search(error.message):
+        for key in singles[:_MOST_SINGLE_TRIES]:
+            yield _attempt(request, (key,), error)
+    simpler = request
+    if singles:
+        attempt = _attempt(request, tuple(singles), error)
+        yield attempt
+        simpler = attempt.request
+    unreasoned = [_without_reasoning(message) for message in simpler.messages]
+    if unreasoned != list(simpler.messages):
+        words = (
+            f"{request.provider_id} refused the conversation, which was sent without its reasoning: {_reason(error)}"
+        )
+        yield Attempt(simpler.model_copy(update={"messages": tuple(unreasoned)}), tuple(singles), words)
+
+
+def _attempt(request: CallModelInput, keys: tuple[str, ...], error: ProviderError) -> Attempt:
+    reason = _reason(error)
+    simpler = _without(request, lambda medium: reason if _key(request, medium) in keys else None)
+    count = "a picture or file" if len(keys) == 1 else f"{len(keys)} pictures or files"
+    words = f"{request.provider_id} refused {count} of the conversation, described in words instead: {reason}"
+    return Attempt(simpler, keys, words)
+
+
+def _reason(error: ProviderError) -> str:
+    return f"the provider refused it ({redact(error.message)[:_REASON_CHARS]})"
+
+
+def _key(request: CallModelInput, medium: Medium) -> str:
+    content = medium.data or (medium.url if isinstance(medium, ImagePart) else None) or ""
+    seed = f"{request.provider_id}\0{request.model_id}\0{medium.media_type}\0{content}"
+    return hashlib.sha256(seed.encode()).hexdigest()
+
+
+def _media_of(messages: Sequence[ModelMessage]) -> Iterator[Medium]:
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ImagePart):
+                yield part
+            elif isinstance(part, ToolResultPart):
+                yield from part.media
+
+
+def _without(request: CallModelInput, refused: Refused) -> CallModelInput:
+    messages = tuple(_message_without(message, refused) for message in request.messages)
+    return request if messages == request.messages else request.model_copy(update={"messages": messages})
+
+
+def _message_without(message: ModelMessage, refused: Refused) -> ModelMessage:
+    if not any(
+        isinstance(part, ImagePart) or (isinstance(part, ToolResultPart) and part.media) for part in message.parts
+    ):
+        return message
+    return message.model_copy(update={"parts": tuple(_part_without(part, refused) for part in message.parts)})
+
+
+def _part_without(part: Part, refused: Refused) -> Part:
+    match part:
+        case ImagePart():
+            reason = refused(part)
+            kind = part.media_type
+            return part if reason is None else TextPart(text=f"[The user sent a picture ({kind}): {reason}.]")
+        case ToolResultPart(media=media) if media:
+            kept = tuple(one for one in media if refused(one) is None)
+            words = [described(one.name, one.media_type, one.data, reason) for one in media if (reason := refused(one))]
+            text = "\n".join(text for text in (part.text, *words) if text.strip())
+            return part if not words else part.model_copy(update={"text": text, "media": kept})
+        case _:
+            return part
+
+
+def _without_reasoning(message: ModelMessage) -> ModelMessage:
+    kept = tuple(part for part in message.parts if not isinstance(part, ReasoningPart))
+    return message if len(kept) == len(message.parts) else message.model_copy(update={"parts": kept})
