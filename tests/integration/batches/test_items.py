@@ -160,3 +160,27 @@ async def test_a_batch_without_rows_yet_has_empty_results(api: httpx.AsyncClient
     assert await rows_of(api, batch_id) == []
     await api.post(f"/v1/batches/{batch_id}/cancel")
     await ended(api, batch_id)
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        ([None, "1"], "line 1"),  # the first item's own number names it
+        (["2", None], "line 1"),
+        ([None, None, "2"], "line 2"),
+        (["1", "2"], None),  # each its own number
+        (["01", None, "1.0"], None),
+    ],
+)
+async def test_a_key_that_is_the_number_of_another_item_is_refused(
+    api: httpx.AsyncClient, keys: list[str | None], refused: str | None
+) -> None:
+    """Two items of one name would be one task, of which one item would have the other's answer."""
+    items = [{"arguments": {"number": n}} | ({"key": key} if key else {}) for n, key in enumerate(keys, 1)]
+    answer = await api.post("/v1/batches", json={"tool": "double", "items": items})
+    if refused is None:
+        named = {key or str(n): n * 2 for n, key in enumerate(keys, 1)}
+        assert await results(api, answer) == named
+    else:
+        assert answer.status_code == 422
+        assert f"is that of {refused}, too" in answer.text

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,7 +15,7 @@ from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.batches import window
 from outlast.activities.batches.activities import ROUND_HEARTBEAT_TIMEOUT, BatchActivities
-from outlast.activities.batches.batch_results import results_locator
+from outlast.activities.batches.batch_results import ResultsWriter, results_locator
 from outlast.activities.batches.contracts import (
     BatchOptions,
     BatchPlace,
@@ -23,16 +24,21 @@ from outlast.activities.batches.contracts import (
     ItemLine,
     ItemOutcome,
     ItemRow,
+    LegInput,
     Lines,
     MetTask,
+    ResultsState,
     ReusedAnswer,
     RoundInput,
+    Slot,
     StopReason,
     StopRule,
     item_task_id,
 )
+from outlast.activities.batches.items import ItemList
 from outlast.activities.batches.line_blocks import LineWriter
 from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
@@ -53,6 +59,8 @@ class Tasks:
         self.held: set[str] = set()
         self.shared: dict[str, MetTask] = {}
         """What somebody else has started for equal calls, by the key of the item that meets it once."""
+        self.failing: dict[str, ErrorCategory] = {}
+        """Items whose every attempt fails, and with what."""
         self.calls_left: int | None = None
         self.cost_usd = Decimal("0.01")
         self.may_start = asyncio.Event()
@@ -84,6 +92,10 @@ class Tasks:
         finally:
             self._at_once -= 1
         status = "cancelled" if task_id in self.cancelled else "completed"
+        category = self.failing.get(self.started[task_id])
+        if category is not None and status == "completed":
+            error = ErrorEnvelope.transient(category, "sleeper", "It failed.")
+            return ItemOutcome(status="failed", error=error, cost_usd=self.cost_usd)
         return ItemOutcome(status=status, text=self.started[task_id], cost_usd=self.cost_usd)
 
     async def cancel(self, task_id: str) -> None:
@@ -164,6 +176,26 @@ class Batch:
         except OutputError:
             return []
         return [ItemRow.model_validate_json(row) async for row in reader.rows()]
+
+    async def planned(self, pairs: list[list[int]]) -> Lines:
+        """A list of `[index, attempts]` in the store."""
+        writer = LineWriter(self._objects, namespace="default", batch_id=BATCH)
+        for pair in pairs:
+            await writer.add(json.dumps(pair).encode())
+        return await writer.finish()
+
+    async def plan_of(self, state: BatchState) -> list[list[int]]:
+        items = ItemList(self._objects, self._place, state, namespace="default")
+        return [pair async for pair in items.planned_from(0)]
+
+    async def written(self, state: BatchState, rows: list[ItemRow]) -> ResultsState:
+        writer = ResultsWriter(self._objects, self._place, state.results, namespace="default")
+        await writer.append([row.model_dump_json().encode() for row in rows])
+        return writer.state
+
+    async def leg(self, state: BatchState, **fields: object) -> BatchState:
+        request = LegInput.model_validate({"place": self._place, "state": state, **fields})
+        return await ActivityEnvironment().run(self._activities.prepare_batch_leg, request)
 
     def _keep(self, *details: object) -> None:
         [self.beat] = [one for one in details if isinstance(one, BatchState)] or [self.beat]
@@ -348,6 +380,118 @@ async def test_a_round_goes_no_further_than_it_may_spend(made: Make) -> None:
     state = await batch.attempt(batch.request(item_limit_usd=Decimal("0.10")))
     assert (state.cost_usd, len(batch.tasks.started)) == (Decimal("0.20"), 2)
     assert state.stop is None  # The workflow decides whether another limit helps.
+
+
+@pytest.mark.parametrize(
+    ("budget", "attempts"), [(None, 4), ("0.40", 4), ("0.39", 3), ("0.25", 2), ("0.10", 1)], ids=str
+)
+async def test_automatic_retries_stay_within_the_budget_of_the_batch(
+    made: Make, budget: str | None, attempts: int
+) -> None:
+    """Each attempt may cost ten cents, and does, and the item may be tried again three times."""
+    batch = await made(1, concurrency=1, budget_usd=budget, retries={"network": 3})
+    batch.call = {"options": {"budget": {"max_total_charge_usd": "0.10"}}}
+    batch.tasks.cost_usd = Decimal("0.10")
+    batch.tasks.failing = {"k0": ErrorCategory.NETWORK}
+    state = await batch.attempt(batch.request(item_limit_usd=Decimal("0.10")))
+    assert [(row.status, row.attempts) for row in await batch.rows()] == [("failed", attempts)]
+    assert (state.counts.failed, len(batch.tasks.started)) == (1, attempts)
+    assert state.cost_usd == attempts * Decimal("0.10"), "attempts that failed have cost something, too"
+
+
+async def test_the_retries_of_one_item_leave_the_budget_of_the_others(made: Make) -> None:
+    """The first item has failed; what the second reserves is not there for a retry of the first."""
+    batch = await made(2, concurrency=2, budget_usd="0.25", retries={"network": 3})
+    batch.call = {"options": {"budget": {"max_total_charge_usd": "0.10"}}}
+    batch.tasks.cost_usd = Decimal("0.10")
+    batch.tasks.failing = {"k0": ErrorCategory.NETWORK}
+    batch.tasks.held = {"k1"}
+    running = asyncio.ensure_future(batch.attempt(batch.request(item_limit_usd=Decimal("0.10"))))
+    while not await batch.rows():
+        await asyncio.sleep(0.001)
+    batch.tasks.held = set()
+    state = await running
+    assert {(row.key, row.status, row.attempts) for row in await batch.rows()} == {
+        ("k0", "failed", 1),
+        ("k1", "completed", 1),
+    }
+    assert state.cost_usd == Decimal("0.20")
+
+
+async def test_an_item_of_a_manual_retry_has_its_automatic_retries_again(made: Make) -> None:
+    batch = await made(3, concurrency=1, retries={"network": 2})
+    batch.tasks.failing = {"k1": ErrorCategory.NETWORK}
+    plan = await batch.planned([[1, 3]])
+    await batch.attempt(batch.request(BatchState(plan=plan, plan_end=1), horizon=1))
+    assert [(row.key, row.status, row.attempts) for row in await batch.rows()] == [("k1", "failed", 6)]
+    assert [*batch.tasks.started] == [item_task_id(BATCH, "k1", attempt) for attempt in (4, 5, 6)]
+
+
+@pytest.mark.parametrize("category", [ErrorCategory.TIMEOUT, ErrorCategory.VALIDATION])
+async def test_other_failures_than_the_named_ones_are_not_retried(made: Make, category: ErrorCategory) -> None:
+    batch = await made(1, concurrency=1, retries={"network": 2})
+    batch.tasks.failing = {"k0": category}
+    await batch.attempt(batch.request())
+    assert [row.attempts for row in await batch.rows()] == [1]
+
+
+RETRIED = {
+    "k0": ErrorCategory.NETWORK,
+    "k1": ErrorCategory.TIMEOUT,
+    "k2": ErrorCategory.VALIDATION,
+    "k4": ErrorCategory.NETWORK,
+}
+
+
+@pytest.mark.parametrize(
+    ("categories", "again"),
+    [
+        ((), ["k0", "k1", "k2", "k4"]),
+        (("network",), ["k0", "k4"]),
+        (("network", "validation"), ["k0", "k2", "k4"]),
+        (("timeout",), ["k1"]),
+        (("permission",), []),
+    ],
+    ids=str,
+)
+async def test_a_retry_runs_the_failures_of_the_named_categories_and_no_others(
+    made: Make, categories: tuple[str, ...], again: list[str]
+) -> None:
+    batch = await made(6, concurrency=1)
+    batch.tasks.failing = RETRIED
+    state = await batch.attempt(batch.request())
+    leg = await batch.leg(state, kind="retry", categories=categories)
+    assert [row.key for row in await batch.rows()] == [f"k{n}" for n in range(6) if f"k{n}" not in again]
+    assert (leg.plan_end, leg.counts.failed, leg.counts.completed) == (len(again), 4 - len(again), 2)
+    batch.tasks.failing = {}
+    await batch.attempt(batch.request(leg, horizon=leg.plan_end))
+    after = {row.key: (row.status, row.attempts) for row in await batch.rows()}
+    failed = {key: ("failed", 1) for key in RETRIED if key not in again}
+    assert after == {"k3": ("completed", 1), "k5": ("completed", 1)} | failed | dict.fromkeys(again, ("completed", 2))
+
+
+async def test_a_resume_runs_what_was_cancelled_in_progress_or_never_started(made: Make) -> None:
+    """Of eight items, one is cancelled and two are in progress; one of these, and a row, are beyond the first gap."""
+    batch = await made(8, concurrency=2)
+    state = await batch.attempt(batch.request(horizon=0))
+    slots = (Slot(position=2, index=2, attempt=3, started=True), Slot(position=7, index=7, attempt=2))
+    rows = [
+        ItemRow(key=f"k{n}", index=n, status=status, task_id=f"t{n}", attempts=attempts)
+        for n, status, attempts in (
+            (0, "completed", 1),
+            (1, "cancelled", 2),
+            (3, "failed", 1),
+            (6, "completed", 1),
+        )
+    ]
+    state = state.model_copy(
+        update={"cursor": 4, "beyond": (6,), "under_way": slots, "results": await batch.written(state, rows)}
+    )
+    leg = await batch.leg(state, kind="resume")
+    assert {row.key for row in await batch.rows()} == {"k0", "k3", "k6"}
+    assert (leg.counts.completed, leg.counts.failed, leg.counts.cancelled) == (2, 1, 0)
+    assert await batch.plan_of(leg) == [[1, 2], [2, 2], [7, 1], [4, 0], [5, 0]]
+    assert leg.plan_end == 5
 
 
 async def test_a_horizon_ends_the_round_with_what_is_under_way(made: Make) -> None:
