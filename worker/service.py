@@ -18,6 +18,7 @@ from outlast.activities.conversations.conversation_blocks import ConversationBlo
 from outlast.activities.conversations.deletion import SessionDeletionActivities
 from outlast.activities.conversations.sweep import ConversationSweep
 from outlast.activities.dispatch.activities import DispatchActivities
+from outlast.activities.failures.activity_failure import RepeatedFailures
 from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.local_reads import LocalReads
@@ -119,6 +120,7 @@ def _runs_worker(client: Client, settings: WorkerSettings, activities: "Activiti
         task_queue=RUNS_TASK_QUEUE,
         deployment_config=settings.deployment,
         activities=activities.waiting,
+        interceptors=[RepeatedFailures()],
         max_concurrent_activities=settings.run_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
         graceful_shutdown_timeout=settings.shutdown_time,  # For tools of MCP servers; runs are handed over.
@@ -133,6 +135,7 @@ def _outputs_worker(client: Client, settings: WorkerSettings, activities: "Activ
         task_queue=OUTPUTS_TASK_QUEUE,
         deployment_config=settings.deployment,
         activities=activities.outputs,
+        interceptors=[RepeatedFailures()],
         max_concurrent_activities=settings.output_slots or os.cpu_count() or 1,
         graceful_shutdown_timeout=timedelta(0),  # Any worker continues where this one stopped.
     )
@@ -144,6 +147,7 @@ def _functions_worker(client: Client, settings: WorkerSettings, activities: "Act
         task_queue=FUNCTIONS_TASK_QUEUE,
         deployment_config=settings.deployment,
         activities=activities.functions,
+        interceptors=[RepeatedFailures()],
         max_concurrent_activities=settings.function_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
         graceful_shutdown_timeout=settings.shutdown_time,
@@ -158,6 +162,7 @@ def _models_worker(client: Client, settings: WorkerSettings, activities: "Activi
         task_queue=MODELS_TASK_QUEUE,
         deployment_config=settings.deployment,
         activities=activities.models,
+        interceptors=[RepeatedFailures()],
         max_concurrent_activities=settings.model_slots,
         activity_task_poller_behavior=PollerBehaviorAutoscaling(),
         graceful_shutdown_timeout=settings.shutdown_time,  # An interrupted answer is paid for twice.
@@ -175,7 +180,7 @@ def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activit
         workflows=WORKFLOWS,
         activities=activities.short,
         max_concurrent_activities=settings.tool_slots - local_reads,
-        interceptors=[LocalReads(local_reads)],
+        interceptors=[LocalReads(local_reads), RepeatedFailures()],
         # A read for which there is no room says so at once; these make sure that it gets to say so.
         max_concurrent_local_activities=max(_LEAST_TASKS, 2 * local_reads),
         max_concurrent_workflow_tasks=max(_LEAST_TASKS, 2 * local_reads),

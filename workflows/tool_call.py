@@ -9,6 +9,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled_exception
 
 from outlast.activities.dispatch.contracts import RELEASE_SIGNAL
+from outlast.activities.failures.activity_failure import ATTEMPTS_FAIL_SIGNAL
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.webhooks.contracts import error_data, task_data
@@ -60,6 +61,11 @@ class ToolCallWorkflow:
     @workflow.signal(name=RELEASE_SIGNAL)
     def release(self) -> None:
         """Begin now: a signal ends the delay with which a queued task is started."""
+
+    @workflow.signal(name=ATTEMPTS_FAIL_SIGNAL)
+    def attempts_fail(self, words: str) -> None:
+        """Show operators that one of its activities fails again and again."""
+        self._ctx.say(words)
 
     @workflow.update
     def submit_input(self, submitted: SubmitInput) -> None:

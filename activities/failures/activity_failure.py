@@ -1,13 +1,25 @@
-"""How exceptions leave an activity: as an `ApplicationError` that carries an `ErrorEnvelope`."""
+"""How exceptions leave an activity: as an `ApplicationError` that carries an `ErrorEnvelope`.
+
+This is the one place that decides what Temporal tries again: the classifier calls an error permanent, or one that may
+pass. An error that may pass only once or twice, such as a response that cannot be read, is permanent when it has been
+the same `ENOUGH` times. Outages are waited for, and the task is told of both.
+"""
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 from temporalio import activity
-from temporalio.exceptions import TemporalError
+from temporalio.exceptions import ApplicationError, TemporalError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from outlast.activities.failures.classify import classify, failure, retry_delay_of
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.failures.classify import classify, failure, may_be_permanent, retry_delay_of
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.repeats import ENOUGH, count_failure, failures_in_a_row
+
+ATTEMPTS_FAIL_SIGNAL = "attempts_fail"
+"""Tells a tool call's workflow, in words, that one of its activities fails again and again."""
+_TOLD_WORKFLOW = "ToolCallWorkflow"
 
 
 @contextmanager
@@ -22,7 +34,49 @@ def as_activity_failure() -> Generator[None]:
     except TemporalError as error:
         raise error from None
     except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
-        envelope = classify(error, attempt=activity.info().attempt)
+        info = activity.info()
+        envelope = classify(error, attempt=info.attempt)
         if envelope.category is ErrorCategory.UNKNOWN:
             activity.logger.exception("An activity failed in a way that has no category")
+        if envelope.retryable and count_failure(info, envelope) >= ENOUGH and may_be_permanent(error):
+            envelope = _given_up(envelope)
         raise failure(envelope, retry_delay=retry_delay_of(error)) from None
+
+
+def _given_up(envelope: ErrorEnvelope) -> ErrorEnvelope:
+    message = f"{envelope.message} It was the same {ENOUGH} times, so it is not tried again."
+    return envelope.model_copy(update={"message": message, "retryable": False})
+
+
+class RepeatedFailures(Interceptor):
+    """Tells the workflow of a tool call when one of its activities has failed in the same way `ENOUGH` times in a row.
+
+    A reader of the task sees each failed attempt as it is, from Temporal's description. The workflow shows it to
+    operators, in its current details.
+    """
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 (the SDK's name)
+        """Look at the failures of a worker's activities."""
+        return _Telling(next)
+
+
+class _Telling(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 (the SDK's name)
+        try:
+            return await super().execute_activity(input)
+        except ApplicationError as error:
+            info = activity.info()
+            if not info.is_local and not error.non_retryable and info.workflow_type == _TOLD_WORKFLOW:
+                await _tell(info, error)
+            raise
+
+
+async def _tell(info: activity.Info, error: ApplicationError) -> None:
+    if failures_in_a_row(info) != ENOUGH or info.workflow_id is None:
+        return
+    words = f"{info.activity_type} has failed {ENOUGH} times in the same way, and is tried again: {error.message}"
+    workflow = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    try:
+        await workflow.signal(ATTEMPTS_FAIL_SIGNAL, words)
+    except Exception as not_told:  # noqa: BLE001 (the failure itself is what matters)
+        activity.logger.warning("The workflow was not told of its failing activity: %s", type(not_told).__name__)

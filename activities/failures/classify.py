@@ -51,6 +51,7 @@ _BY_STATUS = {
     413: ErrorCategory.VALIDATION,
     414: ErrorCategory.VALIDATION,
     422: ErrorCategory.VALIDATION,
+    425: ErrorCategory.RATE_LIMIT,
     429: ErrorCategory.RATE_LIMIT,
     431: ErrorCategory.VALIDATION,
     504: ErrorCategory.TIMEOUT,
@@ -87,6 +88,11 @@ _BY_PROVIDER_KIND = {
 _BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
     (asyncio.CancelledError, ErrorCategory.CANCELLED),
     (TemporalCancelled, ErrorCategory.CANCELLED),
+    # A request that cannot be sent as it is, however often.
+    (impit.LocalProtocolError, ErrorCategory.UNKNOWN),
+    (impit.UnsupportedProtocol, ErrorCategory.UNKNOWN),
+    (httpx.LocalProtocolError, ErrorCategory.UNKNOWN),
+    (httpx.UnsupportedProtocol, ErrorCategory.UNKNOWN),
     (impit.TimeoutException, ErrorCategory.TIMEOUT),
     (httpx.TimeoutException, ErrorCategory.TIMEOUT),
     (TimeoutError, ErrorCategory.TIMEOUT),
@@ -94,11 +100,13 @@ _BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
     (httpx.HTTPError, ErrorCategory.NETWORK),
     (ConnectionError, ErrorCategory.NETWORK),
     (json.JSONDecodeError, ErrorCategory.NETWORK),
-    (ValidationError, ErrorCategory.PLATFORM),
     (SealError, ErrorCategory.AUTHENTICATION),
     (PermissionError, ErrorCategory.PERMISSION),
     (OSError, ErrorCategory.FILESYSTEM),
 )
+
+_UNREADABLE = (impit.DecodingError, impit.TooManyRedirects, httpx.DecodingError, httpx.TooManyRedirects)
+"""Responses that cannot be decoded, or only lead on to others."""
 
 _HINTS = {
     ErrorCategory.AUTHENTICATION: "Check the Apify token: it is missing, wrong or revoked.",
@@ -199,6 +207,17 @@ def retry_delay_of(error: BaseException) -> timedelta | None:
     return error.retry_after if isinstance(error, ProviderError) else None
 
 
+def may_be_permanent(error: BaseException) -> bool:
+    """Whether `error`, though it counts as one that may pass, may also be the same for ever.
+
+    An example is a response that cannot be read: a proxy may have answered once in the platform's place, or the
+    platform answers in a way that this version does not know. Outages (no connection, time-outs, 429, 5xx) pass.
+    """
+    if isinstance(error, (json.JSONDecodeError, ValidationError, *_UNREADABLE)):
+        return True
+    return apify.is_loaded() and isinstance(error, apify.InvalidResponseBodyError)
+
+
 def category_of_status(status: int) -> ErrorCategory:
     """The category of an HTTP status of 400 or more."""
     return _BY_STATUS.get(status, ErrorCategory.PLATFORM if status >= 500 else ErrorCategory.UNKNOWN)
@@ -219,7 +238,14 @@ def _category(error: BaseException) -> ErrorCategory:
         return _category_of_provider_error(error)
     if _is_no_name(error):
         return ErrorCategory.NOT_FOUND
+    if isinstance(error, ValidationError):
+        return ErrorCategory.PLATFORM if _is_of_platform(error) else ErrorCategory.UNKNOWN
     return next((category for kind, category in _BY_TYPE if isinstance(error, kind)), ErrorCategory.UNKNOWN)
+
+
+def _is_of_platform(error: ValidationError) -> bool:
+    """Whether a response of the platform does not fit a model of apify-client. All other models are our own."""
+    return apify.is_loaded() and apify.is_model(error.title)
 
 
 def _is_no_name(error: BaseException) -> bool:
@@ -250,12 +276,24 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ProviderError):
         code = " ".join(filter(None, (str(error.status or ""), f"({error.kinds[0]})" if error.kinds else "")))
         return f"Model provider {error.provider_id}{f' {code}' if code else ''}: {error.message}"
-    if isinstance(error, ValidationError):
-        return f"The platform's response does not match its documented schema ({error.error_count()} differences)."
+    if isinstance(error, ValueError) and (unreadable := _message_of_unreadable(error)):
+        return unreadable
     text = str(error).strip()
     if _is_no_name(error):
         return f"There is nothing of this name: {text}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _message_of_unreadable(error: ValueError) -> str | None:
+    """The message for a value that cannot be read, which is not quoted; None for any other error."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"A response is not valid JSON: {error.msg}."
+    if not isinstance(error, ValidationError):
+        return None
+    differences = f"({error.error_count()} differences)"
+    if _is_of_platform(error):
+        return f"The platform's response does not match its documented schema {differences}."
+    return f"Outlast has a defect: a value does not fit its model {error.title} {differences}."
 
 
 def _violations(error: BaseException, category: ErrorCategory) -> tuple[Violation, ...] | None:

@@ -58,6 +58,11 @@ def is_loaded() -> bool:
     return "apify_client.errors" in sys.modules
 
 
+def is_model(name: str) -> bool:
+    """Whether apify-client, which is loaded, has a model of this name for the platform's responses."""
+    return isinstance(getattr(sys.modules.get("apify_client._models"), name, None), type)
+
+
 def load() -> None:
     """Load it now, in a thread, so that no request has to wait for it."""
     with loading():

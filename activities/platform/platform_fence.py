@@ -5,12 +5,14 @@ started for it, and the storages that those runs have made. What is refused look
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import impit
 from cachetools import LRUCache
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from outlast.activities.contracts import Contract, JsonObject
@@ -186,8 +188,11 @@ def _user_agent(run: JsonObject) -> str | None:
 
 
 def _data_of(response: impit.Response) -> JsonObject:
-    """The `data` of a successful answer. Raises `ValueError` when the answer is not of the platform."""
-    return _Body.model_validate_json(response.content).data
+    """The `data` of a successful answer. Raises `json.JSONDecodeError` when the answer is not of the platform."""
+    try:
+        return _Body.model_validate_json(response.content).data
+    except ValidationError as error:
+        raise json.JSONDecodeError("it has no `data` object", "", 0) from error
 
 
 def _missing(collection: str = _RUNS) -> impit.Response:

@@ -150,7 +150,7 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
         if latest is not None:
             run, message = latest, latest.status_message
             task = task.model_copy(update={"cost_usd": _grown(task, latest)})
-        elif activity.HasField("last_failure"):
+        if activity.HasField("last_failure") and (latest is None or _fails_since_heartbeat(activity)):
             failure = await readable(activity.last_failure, description.data_converter)
             message = f"Attempt {activity.attempt}, trying again: {failure.message}"
     if task.status.is_final:
@@ -158,6 +158,11 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
     progress = live or task.progress
     shown = message or (progress.message if progress else None) or _waiting(description, run)
     return task.model_copy(update={"run": run, "progress": progress, "status_message": shown})
+
+
+def _fails_since_heartbeat(activity: PendingActivityInfo) -> bool:
+    """Whether the last attempt has failed, and no other one has shown since that it works."""
+    return activity.last_heartbeat_time.ToNanoseconds() < activity.last_attempt_complete_time.ToNanoseconds()
 
 
 def _grown(task: Task, latest: RunState) -> float | None:

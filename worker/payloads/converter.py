@@ -7,9 +7,13 @@ from pydantic_core import to_json
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, pydantic_data_converter
 from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, JSONPlainPayloadConverter
+from temporalio.exceptions import ApplicationError
 
 from outlast.workflows.contracts.row_text import without_repeated_rows
 from outlast.workflows.contracts.tool_calls import ToolOutcome, ToolResult
+
+NOT_JSON = "not_json"
+"""Type of the failure of a step whose argument or result cannot be written."""
 
 
 class LeanJSONPayloadConverter(PydanticJSONPlainPayloadConverter):
@@ -20,8 +24,16 @@ class LeanJSONPayloadConverter(PydanticJSONPlainPayloadConverter):
     """
 
     def to_payload(self, value: Any) -> Payload | None:
-        """Write `value` as JSON."""
-        return Payload(metadata={"encoding": self.encoding.encode()}, data=_written(value))
+        """Write `value` as JSON.
+
+        Raises a non-retryable `ApplicationError` for a value that JSON cannot hold: Temporal would try again for ever.
+        """
+        try:
+            data = _written(value)
+        except (ValueError, TypeError, RecursionError) as error:
+            message = f"A value of {type(value).__name__} cannot be written as JSON ({type(error).__name__})."
+            raise ApplicationError(message, type=NOT_JSON, non_retryable=True) from None
+        return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
 
 
 def _written(value: Any) -> bytes:

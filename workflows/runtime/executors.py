@@ -3,7 +3,8 @@
 A mode has one executor; `call-actor` and every direct Actor tool go through it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -13,6 +14,7 @@ from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.workflows.contracts.tool_calls import Offers, ToolResult, offers_all
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
 
 INLINE_ROWS = 1_000
 
@@ -64,11 +66,12 @@ class SyncActorExecutor:
         started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
         run, page = await ctx.runs.finish_with_rows(started, params.budget, within_bytes=inline_bytes(ctx))
-        if page is None:
-            page = await ctx.storages.items(_whole_dataset(ctx, run))
-        outcome = ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers)
-        if page.end < page.total:
-            outcome = await _with_large_output(ctx, outcome, page)
+        with _naming(run):
+            if page is None:
+                page = await ctx.storages.items(_whole_dataset(ctx, run))
+            outcome = ActorOutcome(ctx.call.tool, params.actor, run, page, offers=ctx.offers)
+            if page.end < page.total:
+                outcome = await _with_large_output(ctx, outcome, page)
         ctx.say(describe_run(run, rows=page.total))
         ctx.recorded_rows = outcome.preview.items if outcome.preview else ()
         return self._present(outcome)
@@ -97,6 +100,18 @@ def inline_bytes(ctx: ToolContext) -> int:
     if not policy.compress:
         return policy.inline_limit_bytes
     return policy.default_threshold_bytes if policy.threshold_bytes is None else policy.threshold_bytes
+
+
+@contextmanager
+def _naming(run: RunState) -> Generator[None]:
+    """Say in an error about the rows of `run`, which was paid, how it has ended and where they are."""
+    try:
+        yield
+    except ToolError as error:
+        envelope = error.envelope
+        message = f"Run {run.run_id} ended as {run.status}, and its rows could not be read. {envelope.message}"
+        hint = f"They are in dataset {run.dataset_id}: read them from there, and do not run it again."
+        raise ToolError(envelope.model_copy(update={"message": message, "hint": hint})) from error
 
 
 def _whole_dataset(ctx: ToolContext, run: RunState) -> DatasetItemsInput:

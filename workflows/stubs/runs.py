@@ -289,9 +289,13 @@ class Runs:
                     retry_policy=WAIT_RETRY_POLICY,
                     summary=f"follow run {run.run_id}",
                 )
-        except ToolError:
+        except ToolError as error:
             await self.abort_open()
-            raise
+            raise ToolError(_with_whereabouts(error.envelope, self._last_known(run))) from error
+
+    def _last_known(self, run: RunState) -> RunState:
+        operation = self._operation_of(run)
+        return operation.run if operation is not None and operation.run is not None else run
 
     async def look_up(self, run_id: str) -> RunState:
         """The state of any run of the caller. Raises `ToolError` when there is none."""
@@ -400,6 +404,9 @@ class Runs:
         envelope = envelope_of(error, tool=self._call.tool)
         run = f"Run {request.run_id}" if request.run_id else f"A run of {request.actor} that may have been started"
         hint = "It may still be running and costing money: look at the account's runs and abort it there."
+        last = next((one.run for one in self._operations if one.run and one.run.run_id == request.run_id), None)
+        if last is not None:
+            hint = f"It was {last.status}. What it has produced is in dataset {last.dataset_id}. {hint}"
         return envelope.model_copy(
             update={"message": f"{run} could not be aborted. {envelope.message}", "retryable": False, "hint": hint}
         )
@@ -412,6 +419,19 @@ class Runs:
             f"Run {run.run_id} was aborted: it reached {limit}.",
             hint=f"What it produced so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
         )
+
+
+def _with_whereabouts(envelope: ErrorEnvelope, run: RunState) -> ErrorEnvelope:
+    """The envelope of a run that was given up, with what is known of it."""
+    if run.run_id in envelope.message:
+        return envelope
+    known = f"Run {run.run_id} is {run.status}. What it has produced is in dataset {run.dataset_id}, its records are in"
+    return envelope.model_copy(
+        update={
+            "message": f"Run {run.run_id} could not be followed to its end. {envelope.message}",
+            "hint": f"{known} key-value store {run.key_value_store_id}. Do not run it again before you have looked.",
+        }
+    )
 
 
 def not_resurrected(run: RunState, reason: str) -> RunState:

@@ -1,6 +1,7 @@
 """What the classifier calls retryable is tried again by the engine, and nothing else: counted on a real worker."""
 
 import asyncio
+import json
 import uuid
 from collections import Counter
 from datetime import timedelta
@@ -75,6 +76,65 @@ async def test_the_engine_retries_what_is_retryable_and_nothing_else(temporal: C
         assert (category, attempts[category], envelope.attempt) == (category, expected, expected)
         assert (envelope.tool, envelope.category, envelope.retryable) == ("a-tool", category, category in passing)
         assert envelope.message == "It said [redacted]"
+
+
+@activity.defn
+async def answer_with_half() -> str:
+    """Succeed with a result that cannot be written."""
+    attempts["half"] += 1
+    return "caf\ud83d"
+
+
+@activity.defn
+async def fail_like(kind: str) -> None:
+    """Fail in the same way each time, or in another way each time."""
+    attempts[kind] += 1
+    errors = {
+        "unreadable": json.JSONDecodeError("Expecting value", "<html>", attempts[kind]),
+        "outage": ConnectionError("refused"),
+        "changing": json.JSONDecodeError(f"flaw {'x' * attempts[kind]}", "<html>", 0),
+    }
+    with as_activity_failure():
+        raise errors[kind]
+
+
+@workflow.defn
+class TriesEightTimes:
+    """Gives the message of the activity's last failure."""
+
+    @workflow.run
+    async def run(self, kind: str) -> str:
+        policy = RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=8, backoff_coefficient=1)
+        limit = timedelta(seconds=30)
+        try:
+            if kind == "half":
+                await workflow.execute_activity(answer_with_half, start_to_close_timeout=limit, retry_policy=policy)
+            else:
+                await workflow.execute_activity(fail_like, kind, start_to_close_timeout=limit, retry_policy=policy)
+        except ActivityError as error:
+            return str(error.cause)
+        raise AssertionError("the activity did not fail")
+
+
+async def test_what_is_the_same_five_times_ends_unless_it_is_an_outage(temporal: Client) -> None:
+    attempts.clear()
+    queue = f"repeats-{uuid.uuid4()}"
+    kinds = ["half", "unreadable", "outage", "changing"]
+    async with Worker(
+        temporal,
+        task_queue=queue,
+        workflows=[TriesEightTimes],
+        activities=[answer_with_half, fail_like],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    ):
+        calls = (
+            temporal.execute_workflow(TriesEightTimes.run, kind, id=f"{queue}-{kind}", task_queue=queue)
+            for kind in kinds
+        )
+        messages = dict(zip(kinds, await asyncio.gather(*calls), strict=True))
+    assert attempts == {"half": 1, "unreadable": 5, "outage": 8, "changing": 8}
+    assert "cannot be written as JSON" in messages["half"]
+    assert "It was the same 5 times, so it is not tried again." in messages["unreadable"]
 
 
 @pytest.mark.parametrize("category", list(ErrorCategory))

@@ -13,13 +13,24 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.deploy.local.sandbox.http.errors import ApiError, error_response
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.times_and_ids import now
 
-REQUEST_ACTIONS = ("status", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang")
+REQUEST_ACTIONS = (
+    "status",
+    "replace",
+    "delay",
+    "drop_before",
+    "drop_after",
+    "truncate",
+    "status_after",
+    "delay_after",
+    "hang",
+)
 STATE_ACTIONS = ("late_runs", "late_resurrection", "hide_list_user_agent", "late_item_count", "late_items")
 
 _ERROR_TYPES = {401: "user-or-token-not-found", 403: "insufficient-permissions", 429: "rate-limit-exceeded"}
@@ -167,6 +178,9 @@ class FaultMiddleware:
         match fault.action:
             case "status":
                 await _error_application(fault)(scope, receive, send)
+            case "replace":
+                body = str(fault.options.get("body", ""))
+                await Response(body, media_type="application/json; charset=utf-8")(scope, receive, send)
             case "delay":
                 await asyncio.sleep(float(fault.options.get("seconds", 1)))
                 await self._app(scope, receive, send)

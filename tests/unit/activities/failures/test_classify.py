@@ -23,9 +23,11 @@ from outlast.activities.failures.classify import (
     ToolFailure,
     classify,
     failure,
+    may_be_permanent,
     redact,
 )
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.platform import apify
 from outlast.activities.secrets.sealer import SealError
 
 C = ErrorCategory
@@ -59,6 +61,12 @@ def validation_error() -> ValidationError:
     return caught.value
 
 
+def platform_mismatch() -> ValidationError:
+    with pytest.raises(ValidationError) as caught:
+        apify.Run.model_validate({"id": TOKEN})
+    return caught.value
+
+
 PLATFORM_REFUSALS = [
     (400, "invalid-input", C.VALIDATION),
     (401, "user-or-token-not-found", C.AUTHENTICATION),
@@ -74,6 +82,7 @@ PLATFORM_REFUSALS = [
     (412, "stale", C.CONFLICT),
     (413, "request-too-large", C.VALIDATION),
     (418, "teapot", C.UNKNOWN),
+    (425, "too-early", C.RATE_LIMIT),
     (429, "rate-limit-exceeded", C.RATE_LIMIT),
     (500, "internal-server-error", C.PLATFORM),
     (502, "bad-gateway", C.PLATFORM),
@@ -107,7 +116,14 @@ def test_a_refusal_of_the_platform_is_classified_by_type_and_status(
         (ConnectionResetError(104, "reset by peer"), C.NETWORK),
         (InvalidResponseBodyError(cast(HttpResponse, Answer(200, b"<html>"))), C.NETWORK),
         (json.JSONDecodeError("cut off", '{"data": {', 10), C.NETWORK),
-        (validation_error(), C.PLATFORM),
+        (validation_error(), C.UNKNOWN),
+        (platform_mismatch(), C.PLATFORM),
+        (impit.TooManyRedirects("round and round"), C.NETWORK),
+        (impit.LocalProtocolError("a header"), C.UNKNOWN),
+        (httpx.UnsupportedProtocol("gopher"), C.UNKNOWN),
+        (OverflowError("too large"), C.UNKNOWN),
+        (RecursionError(), C.UNKNOWN),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"), C.UNKNOWN),
         (SealError("no such key"), C.AUTHENTICATION),
         (PermissionError(13, "denied"), C.PERMISSION),
         (FileNotFoundError(2, "gone"), C.FILESYSTEM),
@@ -146,9 +162,36 @@ def test_an_input_that_the_actor_refuses_says_where() -> None:
 
 
 def test_an_answer_of_another_shape_is_counted_and_never_quoted() -> None:
-    message = classify(validation_error()).message
+    message = classify(platform_mismatch()).message
     assert TOKEN not in message
-    assert "1 differences" in message
+    assert message.startswith("The platform's response does not match its documented schema (")
+
+
+def test_a_value_that_does_not_fit_a_model_of_ours_is_our_defect() -> None:
+    message = classify(validation_error()).message
+    assert message == "Outlast has a defect: a value does not fit its model Model (1 differences)."
+
+
+@pytest.mark.parametrize(
+    ("error", "may_be"),
+    [
+        (json.JSONDecodeError("cut off", '{"data": {', 10), True),
+        (platform_mismatch(), True),
+        (InvalidResponseBodyError(cast(HttpResponse, Answer(200, b"<html>"))), True),
+        (impit.TooManyRedirects("round and round"), True),
+        (impit.DecodingError("gzip"), True),
+        (impit.ConnectError("refused"), False),
+        (impit.ReadTimeout("slow"), False),
+        (TimeoutError(), False),
+        (api_error(503, "service-unavailable"), False),
+        (api_error(429, "rate-limit-exceeded"), False),
+        (api_error(402, "actor-memory-limit-exceeded"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_outages_pass_and_unreadable_responses_may_not(error: BaseException, may_be: bool) -> None:
+    assert classify(error).retryable
+    assert may_be_permanent(error) is may_be
 
 
 def test_tool_and_attempt_are_taken_over() -> None:
