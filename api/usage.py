@@ -30,6 +30,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.usage import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden
+from outlast.api.spreadsheets import safe_cell
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.worker_answers import answer_of_worker
 
@@ -112,21 +113,17 @@ class UsageReader:
         ]
 
 
-def as_csv(report: UsageReport, by: tuple[Grouping, ...]) -> str:
-    """The rows of a report as CSV (RFC 4180), with a header line."""
+def as_csv(report: UsageReport, by: tuple[Grouping, ...], *, safe: bool = True) -> str:
+    """The rows of a report as CSV (RFC 4180), with a header line; with `safe`, as `safe_cell` writes text."""
     text = io.StringIO()
     columns = [*by, "runs", "model_calls", "cost_usd"]
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
     for row in report.rows:
         cost = f"{exact_usd(row.cost_usd):f}"
-        writer.writerow({name: _cell(value) for name, value in {**row.model_dump(), "cost_usd": cost}.items()})
+        cells = {**row.model_dump(), "cost_usd": cost}
+        writer.writerow({name: safe_cell(value) for name, value in cells.items()} if safe else cells)
     return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    """A spreadsheet takes what begins with these characters as a formula, and names come from callers."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _range(query: UsageQuery) -> tuple[date, date]:

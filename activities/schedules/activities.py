@@ -11,6 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.schedules.contracts import FiringEnd, FiringStart, PauseInput, Started, StartFiringInput
+from outlast.activities.schedules.notes import NoteCode, written_note
 from outlast.activities.schedules.started_work import FiringStarter, StartedWork
 
 START_ATTEMPT_TIMEOUT = timedelta(minutes=10)
@@ -73,9 +74,10 @@ class FiringActivities:
         """
         handle = self._client.get_schedule_handle(request.temporal_id)
         with as_activity_failure():
+            note = await written_note(NoteCode.PAUSED_BY_FIRING, request.note, self._client.data_converter)
             try:
                 for _ in range(_PAUSE_LOOKS):
-                    await handle.pause(note=request.note)
+                    await handle.pause(note=note)
                     if (await handle.describe()).schedule.state.paused:
                         return
                     await asyncio.sleep(_LOOK_SECONDS)

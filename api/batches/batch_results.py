@@ -11,6 +11,7 @@ from outlast.activities.batches.contracts import ItemStatus
 from outlast.activities.outputs.format.json_values import text_of
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.api.contracts.batches import ResultsSelection
+from outlast.api.spreadsheets import safe_cell
 
 COLUMNS = (
     "key",
@@ -43,7 +44,7 @@ async def result_pieces(reader: OutputReader, selection: ResultsSelection) -> As
         some = rows if left is None else rows[:left]
         left = None if left is None else left - len(some)
         if some:
-            yield b"".join(row + b"\n" for row in some) if form == "jsonl" else _csv_lines(map(_cells, some))
+            yield b"".join(row + b"\n" for row in some) if form == "jsonl" else _csv_of(some, safe=selection.csv_safe)
         if left == 0:
             return
 
@@ -58,6 +59,11 @@ async def _batches(reader: OutputReader, status: ItemStatus | None, offset: int)
         skipped = min(offset, len(chosen))
         offset -= skipped
         yield chosen[skipped:]
+
+
+def _csv_of(rows: list[bytes], *, safe: bool) -> bytes:
+    cells = map(_cells, rows)
+    return _csv_lines([safe_cell(cell) for cell in row] for row in cells) if safe else _csv_lines(cells)
 
 
 def _cells(row: bytes) -> list[Any]:

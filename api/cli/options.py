@@ -44,6 +44,13 @@ DataDirOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 DEFAULT_DATA_DIR = default_data_dir()
+CsvSafeOption = Annotated[
+    bool,
+    typer.Option(
+        "--csv-safe/--no-csv-safe",
+        help="In CSV, put an apostrophe before text that a spreadsheet would compute (it begins with = + - @).",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

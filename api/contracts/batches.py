@@ -202,6 +202,11 @@ class ResultsSelection(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     form: Form = Field(default="jsonl", alias="format", description="`jsonl`, or `csv` with lists and objects as JSON.")
+    csv_safe: bool = Field(
+        default=False,
+        description="Of CSV: put an apostrophe before text that a spreadsheet would compute, since it begins with "
+        "`=`, `+`, `-` or `@`.",
+    )
     status: ItemStatus | None = Field(default=None, description="Only items of this status, such as `failed`.")
     offset: int = Field(default=0, ge=0, description="First row, counted from 0; with `status`, of that status.")
     limit: int | None = Field(default=None, ge=1, description="Maximum number of rows.")

@@ -32,6 +32,11 @@ class UsageQuery(BaseModel):
         default=None, description="Another caller, or `*` for all; requires the permission to see them."
     )
     format: Literal["json", "csv"] | None = Field(default=None, description="`csv`, as with `Accept: text/csv`.")
+    csv_safe: bool = Field(
+        default=True,
+        description="Of CSV: put an apostrophe before text that a spreadsheet would compute, since it begins with "
+        "`=`, `+`, `-` or `@`.",
+    )
 
 
 class UsageRow(BaseModel):

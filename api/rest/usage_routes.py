@@ -31,7 +31,7 @@ async def get_usage(
     """
     report = await services.usage.report(principal, query)
     if query.format == "csv" or (query.format is None and _prefers_csv(request)):
-        return Response(as_csv(report, query.by), media_type=f"{CSV_MEDIA_TYPE}; charset=utf-8")
+        return Response(as_csv(report, query.by, safe=query.csv_safe), media_type=f"{CSV_MEDIA_TYPE}; charset=utf-8")
     return report
 
 

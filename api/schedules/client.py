@@ -22,6 +22,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import Caller
+from outlast.activities.schedules.notes import NoteCode, written_note
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.policy.source import PolicySource
@@ -172,13 +173,13 @@ class ScheduleClient:
 
     async def pause(self, caller: Caller, schedule_id: str, reason: str | None) -> Schedule:
         """Nothing is due until it is resumed; what would have been is not made up for."""
-        note = reason or f"Paused by {caller.id}."
+        note = await self._note(NoteCode.PAUSED_BY_CALLER, reason or f"Paused by {caller.id}.")
         async with self._audit.action(AuditEvent.SCHEDULE_PAUSED, caller, schedule=schedule_id):
             return await self._patched(caller, schedule_id, lambda handle: handle.pause(note=note))
 
     async def resume(self, caller: Caller, schedule_id: str, reason: str | None) -> Schedule:
         """Have it go on after a pause."""
-        note = reason or f"Resumed by {caller.id}."
+        note = await self._note(NoteCode.RESUMED, reason or f"Resumed by {caller.id}.")
         async with self._audit.action(AuditEvent.SCHEDULE_RESUMED, caller, schedule=schedule_id):
             return await self._patched(caller, schedule_id, lambda handle: handle.unpause(note=note))
 
@@ -231,7 +232,7 @@ class ScheduleClient:
         return await self.get(caller, schedule_id)
 
     async def _start(self, order: FiringInput, *, paused: bool) -> None:
-        state = ScheduleState(paused=paused, note="Paused since it was made." if paused else None)
+        state = ScheduleState(paused=paused, note=NoteCode.PAUSED_WHEN_MADE if paused else None)
         with temporal_errors(), _refused_times():
             await self._client.create_schedule(
                 order.temporal_id,
@@ -301,6 +302,9 @@ class ScheduleClient:
             ui_url=self._ui_url,
             namespace=self._client.namespace,
         )
+
+    async def _note(self, code: NoteCode, words: str) -> str:
+        return await written_note(code, words, self._client.data_converter)
 
     def _handle(self, caller: Caller, schedule_id: str) -> ScheduleHandle:
         return self._client.get_schedule_handle(temporal_id_of(caller, schedule_id))

@@ -16,6 +16,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.schedules.contracts import Due
+from outlast.activities.schedules.notes import read_note
 from outlast.activities.secrets.sealed_json import masked
 from outlast.api.contracts.schedules import Firing, Schedule
 from outlast.api.temporal.task_view import memo_model
@@ -61,7 +62,7 @@ async def schedule_from(
         budget_usd=float(spending.budget_usd) if spending.budget_usd is not None else None,
         pause_on=spending.pause_on,
         paused=state.paused,
-        paused_because=state.note if state.paused else None,
+        paused_because=await read_note(state.note, description.data_converter) if state.paused else None,
         next=list(info.next_action_times[:_NEXT]),
         recent=list(firings),
         fired=info.num_actions,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from outlast.api.cli.ask.until_conditions import until_of
 from outlast.api.cli.errors import BadInput
@@ -11,6 +11,18 @@ from outlast.api.cli.errors import BadInput
 _WHOLE = frozenset({"failures", "seconds", "completed", "rows"})
 _RULES = (*sorted(_WHOLE), "failure_share", "categories", "under_way")
 _TABS = frozenset({"tab", "\\t"})
+
+
+class SaveTo(NamedTuple):
+    """A file for results, and whether its CSV is for spreadsheets."""
+
+    path: Path
+    csv_safe: bool
+
+    @classmethod
+    def at(cls, path: Path | None, *, csv_safe: bool) -> "SaveTo | None":
+        """The file at `path`; None without one."""
+        return None if path is None else cls(path, csv_safe)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from outlast.api.cli.ask.arguments import read_arguments
 from outlast.api.cli.ask.ranges import Span, parse_span
-from outlast.api.cli.batches.asked import Asked, Changes
+from outlast.api.cli.batches.asked import Asked, Changes, SaveTo
 from outlast.api.cli.batches.display import BATCH_COLUMNS, batch_row, batch_sheet, headline, progress_line, state_line
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
 from outlast.api.cli.running import Context
@@ -26,7 +26,7 @@ _LINES_OF_PROGRESS = 20
 _STDIN = Path("-")
 
 
-async def run_batch(context: Context, asked: Asked, *, again: bool, save: Path | None, detach: bool) -> ExitCode:
+async def run_batch(context: Context, asked: Asked, *, again: bool, save: SaveTo | None, detach: bool) -> ExitCode:
     """Start a batch and, unless detached, watch it to its end."""
     asked.source.check()
     context.interrupted = CliError(
@@ -74,7 +74,8 @@ async def print_results(
     *,
     follow: bool,
     as_csv: bool,
-    save: Path | None,
+    csv_safe: bool,
+    save: SaveTo | None,
 ) -> ExitCode:
     """Print results, or write them to a file."""
     if sum((follow, rows is not None, save is not None)) > 1 or (as_csv and (follow or save is not None)):
@@ -83,8 +84,8 @@ async def print_results(
         )
     batches = context.client.batches
     if save is not None:
-        size = await batches.save(batch_id, save, status=status)
-        context.output.note(f"{size:,} bytes in {escape(str(save))}")
+        size = await batches.save(batch_id, save.path, status=status, csv_safe=save.csv_safe)
+        context.output.note(f"{size:,} bytes in {escape(str(save.path))}")
         return ExitCode.OK
     if follow:
         context.interrupted = _going_on(context, batch_id)
@@ -95,7 +96,7 @@ async def print_results(
     span = parse_span(rows, "--rows") if rows else Span(0, None)
     limit = None if span.end is None else span.end - span.start
     wanted = RowFilter(status, span.start, limit)
-    async with batches.lines(batch_id, wanted, "csv" if as_csv else "jsonl") as lines:
+    async with batches.lines(batch_id, wanted, "csv" if as_csv else "jsonl", csv_safe=csv_safe) as lines:
         await _written(lines)
     return ExitCode.OK
 
@@ -149,7 +150,7 @@ def _content_of(file: Path) -> bytes:
         raise BadInput(f"Cannot read {file}: {error.strerror}.") from error
 
 
-async def _watched(context: Context, batch: Batch, *, detach: bool, save: Path | None) -> ExitCode:
+async def _watched(context: Context, batch: Batch, *, detach: bool, save: SaveTo | None) -> ExitCode:
     """Watch a batch until it has ended, and show its outcome."""
     output, command = context.output, context.options.command
     if detach:
@@ -162,13 +163,13 @@ async def _watched(context: Context, batch: Batch, *, detach: bool, save: Path |
     context.interrupted = _going_on(context, batch.id)
     batch = await _until_ended(context, batch)
     if save is not None:
-        await context.client.batches.save(batch.id, save)
+        await context.client.batches.save(batch.id, save.path, csv_safe=save.csv_safe)
     if output.as_json:
         output.document(batch.document())
     else:
         output.note(state_line(batch))
         if save is not None:
-            output.note(f"The results are in {escape(str(save))}")
+            output.note(f"The results are in {escape(str(save.path))}")
         else:
             output.command(f"results  {command(f'batch results {batch.id}')}")
         _advise(context, batch)

@@ -6,9 +6,17 @@ from typing import Any
 import typer
 
 from outlast.api.cli.batches import options as given
-from outlast.api.cli.batches.asked import Asked, Changes, ItemLimits, Reusing, Source
+from outlast.api.cli.batches.asked import Asked, Changes, ItemLimits, Reusing, SaveTo, Source
 from outlast.api.cli.errors import ExitCode
-from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.options import (
+    DEFAULT_DATA_DIR,
+    CsvSafeOption,
+    DataDirOption,
+    JsonOption,
+    Options,
+    TokenOption,
+    UrlOption,
+)
 from outlast.api.cli.running import Context, run_action
 
 app = typer.Typer(no_args_is_help=True, help="Call one tool for many inputs; look at it, get its results, go on.")
@@ -52,6 +60,7 @@ def run(
     name: given.NameOption = None,
     again: given.AgainOption = False,
     save: given.SaveOption = None,
+    csv_safe: CsvSafeOption = True,
     detach: given.DetachOption = False,
     as_json: JsonOption = False,
     url: UrlOption = None,
@@ -71,7 +80,14 @@ def run(
     changes = Changes(concurrency, budget, tuple(stop or ()))
     reusing = Reusing(reuse, refresh)
     asked = Asked(tool, source, tuple(arg or ()), limits, changes, tuple(retry or ()), order, mode, name, reusing)
-    _run(Options(url, token, data_dir, as_json), "run_batch", asked, again=again, save=save, detach=detach)
+    _run(
+        Options(url, token, data_dir, as_json),
+        "run_batch",
+        asked,
+        again=again,
+        save=SaveTo.at(save, csv_safe=csv_safe),
+        detach=detach,
+    )
 
 
 @app.command()
@@ -108,13 +124,15 @@ def results(
     follow: given.FollowOption = False,
     as_csv: given.CsvOption = False,
     save: given.SaveOption = None,
+    csv_safe: CsvSafeOption = True,
     url: UrlOption = None,
     token: TokenOption = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
     """Print the results so far: a line of JSON for each item that has ended."""
     options = Options(url, token, data_dir)
-    _run(options, "print_results", batch_id, status, rows, follow=follow, as_csv=as_csv, save=save)
+    saved = SaveTo.at(save, csv_safe=csv_safe)
+    _run(options, "print_results", batch_id, status, rows, follow=follow, as_csv=as_csv, csv_safe=csv_safe, save=saved)
 
 
 @app.command()

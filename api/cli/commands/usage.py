@@ -7,7 +7,15 @@ import typer
 from rich.markup import escape
 
 from outlast.api.cli.errors import ExitCode
-from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.api.cli.options import (
+    DEFAULT_DATA_DIR,
+    CsvSafeOption,
+    DataDirOption,
+    JsonOption,
+    Options,
+    TokenOption,
+    UrlOption,
+)
 from outlast.api.cli.running import Context, run_action
 from outlast.api.cli.show.tables import Column
 
@@ -31,6 +39,7 @@ def usage(
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only this session.")] = None,
     caller: Annotated[str | None, typer.Option(help="Another caller, or `*` for all, with leave to see them.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    csv_safe: CsvSafeOption = True,
     as_json: JsonOption = False,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -48,12 +57,15 @@ def usage(
         "session_id": session,
         "caller": caller,
     }
-    run_action(Options(url, token, data_dir, as_json), lambda context: _usage(context, wanted, as_csv=as_csv))
+    run_action(
+        Options(url, token, data_dir, as_json),
+        lambda context: _usage(context, wanted, as_csv=as_csv, csv_safe=csv_safe),
+    )
 
 
-async def _usage(context: Context, wanted: "UsageOptions", *, as_csv: bool) -> ExitCode:
+async def _usage(context: Context, wanted: "UsageOptions", *, as_csv: bool, csv_safe: bool) -> ExitCode:
     if as_csv:
-        typer.echo(await context.client.usage_csv(**wanted), nl=False)
+        typer.echo(await context.client.usage_csv(csv_safe=csv_safe, **wanted), nl=False)
         return ExitCode.OK
     report = await context.client.usage(**wanted)
     if context.output.as_json:

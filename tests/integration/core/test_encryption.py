@@ -3,7 +3,9 @@
 import base64
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ from tests.support.stacks.service import Service, running_outlast, settings_envi
 
 provider = provider_fixture()
 
+SECRET_WORD = "kumquatic"
 WORD = "aubergine"
 """Stands in arguments, answers, stored rows and in the message of a failure."""
 
@@ -62,7 +65,11 @@ def settings(provider: ProviderServer) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[Service]:
-    tools = ["docs.examples.hello_tools", "tests.support.tools.large_payloads"]
+    tools = [
+        "docs.examples.hello_tools",
+        "tests.support.tools.large_payloads",
+        "tests.support.tools.batch_tools",
+    ]
     with running_outlast(
         tmp_path_factory.mktemp("encrypted"), tools=tools, database=True, ui=True, settings=settings
     ) as running:
@@ -146,6 +153,84 @@ def test_nothing_of_a_call_stands_on_the_disk(service: Service, answers: dict[st
         assert row not in content, path
         is_plain = path in database or "owner" in path.parts  # which has no content of a call
         assert is_plain or content.startswith(b"\x8eOL1"), path
+
+
+async def test_no_words_of_a_caller_stand_in_any_file_nor_in_a_backup(
+    service: Service, provider: ProviderServer, tmp_path: Path
+) -> None:
+    """Every text that a caller may write for people or for tools, also where Temporal has a field for plain text."""
+    async with service.http() as api:
+        await write_everywhere(api, provider)
+        noted = (await api.get("/v1/schedules/noted")).json()
+        assert noted["paused_because"] == f"{SECRET_WORD} pause"
+        failing = (await api.get("/v1/schedules/fails")).json()
+        assert SECRET_WORD in failing["paused_because"]
+    snapshot = tmp_path / "snapshot.db"
+    with closing(sqlite3.connect(service.folder / "temporal.db")) as database, closing(sqlite3.connect(snapshot)) as to:
+        database.backup(to)  # what `outlast backup` does
+    files = [path for path in (*service.folder.rglob("*"), snapshot) if path.is_file() and "sandbox" not in path.parts]
+    found = [path for path in files if SECRET_WORD in read(path)]
+    assert found == []
+
+
+async def write_everywhere(api: httpx.AsyncClient, provider: ProviderServer) -> None:
+    """Words in each field that takes any text."""
+    word = SECRET_WORD
+    never = {"cron": ["0 0 29 2 *"]}
+    greeting = {"tool": "hello_world", "arguments": {"name": word}}
+
+    async def made(method: str, path: str, body: Any = None, **headers: str) -> Any:
+        answer = await api.request(method, path, json=body, headers=headers)
+        assert answer.is_success, (path, answer.text)
+        return answer.json() if answer.content else None
+
+    await made("PUT", "/v1/saved-calls/saved", {**greeting, "note": f"{word} note"})
+    await made("POST", "/v1/schedules", {"id": "noted", "call": greeting, "note": f"{word} note", **never})
+    await made("POST", "/v1/schedules/noted/resume", {"reason": f"{word} resume"})
+    await made("POST", "/v1/schedules/noted/pause", {"reason": f"{word} pause"})
+    fails = {"tool": "double", "arguments": {"number": 1, "label": word, "fails_with": "payment"}}
+    await made("POST", "/v1/schedules", {"id": "fails", "call": fails, "pause_on": ["payment"], **never})
+    await made("POST", "/v1/schedules/fails/trigger")
+    await eventually(lambda: paused(api, "fails"))
+    await made(
+        "POST", "/v1/webhooks", {"url": f"https://93.184.216.34/{word}", "name": word, "events": ["batch.progress"]}
+    )
+    marked = {"message_id": f"{word} message", "tool_call_id": f"{word} call", "session_id": "marked"}
+    await made("POST", "/v1/tasks", {**greeting, **marked}, **{"Idempotency-Key": f"{word} key", "Prefer": "wait=60"})
+    batch = {
+        "tool": "hello_world",
+        "name": f"{word} batch",
+        "items": [{"key": f"{word} 1", "arguments": {"name": word}}],
+    }
+    batch_id = (await made("POST", "/v1/batches", batch))["id"]
+    await eventually(lambda: batch_ended(api, batch_id))
+    question = {"tool": "pick_colour", "arguments": {"colours": [word, "red"]}}
+    task_id = await started(api, question)
+    await eventually(lambda: asks(api, task_id))
+    await made("POST", f"/v1/tasks/{task_id}/cancel")
+    provider.script = by_position(says(f"{word} said.", Call("hello_world", {"name": word})), says("done"))
+    session = await new_session(api, title=f"{word} title", instructions=f"{word} do")
+    async for _ in streamed(api, session, f"What is {word}?"):
+        pass
+    await made("PATCH", f"/v1/sessions/{session}", {"title": f"{word} new title"})
+    for path in (f"/v1/tools/{word}", f"/v1/tasks/{word}", f"/v1/saved-calls/{word}"):
+        assert (await api.get(path)).status_code == 404
+
+
+async def batch_ended(api: httpx.AsyncClient, batch_id: str) -> bool:
+    return (await api.get(f"/v1/batches/{batch_id}")).json()["status"] == "completed"
+
+
+async def asks(api: httpx.AsyncClient, task_id: str) -> bool:
+    return (await api.get(f"/v1/tasks/{task_id}")).json()["status"] == "input_required"
+
+
+async def paused(api: httpx.AsyncClient, schedule_id: str) -> bool:
+    return (await api.get(f"/v1/schedules/{schedule_id}")).json()["paused"]
+
+
+def read(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace")
 
 
 async def test_a_rotated_key_still_reads_and_a_removed_one_is_named(

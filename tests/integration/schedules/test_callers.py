@@ -10,6 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
+from outlast.activities.schedules.notes import read_note
 from outlast.api.access.key_hashes import new_key
 from tests.support.calls.schedules import NEVER, fired, scheduled, seen
 from tests.support.calls.tasks import completed, sleeper_call
@@ -172,7 +173,7 @@ async def test_a_firing_of_a_caller_whose_key_was_revoked_is_refused_and_pauses_
     async def paused() -> str:
         state = (await handle.describe()).schedule.state
         assert state.paused
-        return state.note or ""
+        return await read_note(state.note, temporal.data_converter) or ""
 
     assert "key:bob has no credential any more" in await eventually(paused)
     assert service.sandbox.counters["startsAccepted"] == starts

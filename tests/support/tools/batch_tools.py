@@ -23,7 +23,8 @@ async def double(ctx: ToolContext, arguments: Number) -> ToolResult:
     last = ctx.task_id.rpartition("-")[2]
     attempt = int(last) if last.isdecimal() and len(last) < 4 else 1
     if arguments.fails_with is not None and attempt <= (arguments.fails_until or attempt):
-        raise ToolError(ErrorEnvelope.permanent(arguments.fails_with, ctx.call.tool, f"{arguments.number} fails."))
+        words = f"{arguments.label or arguments.number} fails."
+        raise ToolError(ErrorEnvelope.permanent(arguments.fails_with, ctx.call.tool, words))
     doubled = 2 * arguments.number
     return ToolResult(content=(TextContent(text=str(doubled)),), structured={"doubled": doubled})
 
