@@ -64,7 +64,11 @@ async def serve(settings: ApiSettings) -> None:
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         server_header=False,
+        # OUTLAST_TRUSTED_PROXIES says whom to believe. uvicorn by itself believes every process of the machine.
+        proxy_headers=False,
     )
+    if "FORWARDED_ALLOW_IPS" in os.environ:
+        log.warning("FORWARDED_ALLOW_IPS has no effect: name the proxies that are believed in OUTLAST_TRUSTED_PROXIES.")
     await _prepare_namespace(client)
     log.info("API listens on http://%s:%s", settings.api_host, settings.api_port)
     await _Server(config, settings).serve()

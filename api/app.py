@@ -7,6 +7,7 @@ from functools import partial
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from outlast.activities.platform import apify
 from outlast.api.access.limits.caller_slots import CallerSlots
@@ -14,11 +15,9 @@ from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins
 from outlast.api.http.body_limit import BodyLimit
 from outlast.api.http.bound_responses import BoundResponses
-from outlast.api.http.codec_cors import CodecCors
-from outlast.api.http.credentials_first import CredentialsFirst
 from outlast.api.http.docs_page import install_docs
+from outlast.api.http.entrance import Entrance
 from outlast.api.http.json_limits import JsonLimits, StructureLimit
-from outlast.api.http.known_hosts import KnownHosts
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
 from outlast.api.http.request_limits import RequestLimits
@@ -47,8 +46,6 @@ from outlast.api.schedules.firing_host import FiringHost
 from outlast.api.schedules.firings import CallerFirings
 from outlast.api.services import Services
 from outlast.worker.otlp.metrics import sending_metrics
-
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 DESCRIPTION = """
 Every tool call is a durable task: it survives the crash of any process, never pays twice for one run, and can be
@@ -92,12 +89,14 @@ def build_app(services: Services) -> FastAPI:
         version="0.1.0",
         description=DESCRIPTION,
         separate_input_output_schemas=False,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=lambda _: _background(services),
         telemetry=TRACED,
     )
     app.state.services = services
+    app.state.kept_answers = operator_routes.KeptAnswers(services)
     headers = security_headers(services.settings.hsts_seconds)
     install_problem_handlers(app, headers)
     for module in _ROUTES:
@@ -115,14 +114,12 @@ def build_app(services: Services) -> FastAPI:
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(BoundResponses)
     app.add_middleware(RequestLimits, limits=services.limits)
-    app.add_middleware(CredentialsFirst, callers=services.callers)
+    app.add_middleware(Entrance, settings=settings, callers=services.callers)
     app.add_middleware(RequestOrigins)
     app.add_middleware(RequestMetrics)
-    if settings.is_loopback:
-        app.add_middleware(KnownHosts, names=LOOPBACK_NAMES)
-    if settings.temporal_ui_url:
-        app.add_middleware(CodecCors, ui_url=settings.temporal_ui_url)
     app.add_middleware(SecurityHeaders, headers=headers)
+    if settings.proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))
     return app
 
 

@@ -372,6 +372,24 @@ class Unauthenticated(ApiError):
     title = "A valid bearer token is needed"
     challenge: str | None = None
     """The `WWW-Authenticate` header, where it is more than the plain one."""
+    is_repeated = False
+    """Whether the same credential was refused before, so that it did not count as a guess of its address."""
+
+
+class UnknownHost(ApiError):
+    """The `Host` header names another server."""
+
+    status = 400
+    slug = "unknown-host"
+    title = "This server does not answer to that name"
+
+
+class CrossSiteRequest(ApiError):
+    """A web page of another site sent the request. Nothing was done."""
+
+    status = 403
+    slug = "cross-site"
+    title = "Pages of other sites may not send this request"
 
 
 class CredentialEnded(Unauthenticated):

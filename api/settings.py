@@ -1,5 +1,6 @@
 """Settings of the API process."""
 
+import ipaddress
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from outlast.activities.outputs.contracts import (
 from outlast.api.access.oauth.issuer_addresses import LOOPBACK, address_problem
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.contracts import CallerEntry, Caps, Limits, PermissionEntry, Policy
+from outlast.api.access.web_origins import WebOrigins
 from outlast.worker.settings import Settings
 from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import OutputOptions
@@ -131,6 +133,14 @@ class ApiSettings(Settings):
     failed_credentials_per_minute: int = Field(
         default=60, ge=1, description="Wrong bearer tokens that one address may try per minute."
     )
+    anonymous_requests_per_second: float = Field(
+        default=50, gt=0, description="Requests without a good credential that one address may send per second."
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed, "
+        "comma-separated.",
+    )
     max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
     mcp_session_idle_seconds: int = Field(
         default=1_800, ge=1, le=30 * 86_400, description="An MCP session without a request for this long ends."
@@ -164,13 +174,31 @@ class ApiSettings(Settings):
         default="", description="Host headers that MCP accepts beyond loopback, comma-separated; empty accepts any."
     )
     allowed_origins: str = Field(
-        default="", description="Origins of web pages that may talk MCP to this server, comma-separated."
+        default="",
+        description="Origins of web pages of other sites that may use this server, comma-separated: "
+        "`https://app.example`, or `http://localhost:*` for every port.",
     )
 
     @field_validator("audit_file")
     @classmethod
     def _unless_switched_off(cls, value: Path | None) -> Path | None:
         return None if value in (Path("-"), Path()) else value
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _of_pages(cls, value: str) -> str:
+        WebOrigins(split_names(value))
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _of_proxies(cls, value: str) -> str:
+        for name in split_names(value):
+            try:
+                ipaddress.ip_network(name)
+            except ValueError as error:
+                raise ValueError(f"{name!r} is neither an address nor a network of addresses: {error}") from None
+        return value
 
     @field_validator("oauth_issuer")
     @classmethod
@@ -274,6 +302,11 @@ class ApiSettings(Settings):
     def origins(self) -> tuple[str, ...]:
         """`allowed_origins` as a tuple."""
         return split_names(self.allowed_origins)
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        """`trusted_proxies` as a tuple."""
+        return split_names(self.trusted_proxies)
 
     @property
     def has_credentials(self) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from outlast.api.access.limits.addresses import address_of
+
 REQUEST_ID_HEADER = "X-Request-Id"
 
 
@@ -63,8 +65,7 @@ class RequestOrigins:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        client: tuple[str, int] | None = scope.get("client")
-        origin = Origin(_door_of(scope["path"]), client[0] if client else None, secrets.token_hex(8))
+        origin = Origin(_door_of(scope["path"]), address_of(scope), secrets.token_hex(8))
         set_origin(origin)
 
         async def with_id(message: Message) -> None:

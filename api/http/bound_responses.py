@@ -18,7 +18,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BoundResponses:
-    """ASGI middleware behind `CredentialsFirst`: a response ends with the credential of its request, and says why."""
+    """ASGI middleware behind `Entrance`: a response ends with the credential of its request, and says why."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Bind the responses of `app`."""

@@ -12,6 +12,7 @@ import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from outlast.api.access.limits.addresses import UNKNOWN, network_of
 from outlast.api.contracts.problems import MEDIA_TYPE, Problem
 from outlast.api.metrics import LIMITED
 
@@ -86,7 +87,7 @@ class _LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as its base
         super().connection_made(transport)
-        self._address = _address_of(self.client)
+        self._address = network_of(self.client[0] if self.client else UNKNOWN)
         self._open[self._address] += 1
         if self._open[self._address] > self._most:
             LIMITED.labels("connections_per_address").inc()
@@ -158,7 +159,3 @@ def _response(status: int, title: str, problem: Problem) -> bytes:
         f"{retry}Connection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-def _address_of(client: tuple[str, int] | None) -> str:
-    return client[0] if client else "unknown"

@@ -8,9 +8,11 @@ relative, so the page also works behind a proxy that serves the API under a path
 from importlib.resources import files
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+
+from outlast.api.http.documents import Document, route_of
 
 _ASSETS = files("fastapi_swagger") / "resources"
+_SCRIPT = "text/javascript; charset=utf-8"
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -37,20 +39,14 @@ _HEADERS = {
 
 def install_docs(app: FastAPI) -> None:
     """Serve `/docs` and its assets. Build `app` with `docs_url=None` and `redoc_url=None`: theirs come from a CDN."""
+    documents = {
+        "/docs": Document(_PAGE.encode(), "text/html; charset=utf-8", _HEADERS),
+        "/docs/swagger-ui-bundle.js": Document(_asset("swagger-ui-bundle.js"), _SCRIPT, _HEADERS),
+        "/docs/swagger-ui.css": Document(_asset("swagger-ui.css"), "text/css; charset=utf-8", _HEADERS),
+        "/docs/start.js": Document(_START.encode(), _SCRIPT, _HEADERS),
+    }
+    app.router.routes.extend(route_of(path, document) for path, document in documents.items())
 
-    async def page() -> Response:
-        return HTMLResponse(_PAGE, headers=_HEADERS)
 
-    async def script() -> Response:
-        return Response((_ASSETS / "swagger-ui-bundle.js").read_bytes(), media_type="text/javascript", headers=_HEADERS)
-
-    async def style() -> Response:
-        return Response((_ASSETS / "swagger-ui.css").read_bytes(), media_type="text/css", headers=_HEADERS)
-
-    async def start() -> Response:
-        return Response(_START, media_type="text/javascript", headers=_HEADERS)
-
-    app.add_api_route("/docs", page, include_in_schema=False)
-    app.add_api_route("/docs/swagger-ui-bundle.js", script, include_in_schema=False)
-    app.add_api_route("/docs/swagger-ui.css", style, include_in_schema=False)
-    app.add_api_route("/docs/start.js", start, include_in_schema=False)
+def _asset(name: str) -> bytes:
+    return (_ASSETS / name).read_bytes()

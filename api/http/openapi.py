@@ -1,17 +1,25 @@
 """The published OpenAPI document, corrected where FastAPI's description of errors differs from the actual responses."""
 
+import asyncio
+import json
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from outlast.api.contracts.problems import MEDIA_TYPE, Problem
+from outlast.api.http.documents import Document, route_of
 
+PATH = "/openapi.json"
 _REFERENCE = {"$ref": "#/components/schemas/Problem"}
 _FASTAPI_ERRORS = ("HTTPValidationError", "ValidationError")
 
 
 def publish_openapi(app: FastAPI) -> None:
-    """Have `app` describe every error as a problem document (RFC 9457)."""
+    """Serve the description of `app`, with every error as a problem document (RFC 9457).
+
+    Build `app` with `openapi_url=None`: FastAPI writes the document for each request again.
+    """
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -20,6 +28,18 @@ def publish_openapi(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = openapi
+    lock = asyncio.Lock()
+    made: list[Document] = []
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        async with lock:
+            if not made:
+                # Half a second of work, once: others are served meanwhile.
+                body = await asyncio.to_thread(lambda: json.dumps(app.openapi(), separators=(",", ":")).encode())
+                made.append(Document(body, "application/json"))
+        await made[0](scope, receive, send)
+
+    app.router.routes.append(route_of(PATH, serve))
 
 
 def _corrected(document: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ _STREAMS = ("/events", "/rows", "/mcp")
 
 
 class RequestLimits:
-    """ASGI middleware behind `CredentialsFirst`; responds 429, and tells on every answer what is left."""
+    """ASGI middleware behind `Entrance`; responds 429, and tells on every answer what is left."""
 
     def __init__(self, app: ASGIApp, *, limits: CallerLimits) -> None:
         """Pass the requests that `limits` allows to `app`."""

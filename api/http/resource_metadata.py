@@ -1,12 +1,13 @@
 """Tells OAuth clients which authorization server makes tokens for this one (RFC 9728)."""
 
 from fastapi import FastAPI
+from pydantic_core import to_json
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route, request_response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from outlast.api.access.oauth.resource import OAuthResource
+from outlast.api.http.documents import Document
 
 _METHODS = ["GET", "OPTIONS"]
 _VERSION_HEADER = "mcp-protocol-version"
@@ -21,12 +22,11 @@ def install_resource_metadata(app: FastAPI, resource: OAuthResource | None) -> N
     if resource is None:
         return
 
-    async def metadata(_: Request) -> JSONResponse:
-        return JSONResponse(resource.metadata())
+    async def metadata(scope: Scope, receive: Receive, send: Send) -> None:
+        # The policy may have changed.
+        await Document(to_json(resource.metadata()), "application/json")(scope, receive, send)
 
-    endpoint = CORSMiddleware(
-        request_response(metadata), allow_origins="*", allow_methods=_METHODS, allow_headers=[_VERSION_HEADER]
-    )
+    endpoint = CORSMiddleware(metadata, allow_origins="*", allow_methods=_METHODS, allow_headers=[_VERSION_HEADER])
     for path in resource.paths:
         route = Route(path, endpoint=endpoint, methods=_METHODS, include_in_schema=False)
         app.router.routes.append(route)

@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from pydantic import JsonValue
+from pydantic_core import to_json
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route, request_response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from outlast.api.access.callers import CallerResolver
+from outlast.api.http.documents import Document
 
 CARD_PATH = "/mcp/server-card"
 """Reserved for the card of the server at `/mcp`."""
@@ -36,16 +38,16 @@ _ADDRESS = re.compile(r"[\d.]+|.*:.*")
 def install_server_card(app: FastAPI, callers: CallerResolver) -> None:
     """Serve the card and the catalog of `app`; web pages may read them, as clients in browsers must."""
 
-    async def card(request: Request) -> JSONResponse:
-        return JSONResponse(server_card(_endpoint(request, callers), callers), media_type=MEDIA_TYPE, headers=_CACHED)
+    async def card(scope: Scope, receive: Receive, send: Send) -> None:
+        content = server_card(_endpoint(Request(scope), callers), callers)
+        await Document(to_json(content), MEDIA_TYPE, _CACHED)(scope, receive, send)
 
-    async def catalog(request: Request) -> JSONResponse:
-        return JSONResponse(server_catalog(_endpoint(request, callers)), headers=_CACHED)
+    async def catalog(scope: Scope, receive: Receive, send: Send) -> None:
+        content = server_catalog(_endpoint(Request(scope), callers))
+        await Document(to_json(content), "application/json", _CACHED)(scope, receive, send)
 
     for path, respond in (*((path, card) for path in CARD_PATHS), (CATALOG_PATH, catalog)):
-        endpoint = CORSMiddleware(
-            request_response(respond), allow_origins="*", allow_methods=_METHODS, allow_headers=["Content-Type"]
-        )
+        endpoint = CORSMiddleware(respond, allow_origins="*", allow_methods=_METHODS, allow_headers=["Content-Type"])
         app.router.routes.append(Route(path, endpoint=endpoint, methods=_METHODS, include_in_schema=False))
 
 

@@ -182,21 +182,10 @@ class StreamableHttp:
         server = mcp.server
         inner = server.streamable_http_app(
             streamable_http_path=path,
-            host=settings.api_host,
             max_request_body_size=settings.max_body_bytes,
             session_idle_timeout=settings.mcp_session_idle_seconds,
-            transport_security=_host_and_origin_checks(services),
+            # The entrance has checked Host and Origin, for all routes alike.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         self.app: ASGIApp = Authenticated(cast(Route, inner.routes[0]).app, services, mcp.exchanges)
         self.sessions: Sessions = server.session_manager.run
-
-
-def _host_and_origin_checks(services: Services) -> TransportSecuritySettings | None:
-    """On loopback the SDK checks Host and Origin itself; beyond it they are checked when the operator lists them."""
-    settings = services.settings
-    if settings.is_loopback and not settings.allowed_origins:
-        return None
-    hosts, origins = settings.hosts, settings.origins
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=bool(hosts or origins), allowed_hosts=list(hosts), allowed_origins=list(origins)
-    )

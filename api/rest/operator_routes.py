@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from outlast.api.access.limits.near import caller_label, show_use
 from outlast.api.contracts.operations import Operations
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
+from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
@@ -38,9 +39,9 @@ async def healthz(services: ServicesDep) -> PlainTextResponse:
 
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
-async def readyz(services: ServicesDep) -> JSONResponse:
+async def readyz(request: Request, services: ServicesDep) -> JSONResponse:
     """Whether the task store and a worker can be reached."""
-    temporal, worker = await services.tasks.readiness(timeout_seconds=_CHECK_SECONDS)
+    temporal, worker = await kept_answers(request).readiness.get()
     checks = Readiness(ready=temporal, checks={"temporal": _word(temporal), "worker": _word(worker)})
     status_code = 200 if checks.ready else 503
     return JSONResponse(checks.model_dump(), status_code=status_code, headers=_instance_header(services))
@@ -57,11 +58,28 @@ async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(services: ServicesDep) -> Response:
+async def metrics(request: Request) -> Response:
     """Prometheus metrics of this process, and open and queued tasks, counted at most every five seconds."""
+    return Response(await kept_answers(request).metrics.get(), media_type=CONTENT_TYPE_LATEST)
+
+
+class KeptAnswers:
+    """Answers to anybody that take some work, whoever asks and however often."""
+
+    def __init__(self, services: Services) -> None:
+        """About `services`."""
+        self.readiness = KeptAnswer(lambda: services.tasks.readiness(timeout_seconds=_CHECK_SECONDS))
+        self.metrics = KeptAnswer(lambda: _series_text(services))
+
+
+def kept_answers(request: Request) -> KeptAnswers:
+    """Those of the app that serves `request`."""
+    return request.app.state.kept_answers
+
+
+async def _series_text(services: Services) -> bytes:
     await _count(services)
-    own = generate_latest(REGISTRY)
-    return Response(own + await services.quick_calls.metrics(), media_type=CONTENT_TYPE_LATEST)
+    return generate_latest(REGISTRY) + await services.quick_calls.metrics()
 
 
 async def current_series(services: Services) -> Iterable[Metric]:

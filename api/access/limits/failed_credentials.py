@@ -1,11 +1,11 @@
 """Wrong credentials: each is looked up once, and each address has a limited number of tries."""
 
 import hashlib
-import ipaddress
 import time
 
 from cachetools import LRUCache, TTLCache
 
+from outlast.api.access.limits.addresses import network_of
 from outlast.api.access.limits.token_bucket import Clock, TokenBucket
 from outlast.api.errors import TooManyRequests, Unauthenticated
 from outlast.api.metrics import LIMITED
@@ -13,8 +13,6 @@ from outlast.api.metrics import LIMITED
 _WRONG_SECONDS = 60
 _MAX_TOKENS = 10_000
 _MAX_ADDRESSES = 10_000
-_IPV6_NETWORK_BITS = 64
-"""A host with one IPv6 address has its whole network of 64 bits (RFC 4291, section 2.5.4)."""
 
 WRONG_TOKEN = "The bearer token is neither a known API key nor a valid Apify token."  # noqa: S105  # a message
 
@@ -38,7 +36,9 @@ class FailedCredentials:
         """
         reason = self._wrong.get(digest)
         if reason is not None:
-            raise Unauthenticated(reason)
+            error = Unauthenticated(reason)
+            error.is_repeated = True
+            raise error
         if address is None or digest in self._good:
             return
         pause = self._tries_of(address).take(self._per_minute / 60, self._per_minute)
@@ -67,7 +67,7 @@ class FailedCredentials:
             self._tries_of(address).give_back()
 
     def _tries_of(self, address: str) -> TokenBucket:
-        network = _network(address)
+        network = network_of(address)
         bucket = self._tries.get(network)
         if bucket is None:
             bucket = self._tries[network] = TokenBucket(self._clock)
@@ -77,13 +77,3 @@ class FailedCredentials:
 def digest_of(token: str) -> str:
     """The digest that stands for a token in memory."""
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _network(address: str) -> str:
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if parsed.version == 4:
-        return address
-    return str(ipaddress.ip_network((parsed, _IPV6_NETWORK_BITS), strict=False))

@@ -29,7 +29,13 @@ def listening() -> tuple[socket.socket, str]:
 async def serving(app: Any, listener: socket.socket, **options: Any) -> AsyncIterator[None]:
     """Serve `app` on `listener` until the end of the block; `options` are those of uvicorn."""
     config = uvicorn.Config(
-        app, ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=1, **{"lifespan": "off", **options}
+        app,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+        **{"lifespan": "off", **options},
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
