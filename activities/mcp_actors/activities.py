@@ -105,7 +105,8 @@ async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -
     with loading():
         from outlast.activities.mcp_actors import actor_sessions  # noqa: PLC0415 (see above)
 
-    return McpToolList(actor=actor, tools=await actor_sessions.list_tools(url, token))
+    tools, notes = await actor_sessions.list_tools(url, token)
+    return McpToolList(actor=actor, tools=tools, notes=notes)
 
 
 def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import httpx2
 from mcp import Client, ClientSession, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import INTERNAL_ERROR, Implementation, PaginatedRequestParams
+from mcp_types import INTERNAL_ERROR, PARSE_ERROR, Implementation, PaginatedRequestParams
 from mcp_types import Tool as WireTool
 from pydantic import JsonValue, SecretStr
 
@@ -19,6 +19,7 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import Heartbeats
 from outlast.activities.mcp_actors.contracts import CallMcpToolInput, McpTool
 from outlast.activities.mcp_actors.failures import mcp_failure, not_called, not_connected
+from outlast.activities.mcp_actors.lenient import MAX_NOTES, NOTES, lenient
 from outlast.activities.mcp_actors.relay import Relay, call_to_its_end
 from outlast.activities.unicode_text import JsonTextCleaner
 
@@ -33,21 +34,24 @@ _OF_THE_BODY_AS_SENT = frozenset({b"content-encoding", b"content-length", b"tran
 Answer = TypeVar("Answer")
 
 
-async def list_tools(url: str, token: SecretStr) -> tuple[McpTool, ...]:
-    """The tools of the server. Raises `ToolFailure`."""
+async def list_tools(url: str, token: SecretStr) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
+    """The tools of the server that can be used, and notes on the others. Raises `ToolFailure`."""
 
-    async def listed(session: ClientSession) -> list[WireTool]:
-        found: list[WireTool] = []
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
+    async def listed(session: ClientSession) -> tuple[list[WireTool], list[str]]:
+        found, notes = list[WireTool](), list[str]()
+        cursor, seen = None, set[str | None]()
+        while cursor not in seen and len(seen) < _MAX_PAGES:
+            seen.add(cursor)
             page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             found += page.tools
+            notes += (page.meta or {}).get(NOTES, [])
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return found[:_MAX_TOOLS]
+        return found[:_MAX_TOOLS], notes[:MAX_NOTES]
 
-    return tuple(map(_tool_of, await _with_session(url, token, listed)))
+    tools, notes = await _with_session(url, token, listed)
+    return tuple({tool.name: _tool_of(tool) for tool in reversed(tools)}.values())[::-1], tuple(notes)
 
 
 async def call_tool(
@@ -85,7 +89,7 @@ async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGene
     headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
     async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_ValidText()) as http:
-        transport = streamable_http_client(url, http_client=http)
+        transport = lenient(streamable_http_client(url, http_client=http))
         info = Implementation(name="outlast", version="1")
         elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
         asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
@@ -146,9 +150,12 @@ def _as_failure(error: BaseException) -> ToolFailure:
         case ToolFailure():
             return error
         case MCPError():
-            # The SDK uses INTERNAL_ERROR for HTTP errors too, such as that of an Actor which is still starting.
-            category = ErrorCategory.PLATFORM if error.code == INTERNAL_ERROR else ErrorCategory.VALIDATION
-            return mcp_failure(category, f"The MCP server answered: {error} (code {error.code})")
+            # The SDK uses INTERNAL_ERROR for HTTP errors too, such as that of an Actor which is still starting, and
+            # PARSE_ERROR, with the words of pydantic, for an answer that it cannot read.
+            is_lost = error.code in (INTERNAL_ERROR, PARSE_ERROR)
+            said = "no message of JSON-RPC" if error.code == PARSE_ERROR else f"{error} (code {error.code})"
+            category = ErrorCategory.PLATFORM if is_lost else ErrorCategory.VALIDATION
+            return mcp_failure(category, f"The MCP server answered: {said}")
         case httpx2.HTTPStatusError():
             status = error.response.status_code
             return mcp_failure(category_of_status(status), f"The Actor's server answered {status}.")

@@ -39,6 +39,7 @@ class McpToolList(Contract):
 
     actor: str
     tools: tuple[McpTool, ...]
+    notes: tuple[str, ...] = Field(default=(), description="Tools of the server that cannot be used, and why.")
 
 
 class CallMcpToolInput(Contract):

@@ -227,6 +227,8 @@ class Catalogue:
             listed = await fetch_mcp_tools(self._platform, caller, actor)
         except Exception as error:
             raise PlatformUnavailable(f"Cannot list the tools of {actor}: {classify(error).message}") from error
+        for note in listed.notes:
+            log.warning("MCP server %s: %s", actor, note)
         tools = self._proxied[key] = proxied_tools(actor, listed.tools)
         return tools
 

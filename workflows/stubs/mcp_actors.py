@@ -17,6 +17,7 @@ from outlast.activities.mcp_actors.contracts import (
     ListMcpToolsInput,
     McpAnswer,
     McpTool,
+    McpToolList,
     RelayedAnswer,
     RelayedQuestion,
 )
@@ -43,12 +44,15 @@ class McpActors:
         self._ask_all = ask_all
 
     async def tools(self, actor: str) -> tuple[McpTool, ...]:
-        """The tools of the server. Starts the Actor when it is not running."""
+        """The tools of the server that can be used. Starts the Actor when it is not running."""
+        return (await self.listing(actor)).tools
+
+    async def listing(self, actor: str) -> McpToolList:
+        """The tools of the server, with notes on those that cannot be used. Starts the Actor when it is not running."""
         request = ListMcpToolsInput(caller=self._call.caller, actor=actor)
-        answer = await call_activity(
+        return await call_activity(
             self._call, McpActorActivities.list_mcp_tools, request, summary=f"list tools of {actor}"
         )
-        return answer.tools
 
     async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> McpAnswer:
         """The tool's answer, unchanged. The tool is called at most once, whatever fails.

@@ -12,8 +12,10 @@ from tests.integration.tools.conftest import ToolCaller
 SHIPPED = {
     "outlast/an-actor-whose-name-is-longer-than-names-of-tools-may-be",
     "outlast/big-table",
+    "outlast/cutter",
     "outlast/hostile",
     "outlast/older-toolbox",
+    "outlast/rough-server",
     "outlast/site-crawler",
     "outlast/sleeper",
     "outlast/toolbox",
@@ -24,11 +26,11 @@ async def test_a_search_answers_with_cards_and_pages(call: ToolCaller) -> None:
     page = await call("search-actors", limit=4)
     assert page.structured["total"] == len(SHIPPED)
     assert (page.structured["count"], page.structured["nextOffset"]) == (4, 4)
-    rest = await call("search-actors", limit=4, offset=4)
+    rest = await call("search-actors", limit=5, offset=4)
     assert "nextOffset" not in rest.structured
     cards = [*page.structured["actors"], *rest.structured["actors"]]
     assert {card["fullName"] for card in cards} == SHIPPED
-    assert page.text.startswith("Actors 1 to 4 of 7.")
+    assert page.text.startswith("Actors 1 to 4 of 9.")
     assert "search again with offset 4" in page.text
     assert "call-actor" in page.text
 

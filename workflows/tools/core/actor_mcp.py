@@ -18,12 +18,14 @@ _NEVER_REACHED_BYTES = 2_000_000
 stored."""
 
 
-async def list_tools_of(ctx: ToolContext, actor: str) -> list[McpToolReport]:
-    """The server's tools, as details show them. Raises `ToolError`."""
-    return [
+async def list_tools_of(ctx: ToolContext, actor: str) -> tuple[list[McpToolReport], tuple[str, ...]]:
+    """The server's tools, as details show them, and notes on those that cannot be used. Raises `ToolError`."""
+    listing = await ctx.mcp_actors.listing(actor)
+    reports = [
         McpToolReport(name=tool.name, description=tool.description, input_schema=tool.input_schema)
-        for tool in await ctx.mcp_actors.tools(actor)
+        for tool in listing.tools
     ]
+    return reports, listing.notes
 
 
 async def call_tool_of(ctx: ToolContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:

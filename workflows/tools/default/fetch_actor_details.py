@@ -33,8 +33,8 @@ async def fetch_actor_details(ctx: ToolContext, arguments: FetchActorDetailsArgu
     """The details, in words and structured."""
     details = await look_up_actor(ctx, arguments.actor, arguments.output)
     wants_tools = arguments.output.mcp_tools and details.mcp_path is not None
-    mcp_tools = await list_tools_of(ctx, details.card.full_name) if wants_tools else None
-    summary = f"Details of Actor {details.card.full_name}."
+    mcp_tools, notes = await list_tools_of(ctx, details.card.full_name) if wants_tools else (None, ())
+    summary = " ".join((f"Details of Actor {details.card.full_name}.", *notes))
     next_step = after_details(ctx, details)
     report = details_report(details, arguments.output, summary=summary, next_step=next_step, mcp_tools=mcp_tools)
     return answered(report, summary, f"\n{details_as_text(report)}", f"\n{next_step}")

@@ -114,13 +114,13 @@ async def _tools_of(ctx: ToolContext, actor: str, *, is_server: bool) -> str:
     if not is_server:
         run = " Run it with call-actor." if by_call_actor else ""
         return f"{actor} is no MCP server, so it has no tools of its own.{run}"
-    tools = await list_tools_of(ctx, actor)
+    tools, notes = await list_tools_of(ctx, actor)
     lines = [f"- `{tool.name}`: {tool.description}\n  Input: {compact(tool.input_schema)}" for tool in tools]
     shown = [str(line) for line in first_that_fit(lines, ctx.call.output.inline_limit_bytes)]
     left = len(lines) - len(shown)
     call = [f"Call one with call-actor, actor `{actor}:tool`."] if by_call_actor else []
     more = [f"{left} more would make the answer too large."] if left else []
-    return "\n".join(["# Available MCP Tools", *call, *shown, *more])
+    return "\n".join(["# Available MCP Tools", *call, *shown, *more, *notes])
 
 
 FETCH_ACTOR_DETAILS = reading_tool(

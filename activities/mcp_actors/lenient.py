@@ -1,0 +1,319 @@
+"""Messages of other people's MCP servers, taken apart leniently before the SDK checks them.
+
+The SDK refuses a result as a whole for one part that breaks its schema: one tool without an input schema and none is
+known, one content block of a newer type and the answer is lost, although the tool has done its work. Here each part is
+judged by itself. What is understood stays as it is; the rest becomes JSON text, or a note. Pure but for the transport.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, cast
+
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    PARSE_ERROR,
+    ContentBlock,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    Tool,
+)
+from pydantic import TypeAdapter, ValidationError
+
+from outlast.activities.media import repaired_block
+
+NOTES = "outlast/notes"
+"""Key of the `_meta` of a list of tools: what was left out of it, in words."""
+MAX_NOTES = 20
+_MAX_NOTE_CHARS = 300
+_REQUIRED = frozenset({"name", "inputSchema"})
+_BLOCK: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
+_OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
+Object = dict[str, Any]
+
+
+def understood_answer(result: Object) -> Object:
+    """The result of `tools/call`: content blocks that are valid, others as JSON text, and fields of the right types."""
+    given = result.get("content")
+    blocks = given if isinstance(given, list) else [] if given is None else [given]
+    content = [_understood_block(block) for block in cast(list[object], blocks)]
+    structured = result.get("structuredContent")
+    fields: Object = {}
+    if isinstance(structured, dict):
+        fields["structuredContent"] = structured
+    elif structured is not None and not any(_says(block, structured) for block in content):
+        content.append(_text(structured))
+    if isinstance(meta := result.get("_meta"), dict):
+        fields["_meta"] = meta
+    kept = {key: value for key, value in result.items() if key not in ("content", "structuredContent", "_meta")}
+    kept["resultType"] = "complete"
+    return {**kept, "content": content, **fields, "isError": _is_true(result.get("isError"))}
+
+
+def understood_tools(result: Object) -> Object:
+    """The result of `tools/list`: the tools that can be used, and notes on the others."""
+    given = result.get("tools")
+    listed = given if isinstance(given, list) else []
+    notes = [] if isinstance(given, list) else ["The server's list of tools is no list."]
+    tools: list[Object] = []
+    for number, tool in enumerate(cast(list[object], listed), start=1):
+        usable, flaw = _understood_tool(tool)
+        if usable is not None and usable["name"] not in {one["name"] for one in tools}:
+            tools.append(usable)
+        else:
+            name = cast(Object, tool).get("name") if isinstance(tool, dict) else None
+            called = repr(name) if isinstance(name, str) and name else f"number {number}"
+            notes.append(f"Tool {called} cannot be used: {flaw or 'another tool has this name.'}"[:_MAX_NOTE_CHARS])
+    meta = result.get("_meta")
+    kept = {key: value for key, value in result.items() if key not in ("tools", "nextCursor", "_meta")}
+    cursor = result.get("nextCursor")
+    return {
+        **kept,
+        "tools": tools,
+        **({"nextCursor": str(cursor)} if cursor not in (None, "") else {}),
+        "_meta": {**(meta if isinstance(meta, dict) else {}), NOTES: notes[:MAX_NOTES]},
+    }
+
+
+def understood_question(method: str, params: object) -> Object | None:
+    """The parameters of a request that a server makes; None if they are as they should be, or of no known kind."""
+    given = dict(cast(Object, params)) if isinstance(params, dict) else {}
+    if method == "elicitation/create" and given.get("mode", "form") == "form":
+        message, schema = given.get("message"), given.get("requestedSchema")
+        if not isinstance(message, str):
+            given["message"] = "" if message is None else _words(message)
+        if not isinstance(schema, dict):
+            given["requestedSchema"] = _OBJECT
+        else:
+            properties = schema.get("properties")
+            given["requestedSchema"] = {
+                **schema,
+                "type": "object",
+                "properties": properties if isinstance(properties, dict) else {},
+            }
+    elif method == "sampling/createMessage":
+        if not isinstance(given.get("maxTokens"), int):
+            given["maxTokens"] = 1_000
+    else:
+        return None
+    return given
+
+
+def understood_questions(result: Object) -> Object:
+    """The result of a tool that asks for input (MCP 2026-07-28), with questions that can be passed on."""
+    asked = result.get("inputRequests")
+    requests: Object = {}
+    for key, request in cast(Object, asked).items() if isinstance(asked, dict) else ():
+        method = request.get("method") if isinstance(request, dict) else None
+        if isinstance(method, str):
+            params = understood_question(method, request.get("params"))
+            requests[key] = request if params is None else {**request, "params": params}
+    state = result.get("requestState")
+    fields = {} if state is None else {"requestState": state if isinstance(state, str) else _words(state)}
+    kept = {key: value for key, value in result.items() if key != "requestState"}
+    return {**kept, **fields, "inputRequests": requests}
+
+
+def understood(method: str, result: Object) -> Object:
+    """The result of a request of ours, by its method; the same object where this module knows no better."""
+    match method:
+        case "tools/call" if result.get("resultType") == "input_required":
+            return understood_questions(result)
+        case "tools/call" if "content" in result or "structuredContent" in result:
+            return understood_answer(result)
+        case "tools/list":
+            return understood_tools(result)
+        case "initialize":
+            return _understood_beginning(result)
+        case _:
+            return result
+
+
+@asynccontextmanager
+async def lenient(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+    """`transport`, whose messages the SDK's session gets as they are understood here."""
+    async with transport as (read, write):
+        methods: dict[RequestId, str] = {}
+        yield _Reading(read, methods), _Writing(write, methods)
+
+
+class _Writing:
+    """The stream to the server; remembers which request has which method."""
+
+    def __init__(self, stream: Any, methods: dict[RequestId, str]) -> None:
+        self._stream, self._methods = stream, methods
+
+    async def send(self, item: SessionMessage) -> None:
+        if isinstance(item.message, JSONRPCRequest):
+            self._methods[item.message.id] = item.message.method
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stream.__aexit__(kind, error, trace)
+
+
+class _Reading:
+    """The stream from the server."""
+
+    def __init__(self, stream: Any, methods: dict[RequestId, str]) -> None:
+        self._stream, self._methods = stream, methods
+
+    @property
+    def last_context(self) -> object:
+        """The sender's context, which the session restores (`mcp.shared`)."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        return self._understood(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return self._understood(await anext(self._stream))
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stream.__aexit__(kind, error, trace)
+
+    def _understood(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        if isinstance(item, Exception):
+            return self._failed(item)
+        message = item.message
+        if isinstance(message, JSONRPCResponse):
+            method = self._methods.pop(self._own_id(message.id), "")
+            return _changed(item, message, id=self._own_id(message.id), result=understood(method, message.result))
+        if isinstance(message, JSONRPCError):
+            self._methods.pop(message.id, None) if message.id is not None else None
+        if isinstance(message, JSONRPCRequest):
+            params = understood_question(message.method, message.params)
+            return item if params is None else _changed(item, message, params=params)
+        return item
+
+    def _own_id(self, given: RequestId) -> RequestId:
+        """The id as it was sent: some servers give a number back as a text."""
+        if given in self._methods or not isinstance(given, str):
+            return given
+        return next((one for one in self._methods if str(one) == given), given)
+
+    def _failed(self, error: Exception) -> SessionMessage | Exception:
+        """What the transport could not read. If one request is open, it was its answer, and nothing else will come."""
+        if len(self._methods) != 1:
+            return error
+        request_id, _ = self._methods.popitem()
+        reason = ErrorData(code=PARSE_ERROR, message=str(error))
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=reason))
+
+
+def _changed(item: SessionMessage, message: JSONRPCResponse | JSONRPCRequest, **fields: object) -> SessionMessage:
+    return SessionMessage(message.model_copy(update=fields), metadata=item.metadata)
+
+
+def _understood_block(block: object) -> Object:
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    if not isinstance(block, dict):
+        return _text(block)
+    given = cast(Object, block)
+    if given.get("type") == "text" and isinstance(text := given.get("text"), str | int | float) and text is not True:
+        given = {**given, "text": text if isinstance(text, str) else _words(text)}
+    if given.get("type") in ("image", "audio") and not isinstance(given.get("mimeType"), str):
+        given = repaired_block({key: value for key, value in given.items() if key != "mimeType"})
+    if _is_block(given):
+        return given
+    plain = {key: value for key, value in given.items() if key not in ("annotations", "_meta")}
+    return plain if _is_block(plain) else _text(block)
+
+
+def _is_block(block: Object) -> bool:
+    try:
+        _BLOCK.validate_python(block, by_name=False)
+    except ValidationError:
+        return False
+    return True
+
+
+def _understood_tool(tool: object) -> tuple[Object | None, str]:
+    """The tool as it can be used, without optional fields that are malformed; else None, and why."""
+    if flaw := _flaw_of(tool):
+        return None, flaw
+    given = cast(Object, tool)
+    usable = {**given, "inputSchema": {"type": "object", **given["inputSchema"]}}
+    while True:
+        try:
+            Tool.model_validate(usable, by_name=False)
+        except ValidationError as error:
+            found = error.errors()[0]
+            field = found["loc"][0] if found["loc"] else ""
+            if field in _REQUIRED or field not in usable:
+                return None, f"{'/'.join(map(str, found['loc']))}: {found['msg']}."
+            usable = {key: value for key, value in usable.items() if key != field}
+        else:
+            return usable, ""
+
+
+def _flaw_of(tool: object) -> str:
+    """Why a tool cannot be used, whatever else it has."""
+    if not isinstance(tool, dict):
+        return "it is no object."
+    given = cast(Object, tool)
+    schema, name = given.get("inputSchema"), given.get("name")
+    if not isinstance(name, str) or not name.strip():
+        return "it has no name."
+    if not isinstance(schema, dict):
+        found = "missing" if "inputSchema" not in given else "null" if schema is None else type(schema).__name__
+        return f"its inputSchema is {found}, not a JSON Schema of an object."
+    kind = cast(Object, schema).get("type", "object")
+    return "" if kind == "object" else f"its inputSchema has the type {kind!r}, not 'object'."
+
+
+def _understood_beginning(result: Object) -> Object:
+    server = result.get("serverInfo")
+    known = cast(Object, server) if isinstance(server, dict) else {}
+    capabilities = result.get("capabilities")
+    return {
+        **result,
+        "capabilities": capabilities if isinstance(capabilities, dict) else {},
+        "serverInfo": {**known, **{key: str(known.get(key) or "unknown") for key in ("name", "version")}},
+    }
+
+
+def _is_true(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value.lower() == "true")
+
+
+def _says(block: Object, value: object) -> bool:
+    """Whether a block of text is `value` as JSON."""
+    try:
+        return block.get("type") == "text" and json.loads(block["text"]) == value
+    except ValueError:
+        return False
+
+
+def _text(value: object) -> Object:
+    return {"type": "text", "text": _words(value)}
+
+
+def _words(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
