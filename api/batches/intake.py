@@ -1,5 +1,6 @@
 """`Intake`: reads the items of a batch and admits each as a single call would be, before anything is started."""
 
+import difflib
 import hashlib
 from collections.abc import AsyncIterable
 from dataclasses import dataclass, field
@@ -8,18 +9,19 @@ from typing import Any, Protocol
 import orjson
 from pydantic import ValidationError
 
-from outlast.activities.batches.contracts import MAX_ITEM_BYTES, EqualCalls, ItemLine, Lines
+from outlast.activities.batches.contracts import MAX_ITEM_BYTES, MAX_KEY_CHARS, EqualCalls, ItemLine, Lines
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_size import MAX_VALUES, has_more_values
 from outlast.activities.outputs.format.json_values import text_of
-from outlast.api.batches.row_mapping import Mapped, RowMapping, RowRefused, typed
+from outlast.api.batches.row_mapping import Mapped, RowMapping, RowRefused, is_item, typed, unknown_columns
 from outlast.api.batches.sources import SourceRow
 from outlast.api.contracts.batches import BatchSettings
 from outlast.api.contracts.tasks import TaskRequest
 from outlast.api.errors import BatchRefused, BatchTooLarge, InvalidCall, MaskedToolCalled, UnknownToolCalled
 from outlast.api.tasks.admission import Admission, AdmittedCall
 
+_MOST_NAMES = 10
 MAX_REPORTED = 20
 """Items that are reported when some are refused. No more are looked at then."""
 
@@ -77,9 +79,14 @@ class Intake:
         schema: JsonObject | None = None
         async for row in rows:
             item = self._item(row, read)
-            if item is not None and are_texts:
-                schema = schema if schema is not None else await self._schema(item)
-                item = Mapped(item.key, typed(item.arguments, schema))
+            if item is not None and schema is None and (self._settings.mapping or not is_item(row.value)):
+                schema = await self._schema(item)
+                self._check_columns(row, schema, are_texts=are_texts)
+            if item is not None and are_texts and schema is not None:
+                arguments = typed(item.arguments, schema)
+                if self._names_items_only(schema):
+                    arguments.pop(self._settings.key or "", None)
+                item = Mapped(item.key, arguments)
             call = await self._admit(row.number, item, read) if item is not None else None
             if call is not None and item is not None:
                 first = first or call
@@ -136,6 +143,28 @@ class Intake:
         if before != number:
             raise RowRefused(f"Its key {key!r} is that of line {before}, too: each item needs its own.")
 
+    def _names_items_only(self, schema: JsonObject) -> bool:
+        """Whether the column of the items' keys is no argument, too."""
+        key = self._settings.key
+        return not self._settings.mapping and key is not None and bool(unknown_columns([key], None, {}, schema))
+
+    def _check_columns(self, row: SourceRow, schema: JsonObject, *, are_texts: bool) -> None:
+        """Raise `BatchRefused` for columns that are no arguments: the tool would run without their values.
+
+        Rows of JSON may have further fields, but not only such.
+        """
+        settings = self._settings
+        names = list(row.value) if isinstance(row.value, dict) else []
+        unknown = unknown_columns(names, settings.key, settings.mapping, schema)
+        is_strict = are_texts or settings.mapping
+        if not unknown or not (is_strict or len(unknown) == len([name for name in names if name != settings.key])):
+            return
+        properties = schema.get("properties")
+        known = list(properties) if isinstance(properties, dict) else []
+        what = "mapping" if settings.mapping else "field"
+        problems = [Violation(path="", message=_no_argument(what, name, known)) for name in unknown[:MAX_REPORTED]]
+        raise _refused(settings.tool, problems)
+
     async def _schema(self, item: Mapped) -> JsonObject:
         return await self._admission.schema_of(self._caller, self._request(item))
 
@@ -183,6 +212,13 @@ def _check_size(item: Mapped, content: bytes) -> None:
         )
     if has_more_values(item.arguments):
         raise RowRefused(f"Its arguments have more than {MAX_VALUES} values.")
+
+
+def _no_argument(what: str, name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    said = f"Did you mean {near[0]!r}?" if near else f"Its arguments: {', '.join(known[:_MOST_NAMES]) or 'none'}."
+    told = "The mapping writes into" if what == "mapping" else "The rows have a field"
+    return f"{told} {name[:MAX_KEY_CHARS]!r}, which is no argument of the tool. {said}"
 
 
 def _problem(number: int, message: str, path: str = "") -> Violation:

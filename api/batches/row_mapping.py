@@ -1,6 +1,8 @@
 """From rows to items: which arguments an item has, and which key. Pure."""
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,6 +14,8 @@ from outlast.activities.contracts import JsonObject
 _LONGEST_LIST = 100
 _ITEM_FIELDS = frozenset({"key", "arguments"})
 _MISSING = object()
+_INTEGER = re.compile(r"-?\d{1,40}", re.ASCII)
+_NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 class RowRefused(ValueError):
@@ -42,7 +46,7 @@ class RowMapping:
         if self.fields:
             return Mapped(key, merged(self.common, self._mapped(row)))
         own = row.get("arguments")
-        if isinstance(own, dict) and row.keys() <= _ITEM_FIELDS:
+        if isinstance(own, dict) and is_item(row):
             return Mapped(key if key is not None else _as_key(row.get("key"), "key"), merged(self.common, own))
         return Mapped(key, merged(self.common, row))
 
@@ -64,6 +68,11 @@ class RowMapping:
         return arguments
 
 
+def is_item(row: JsonValue) -> bool:
+    """Whether a row is an item with arguments, and not the arguments themselves. Only without a mapping."""
+    return isinstance(row, dict) and isinstance(row.get("arguments"), dict) and row.keys() <= _ITEM_FIELDS
+
+
 def merged(common: JsonObject, own: JsonObject) -> JsonObject:
     """`own` over `common`, objects field by field."""
     both = dict(common)
@@ -76,43 +85,62 @@ def merged(common: JsonObject, own: JsonObject) -> JsonObject:
 def typed(arguments: JsonObject, schema: JsonObject) -> JsonObject:
     """Arguments from CSV, whose values are texts: as numbers and truth values where the schema has those.
 
-    A text that reads as neither stays: the schema's check says what is wrong with it.
+    A text that reads as neither stays: the schema's check says what is wrong with it. An empty cell is an absent value.
     """
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return arguments
-    return {name: _typed(value, properties.get(name)) for name, value in arguments.items()}
+    given = schema.get("properties")
+    properties = given if isinstance(given, dict) else {}
+    return {name: _typed(value, properties.get(name)) for name, value in arguments.items() if value is not None}
 
 
 def _typed(value: JsonValue, schema: JsonValue) -> JsonValue:
-    if not isinstance(schema, dict):
-        return value
+    known = schema if isinstance(schema, dict) else {}
     if isinstance(value, dict):
-        return typed(value, schema)
+        return typed(value, known)
     if isinstance(value, list):
-        return [_typed(entry, schema.get("items")) for entry in value]
-    return _as_type(value, _types_of(schema)) if isinstance(value, str) else value
+        return [_typed(entry, known.get("items")) for entry in value if entry is not None]
+    return _as_type(value, _types_of(known)) if isinstance(value, str) else value
 
 
 def _as_type(text: str, types: Sequence[str]) -> JsonValue:
     if "string" in types or not types:
         return text
-    for kind, read in (("integer", int), ("number", float)):
-        if kind in types and len(text) < 40:
-            try:
-                return read(text)
-            except ValueError:
-                continue
-    truth = {"true": True, "false": False}.get(text.strip().lower())
-    if "boolean" in types and truth is not None:
-        return truth
-    return None if "null" in types and not text else text
+    word = text.strip()
+    if "integer" in types and _INTEGER.fullmatch(word):
+        return int(word)
+    if "number" in types and _NUMBER.fullmatch(word):
+        number = float(word)
+        return number if math.isfinite(number) else text
+    truth = {"true": True, "false": False}.get(word.lower())
+    return truth if "boolean" in types and truth is not None else text
 
 
 def _types_of(schema: JsonObject) -> list[str]:
+    """The types that a value may have, those of the alternatives of an optional value, too."""
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
-    return [one for one in kinds if isinstance(one, str)]
+    found = [one for one in kinds if isinstance(one, str)]
+    for name in ("anyOf", "oneOf"):
+        alternatives = schema.get(name)
+        for one in alternatives if isinstance(alternatives, list) else []:
+            found += _types_of(one) if isinstance(one, dict) else []
+    return found
+
+
+def unknown_columns(names: Iterable[str], key: str | None, mapping: Mapping[str, str], schema: JsonObject) -> list[str]:
+    """Columns of CSV, or targets of a mapping, that are no arguments by the schema. None if it leaves names open."""
+    if mapping:
+        return [target for target in mapping if not _has(schema, target.split("."))]
+    return [name for name in names if name != key and not _has(schema, [name])]
+
+
+def _has(schema: JsonValue, path: Sequence[str]) -> bool:
+    """Whether values at `path` are part of the schema, or cannot be told."""
+    if not isinstance(schema, dict) or not path:
+        return True
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or schema.get("patternProperties") or schema.get("additionalProperties"):
+        return True
+    return path[0] in properties and _has(properties[path[0]], path[1:])
 
 
 def _as_key(value: JsonValue, field: str) -> str | None:

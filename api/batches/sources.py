@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -20,6 +21,11 @@ from outlast.api.errors import BatchTooLarge
 
 MAX_LINE_BYTES = 128 * 1024
 """A longer line holds no item: its arguments may have half of that, and fields that are not used."""
+DELIMITERS = (",", ";", "\t", "|")
+_NAMED_DELIMITER = re.compile(r"sep=(.)\s*$", re.IGNORECASE | re.MULTILINE)
+"""The first line in which a spreadsheet names the delimiter."""
+_SAMPLE_BYTES = 64 * 1024
+_SAMPLE_ROWS = 50
 _ROWS_AT_ONCE = 100
 """Rows that are parsed before other requests get their turn."""
 Media = Literal["jsonl", "csv"]
@@ -72,10 +78,10 @@ async def inline_rows(items: Iterable[BatchItem]) -> Rows:
         await _give_way(number)
 
 
-async def uploaded_rows(body: UploadedBody, media: Media, *, delimiter: str) -> Rows:
-    """Rows of an uploaded file, by the number of their line."""
+async def uploaded_rows(body: UploadedBody, media: Media, *, delimiter: str | None) -> Rows:
+    """Rows of an uploaded file, by the number of their line. Without a `delimiter`, that of CSV is detected."""
     with body.opened() as content:
-        rows = _json_lines(content) if media == "jsonl" else _csv_rows(content, delimiter)
+        rows = _json_lines(content) if media == "jsonl" else _csv_rows(content, delimiter or _delimiter_of(body))
         for count, row in enumerate(rows):
             yield row
             await _give_way(count)
@@ -132,8 +138,36 @@ def _parsed(number: int, line: bytes) -> SourceRow:
     return SourceRow(number, value)
 
 
+def _delimiter_of(body: UploadedBody) -> str:
+    with body.opened() as content:
+        return detected_delimiter(content.read(_SAMPLE_BYTES).decode("utf-8-sig", errors="replace"))
+
+
+def detected_delimiter(sample: str) -> str:
+    """The delimiter of CSV that begins with `sample`: the one that gives the most columns, the same number in each row.
+
+    Spreadsheets write semicolons where the comma is the decimal separator, and may name theirs in a first line `sep=;`.
+    """
+    named = _NAMED_DELIMITER.match(sample)
+    if named is not None and named[1] in DELIMITERS:
+        return named[1]
+    return max(DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
+
+
+def _evenness(sample: str, delimiter: str) -> tuple[bool, int]:
+    """Whether all rows of the sample have as many values as the first one, and how many these are."""
+    # The last row may be cut off.
+    text = sample if len(sample) < _SAMPLE_BYTES // 4 else sample[: sample.rfind("\n") + 1]
+    try:
+        counts = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    except csv.Error:
+        return False, 0
+    columns = counts[0] if counts else 0
+    return columns > 1 and counts[:_SAMPLE_ROWS] == [columns] * len(counts[:_SAMPLE_ROWS]), columns
+
+
 def _csv_rows(content: io.BufferedReader, delimiter: str) -> Iterator[SourceRow]:
-    """RFC 4180, with a line of names first. Values are texts."""
+    """RFC 4180, with a line of names first. Values are texts, or None for an empty cell."""
     text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     names: list[str] | None = None
@@ -149,14 +183,24 @@ def _csv_rows(content: io.BufferedReader, delimiter: str) -> Iterator[SourceRow]
         if values is None:
             return
         number = reader.line_num
-        if not values:
+        if not any(values) or (number == 1 and _NAMED_DELIMITER.match(delimiter.join(values))):
             continue
         if names is None:
             names = values
-            if len(set(names)) != len(names) or "" in names:
-                yield SourceRow(number, problem="A name of a column is empty or there twice.")
+            named = [name for name in names if name]
+            if len(set(named)) != len(named):
+                yield SourceRow(number, problem="The first line names two columns alike.")
                 return
         elif len(values) != len(names):
-            yield SourceRow(number, problem=f"It has {len(values)} values, and the first line {len(names)} names.")
+            counts = f"It has {len(values)} values, but the first line {len(names)} names"
+            yield SourceRow(number, problem=f"{counts} (delimiter {delimiter!r}).")
         else:
-            yield SourceRow(number, dict(zip(names, values, strict=True)))
+            yield _csv_row(number, names, values)
+
+
+def _csv_row(number: int, names: list[str], values: list[str]) -> SourceRow:
+    """The row. A column without a name must be empty: some spreadsheets end each line with the delimiter."""
+    cells = list(zip(names, values, strict=True))
+    if any(value and not name for name, value in cells):
+        return SourceRow(number, problem="It has a value in a column without a name.")
+    return SourceRow(number, {name: value or None for name, value in cells if name})

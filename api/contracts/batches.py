@@ -62,8 +62,8 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
         max_length=MAX_OWN_WEBHOOKS,
         description="Addresses that are told of the batch. Those in `options` are told of each item.",
     )
-    delimiter: Literal[",", ";", "\t", "|"] = Field(
-        default=",", description="The character that separates the values of CSV."
+    delimiter: Literal[",", ";", "\t", "|"] | None = Field(
+        default=None, description="The character that separates the values of CSV. Without it, it is detected."
     )
 
     @model_validator(mode="after")

@@ -40,7 +40,7 @@ MapOption = Annotated[
     _of_items("The argument that takes its value from a field of the row.", "--map", "-m", metavar="NAME=FIELD"),
 ]
 KeyOption = Annotated[str | None, _of_items("The field of a row that is the item's key.", metavar="FIELD")]
-DelimiterOption = Annotated[str | None, _of_items("What separates the values of CSV: , ; | or tab.")]
+DelimiterOption = Annotated[str | None, _of_items("What separates the values of CSV: , ; | or tab. It is detected.")]
 OutputOption = Annotated[str | None, _of_items("Take the rows of a stored output.", metavar="LOCATOR")]
 DatasetOption = Annotated[str | None, _of_items("Take the rows of a dataset.", metavar="ID")]
 RowOrderOption = Annotated[RowOrder | None, typer.Option(help="Order of the rows: that of the items, or any.")]

@@ -1,6 +1,7 @@
 """Where items come from, and what is refused of them: with its line, before anything is started."""
 
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -184,3 +185,96 @@ async def test_a_key_that_is_the_number_of_another_item_is_refused(
     else:
         assert answer.status_code == 422
         assert f"is that of {refused}, too" in answer.text
+
+
+SKUS = {"tool": "ship", "key": "sku"}
+
+
+async def shipped(api: httpx.AsyncClient, content: str, settings: dict[str, object]) -> dict[str, Any]:
+    """The arguments that the tool got, by the key of the item."""
+    answer = await uploaded(api, content, settings, **CSV)
+    assert answer.status_code == 201, answer.text
+    batch = await ended(api, answer.json()["id"])
+    return {row["key"]: row["result"]["given"] for row in await rows_of(api, batch["id"])}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "sku;country\nA-1;US\nB-2;DE\n",
+        "\ufeffsku;country\r\nA-1;US\r\n;\r\nB-2;DE\r\n",
+        "sep=;\nsku;country\nA-1;US\nB-2;DE",
+        "sku\tcountry\nA-1\tUS\nB-2\tDE\n",
+        "sku|country\nA-1|US\nB-2|DE\n",
+        "sku,country\nA-1,US\nB-2,DE\n\n,\n",
+        "sku;country;\nA-1;US;\nB-2;DE;\n",
+        'sku;"country"\n"A-1";"US"\n"B-2";DE',
+    ],
+)
+async def test_the_delimiter_of_csv_is_detected(api: httpx.AsyncClient, content: str) -> None:
+    given = await shipped(api, content, SKUS)
+    assert given == {"A-1": {"sku": "A-1", "country": "US"}, "B-2": {"sku": "B-2", "country": "DE"}}
+
+
+async def test_an_empty_cell_is_an_absent_value(api: httpx.AsyncClient) -> None:
+    content = "sku,limit,fast,weight,country\nA-1,,,,\nB-2,5,true,1.5,\nC-3,,FALSE,,DE\n"
+    expected = {
+        "A-1": {"sku": "A-1"},
+        "B-2": {"sku": "B-2", "limit": 5, "fast": True, "weight": 1.5},
+        "C-3": {"sku": "C-3", "fast": False, "country": "DE"},
+    }
+    assert await shipped(api, content, SKUS) == expected
+    mapped = {"tool": "ship", "key": "id", "mapping": {"sku": "id", "limit": "most"}}
+    assert await shipped(api, "id,most\nA-1,\nB-2,7", mapped) == {
+        "A-1": {"sku": "A-1"},
+        "B-2": {"sku": "B-2", "limit": 7},
+    }
+
+
+async def test_rows_of_json_that_have_no_argument_of_the_tool_are_refused(api: httpx.AsyncClient) -> None:
+    """Further fields are fine: a dataset has more than a tool wants."""
+    settings: dict[str, object] = {"tool": "double", "key": "id"}
+    refused = await uploaded(api, '{"id": "a", "nmber": 1}\n', settings, **JSONL)
+    assert (refused.status_code, "Did you mean 'number'?" in refused.text) == (422, True)
+    mapped = settings | {"mapping": {"number": "n", "lable": "id"}}
+    refused = await uploaded(api, '{"id": "a", "n": 1}\n', mapped, **JSONL)
+    assert (refused.status_code, "Did you mean 'label'?" in refused.text) == (422, True)
+
+
+async def test_a_column_may_name_the_items_only(api: httpx.AsyncClient) -> None:
+    given = await shipped(api, "line;sku\nfirst;A-1\nsecond;B-2\n", {"tool": "ship", "key": "line"})
+    assert given == {"first": {"sku": "A-1"}, "second": {"sku": "B-2"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "said"),
+    [
+        (
+            "sku,contry\nA-1,US\n",
+            {"tool": "ship"},
+            "'contry', which is no argument of the tool. Did you mean 'country'?",
+        ),
+        ("sku;country\nA-1;US\n", {"tool": "ship", "delimiter": ","}, "'sku;country', which is no argument"),
+        ("a\n1\n", {"tool": "ship", "mapping": {"sky": "a"}}, "The mapping writes into 'sky'"),
+        ("sku,limit\nA-1,3,4\n", {"tool": "ship"}, "has 3 values, but the first line 2 names (delimiter ',')"),
+        ("sku,sku\nA-1,3\n", {"tool": "ship"}, "names two columns alike"),
+        ("sku,\nA-1,3\n", {"tool": "ship"}, "a value in a column without a name"),
+        ("seconds;colour\n0;red\n", {"tool": "outlast--sleeper"}, "'colour', which is no argument"),
+        (
+            "a\n1\n",
+            {"tool": "call-actor", "arguments": {"actor": "outlast/sleeper"}, "mapping": {"input.secnds": "a"}},
+            "The mapping writes into 'input.secnds'",
+        ),
+        ("sku,limit\nA-1,\u0661\n", {"tool": "ship"}, "/limit"),  # a digit, but no number of JSON
+        ("sku,weight\nA-1,nan\n", {"tool": "ship"}, "/weight"),
+    ],
+)
+async def test_wrong_columns_are_refused_before_anything_is_started(
+    api: httpx.AsyncClient, sandbox: Sandbox, content: str, settings: dict[str, object], said: str
+) -> None:
+    before = sandbox.counters["startsAccepted"]
+    answer = await uploaded(api, content, settings, **CSV)
+    assert answer.status_code == 422, answer.text
+    assert said in answer.text
+    assert "Nothing was started" in answer.json()["detail"]
+    assert sandbox.counters["startsAccepted"] == before

@@ -29,8 +29,23 @@ async def double(ctx: ToolContext, arguments: Number) -> ToolResult:
     return ToolResult(content=(TextContent(text=str(doubled)),), structured={"doubled": doubled})
 
 
+class Parcel(Arguments):
+    """What is shipped. Optional arguments have each of the forms in which schemas write them."""
+
+    sku: str
+    country: str | None = None
+    limit: int = 10
+    fast: bool = False
+    weight: float | None = None
+
+
+async def ship(_ctx: ToolContext, arguments: Parcel) -> ToolResult:
+    """The arguments that were given, without the defaults."""
+    return ToolResult(structured={"given": arguments.model_dump(mode="json", exclude_unset=True)})
+
+
 def dev(name: str) -> ToolBuilder:
     return tool(name).category(Category.DEV).describe(f"Fixture {name}.")
 
 
-TOOLS = [dev("double").args(Number).server(double).build()]
+TOOLS = [dev("double").args(Number).server(double).build(), dev("ship").args(Parcel).server(ship).build()]

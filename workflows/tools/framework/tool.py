@@ -61,7 +61,7 @@ class TaskUse(StrEnum):
 class Arguments(KnownFieldsOnly):
     """Base of every tool's arguments: frozen, unknown names refused, camelCase or snake_case as the tool spells it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
 
 class NoArguments(Arguments):

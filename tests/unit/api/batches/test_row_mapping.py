@@ -60,8 +60,8 @@ def test_texts_become_what_the_schema_has() -> None:
             "input": {"properties": {"deep": {"type": "integer"}}},
         }
     }
-    texts: dict[str, Any] = {"n": "3", "f": "", "b": "TRUE", "s": "007", "either": "5", "list": ["1", "x"], "no": "1"}
-    wanted = {"n": 3, "f": None, "b": True, "s": "007", "either": "5", "list": [1, "x"], "no": "1"}
+    texts: dict[str, Any] = {"n": "3", "f": None, "b": "TRUE", "s": "007", "either": "5", "list": ["1", "x"], "no": "1"}
+    wanted = {"n": 3, "b": True, "s": "007", "either": "5", "list": [1, "x"], "no": "1"}
     assert typed(texts, schema) == wanted
     assert typed({"input": {"deep": "2"}}, schema) == {"input": {"deep": 2}}
     assert typed({"n": "three", "f": "1e5"}, schema) == {"n": "three", "f": 1e5}
