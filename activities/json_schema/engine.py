@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from jsonschema_rs import Draft202012Validator, FancyRegexOptions, RegexOptions, ValidationError, ValidationErrorKind
 
+from outlast.activities.json_schema.javascript_patterns import rewritten
+
 MAX_FOUND = 50
 MAX_MESSAGE_CHARS = 300
 MAX_PATTERNS = 100
@@ -77,7 +79,7 @@ def as_text(schema: Any) -> str:
 @lru_cache(maxsize=_KEPT_SCHEMAS)
 def _validator(schema_json: str, linear: bool) -> Draft202012Validator:
     """Raises `ValidationError` for a reference that cannot be followed, `NeedsSteps`, and `_NotApplicable`."""
-    plain = _without_nullable(json.loads(schema_json))
+    plain = _applicable(json.loads(schema_json))
     for _ in range(_MAX_DROPPED_PATTERNS):
         try:
             return Draft202012Validator(
@@ -86,17 +88,17 @@ def _validator(schema_json: str, linear: bool) -> Draft202012Validator:
         except ValidationError as error:
             if isinstance(error.kind, ValidationErrorKind.Referencing):
                 raise
-            if not error.instance_path or error.instance_path[-1] != "pattern":
+            *parents, last = error.instance_path or [""]
+            if last != "pattern" and (not parents or parents[-1] != "patternProperties"):
                 raise _NotApplicable from error
             if linear:
                 raise NeedsSteps from error
-            # A pattern that only JavaScript understands: the rest of the schema counts.
-            _drop(plain, error.instance_path)
+            # A pattern that only JavaScript understands: the rest of the schema counts, and its owner checks it again.
+            _drop(plain, parents, last)
     raise _NotApplicable
 
 
-def _drop(schema: Any, path: Iterable[str | int]) -> None:
-    *parents, last = path
+def _drop(schema: Any, parents: Iterable[str | int], last: str | int) -> None:
     for part in parents:
         schema = schema[part]
     del schema[last]
@@ -116,14 +118,16 @@ def _bounded(message: str) -> str:
     return f"{message[:half]}…{message[-half:]}"
 
 
-def _without_nullable(schema: Any) -> Any:
-    """Apify's `nullable: true` as JSON Schema has it: null is one more type."""
+def _applicable(schema: Any) -> Any:
+    """The schema as the engine takes it. Apify's `nullable: true` is one more type, and patterns are JavaScript's."""
     if isinstance(schema, list):
-        return [_without_nullable(part) for part in cast("list[Any]", schema)]
+        return [_applicable(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     fields = cast("dict[str, Any]", schema)
     plain = {key: _subschemas(key, part) for key, part in fields.items() if key != "nullable"}
+    if isinstance(pattern := plain.get("pattern"), str):
+        plain["pattern"] = rewritten(pattern)
     if fields.get("nullable") is True and isinstance(plain.get("type"), str):
         plain["type"] = [plain["type"], "null"]
         if isinstance(plain.get("enum"), list):
@@ -133,6 +137,10 @@ def _without_nullable(schema: Any) -> Any:
 
 def _subschemas(keyword: str, value: Any) -> Any:
     """The keys of `properties` are names of fields, not keywords: a field may be called `nullable`."""
-    if keyword == "properties" and isinstance(value, dict):
-        return {name: _without_nullable(part) for name, part in cast("dict[str, Any]", value).items()}
-    return _without_nullable(value)
+    if keyword in ("const", "default", "enum", "examples"):
+        return value
+    if not isinstance(value, dict) or keyword not in ("properties", "patternProperties"):
+        return _applicable(value)
+    parts = cast("dict[str, Any]", value)
+    named = keyword == "properties"
+    return {(name if named else rewritten(name)): _applicable(part) for name, part in parts.items()}

@@ -208,3 +208,20 @@ def test_long_actor_names_give_different_tool_names_of_64_characters() -> None:
     names = {actor_tool_name(f"a-user-with-a-long-name/{'x' * 60}-{number}") for number in range(20)}
     assert len(names) == 20
     assert all(len(name) == MAX_TOOL_NAME for name in names)
+
+
+@pytest.mark.parametrize(
+    ("date_type", "told"),
+    [
+        (None, "A date as YYYY-MM-DD."),
+        ("absolute", "A date as YYYY-MM-DD."),
+        ("relative", "a number and a unit: `3 days`"),
+        ("absoluteOrRelative", "A date as YYYY-MM-DD, or a time span"),
+    ],
+)
+def test_a_date_is_described_as_its_picker_takes_it(date_type: str | None, told: str) -> None:
+    field: dict[str, Any] = {"type": "string", "editor": "datepicker", "description": "Since when."}
+    field |= {"dateType": date_type} if date_type else {}
+    shaped: Any = model_input_schema({"properties": {"since": field}})
+    assert told in shaped["properties"]["since"]["description"]
+    assert ("YYYY" in shaped["properties"]["since"]["description"]) is (date_type != "relative")

@@ -24,6 +24,13 @@ _KEPT = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "format",
     "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "default", "const",
 )  # fmt: skip
+_DATES = {
+    "absolute": "A date as YYYY-MM-DD.",
+    "relative": "A time span that is counted back from now, as a number and a unit: `3 days`, `2 weeks`, `1 month`.",
+    "absoluteOrRelative": "A date as YYYY-MM-DD, or a time span that is counted back from now, such as `3 days`.",
+}
+"""By `dateType` of a date picker (Apify input schema, `string`)."""
+_MAX_SHOWN_PATTERN_CHARS = 200
 _SHOWN_CHOICES = 10
 _SHOWN_EXAMPLES = 3
 
@@ -202,7 +209,10 @@ def _notes(field: JsonObject) -> list[str]:
     elif isinstance(choices, list) and isinstance(titles, list) and len(titles) == len(choices):
         notes.append(_titled_choices(choices, titles))
     if field.get("format") is None and field.get("editor") == "datepicker":
-        notes.append("A date as YYYY-MM-DD.")
+        notes.append(_DATES.get(str(field.get("dateType")), _DATES["absolute"]))
+    pattern = field.get("pattern")
+    if isinstance(pattern, str) and len(pattern) <= _MAX_SHOWN_PATTERN_CHARS and not _is_python_pattern(pattern):
+        notes.append(f"It has to match the JavaScript pattern `{pattern}`.")
     return notes
 
 

@@ -6,6 +6,7 @@ Rules from Apify's input schema specification 1: `default` is applied by the pla
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +17,8 @@ from outlast.deploy.local.sandbox.json_object import JsonObject
 
 if TYPE_CHECKING:
     import jsonschema
+
+log = logging.getLogger(__name__)
 
 _KEPT = (
     "type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "uniqueItems",
@@ -55,10 +58,16 @@ def with_defaults(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 def violations(schema: JsonObject, value: JsonObject) -> Iterator[str]:
     """Violations of the schema by an input, worded as on the platform."""
-    import jsonschema  # noqa: PLC0415 (not before a run is started: the sandbox starts sooner)
+    # Not before a run is started: the sandbox starts sooner.
+    import jsonschema.validators  # noqa: PLC0415
+    from jsonschema.exceptions import UnknownType  # noqa: PLC0415
 
-    validator = jsonschema.Draft7Validator(_json_schema(schema))
-    errors: list[jsonschema.ValidationError] = list(validator.iter_errors(value))  # pyright: ignore[reportUnknownMemberType]
+    applied: Any = jsonschema.validators.extend(jsonschema.Draft7Validator, {"pattern": _broken_pattern})  # pyright: ignore[reportUnknownMemberType]
+    try:
+        errors: list[jsonschema.ValidationError] = list(applied(_json_schema(schema)).iter_errors(value))
+    except UnknownType as error:
+        log.warning("An Actor's input schema is not applied, since it has an unknown type: %s", error.type)
+        errors = []
     for error in errors:
         yield _sentence(error)
     yield from _broken_sources(schema, value)
@@ -88,6 +97,27 @@ def _property(definition: JsonObject) -> JsonObject:
     if definition.get("nullable"):
         return {"anyOf": [{"type": "null"}, kept]}
     return kept
+
+
+def _broken_pattern(_validator: object, pattern: str, text: object, _schema: object) -> Iterator[object]:
+    """A text that does not match a pattern of JavaScript, as the platform applies it (ECMA-262).
+
+    One that this engine cannot read is not applied, and named in the log.
+    """
+    import jsonschema  # noqa: PLC0415 (see above)
+    from jsonschema_rs import Draft7Validator, FancyRegexOptions  # noqa: PLC0415 (see above)
+
+    if not isinstance(text, str):
+        return
+    try:
+        fits = Draft7Validator(
+            {"pattern": pattern}, pattern_options=FancyRegexOptions(backtrack_limit=1_000_000)
+        ).is_valid(text)
+    except ValueError:
+        log.warning("A pattern of an Actor's input schema is not applied, since it cannot be read: %r", pattern[:200])
+        return
+    if not fits:
+        yield jsonschema.ValidationError(f"{text[:100]!r} does not match {pattern[:200]!r}")
 
 
 def _sentence(error: jsonschema.ValidationError) -> str:

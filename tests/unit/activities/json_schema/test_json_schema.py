@@ -45,14 +45,14 @@ def test_a_reference_to_itself_says_nothing_of_the_value(schema: dict[str, Any])
     assert messages(schema, {"any": 1}) == []
 
 
-def test_a_pattern_that_only_javascript_understands_leaves_the_rest_in_force() -> None:
+def test_a_pattern_of_javascript_counts_beside_the_rest() -> None:
     fields: dict[str, Any] = {
         "a": {"pattern": r"(?<n>x)\k<n>"},
         "b": {"type": "integer"},
         "c": {"pattern": r"^(?!x)\p{L}+$"},
     }
     found = schema_violations({"properties": fields}, {"a": "y", "b": "y", "c": "xy"})
-    assert [violation.path for violation in found] == ["/b", "/c"]
+    assert [violation.path for violation in found] == ["/a", "/b", "/c"]
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,39 @@ def test_a_schema_that_a_caller_gives_is_judged_without_compiling_thousands_of_p
     assert flaw('{"type": "object"}') is None
     assert "patterns" in (flaw('{"allOf": [' + ", ".join(['{"pattern": "a"}'] * 200) + "]}") or "")
     assert "absent.json" in (flaw('{"$ref": "https://schemas.example/absent.json"}') or "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "breaks"),
+    [
+        (r"^\p{L}+$", "é", "1"),
+        (r"^\P{Script=Greek}$", "a", "α"),
+        (r"^(?<y>\d{4})-\k<y>$", "2020-2020", "2020-2021"),
+        (r"^(a)(?:b)(?<y>\d)[(]\k<y>0$", "ab1(10", "ab1(20"),
+        (r"^[^]+$", "a\nb", ""),
+        (r"^\[[^]]$", "[x]", "[x"),
+        (r"^([]|a)$", "a", ""),
+        (r"^a{,2}$", "a{,2}", "aa"),
+        (r"^x{2}{$", "xx{", "xx"),
+        (r"^[\w-.]+$", "a-b.c", "a b"),
+        (r"(?<=a+)b", "aab", "b"),
+        (r"(?<!a)b", "cb", "ab"),
+        (r"^\u{1F600}$", "😀", "x"),
+        (r"^\d$", "1", "١"),
+        (r"^.$", "😀", "ab"),
+    ],
+)
+@pytest.mark.parametrize("place", ["value", "name"])
+def test_patterns_are_javascripts(pattern: str, fits: str, breaks: str, place: str) -> None:
+    if place == "value":
+        schema: dict[str, Any] = {"pattern": pattern}
+        assert (messages(schema, fits), len(messages(schema, breaks))) == ([], 1)
+    else:
+        schema = {"patternProperties": {pattern: {"type": "integer"}}}
+        assert (len(messages(schema, {fits: "a"})), messages(schema, {breaks: "a"})) == (1, [])
+
+
+def test_a_pattern_that_nobody_can_read_leaves_the_rest_of_the_schema() -> None:
+    schema: dict[str, Any] = {"properties": {"a": {"pattern": "(", "maxLength": 1}}, "patternProperties": {"(": False}}
+    assert messages(schema, {"a": "b"}) == []
+    assert len(messages(schema, {"a": "bc"})) == 1
