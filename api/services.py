@@ -12,6 +12,7 @@ from outlast.activities.platform_reads.bodies import PlatformBodies
 from outlast.activities.platform_reads.links import RecordLinks
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
+from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
@@ -118,14 +119,14 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     platform, audit = platform_of(settings, sealer), audit_log(settings, sealer)
     catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
     policy = _policy(settings, audit)
-    listeners, webhooks = _webhooks(client, settings, sealer, policy, audit)
+    limits, stored_bytes = CallerLimits(policy), StoredBytes(objects, policy)
+    listeners, webhooks, deliveries = _webhooks(client, settings, sealer, policy, audit, limits)
     admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
     shares, quick = TaskShares(client, policy), QuickCalls(settings)
-    stored_bytes = StoredBytes(objects, policy)
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
     arguments, fair = LargeArguments(KeptParts(objects, namespace=client.namespace)), settings.fairness
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=fair)
-    limits, outputs, ui_url = CallerLimits(policy), StoredOutputs(objects, audit), settings.temporal_ui_url
+    outputs, ui_url = StoredOutputs(objects, audit), settings.temporal_ui_url
     tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=fair)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
@@ -170,7 +171,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         operations=OperationsReader(client),
         raw_payloads=RawPayloads(client),
         webhooks=webhooks,
-        deliveries=Deliveries(client, webhooks, audit, limits),
+        deliveries=deliveries,
     )
 
 
@@ -182,13 +183,20 @@ def _policy(settings: ApiSettings, audit: AuditLog) -> PolicySource:
 
 
 def _webhooks(
-    client: Client, settings: ApiSettings, sealer: SecretSealer, policy: PolicySource, audit: AuditLog
-) -> tuple[Listeners, WebhookClient]:
+    client: Client,
+    settings: ApiSettings,
+    sealer: SecretSealer,
+    policy: PolicySource,
+    audit: AuditLog,
+    limits: CallerLimits,
+) -> tuple[Listeners, WebhookClient, Deliveries]:
     """Who hears of calls, and what changes that."""
     subscriptions = Subscriptions(client, task_queue=TOOLS_TASK_QUEUE)
     addresses = WebhookAddresses(allow_private=settings.allow_private_addresses)
-    listeners = Listeners(subscriptions, sealer, addresses)
-    return listeners, WebhookClient(subscriptions, sealer, policy, audit, listeners, addresses)
+    listeners = Listeners(subscriptions, sealer, policy, addresses)
+    queues = WebhookQueues(client, task_queue=TOOLS_TASK_QUEUE)
+    webhooks = WebhookClient(subscriptions, queues, sealer, policy, audit, listeners, addresses)
+    return listeners, webhooks, Deliveries(client, webhooks, queues, policy, audit, limits)
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:

@@ -42,6 +42,7 @@ from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.webhooks.budget_notices import BudgetNotices
 from outlast.activities.webhooks.posting import WebhookPoster
+from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
@@ -68,6 +69,7 @@ from outlast.workflows.stuck import EndStuckWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
 from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
+from outlast.workflows.webhooks.queue import WebhookQueueWorkflow
 from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
 
 WORKFLOWS = (
@@ -83,6 +85,7 @@ WORKFLOWS = (
     ScheduleFiringWorkflow,
     WebhookSubscriptionsWorkflow,
     WebhookDeliveryWorkflow,
+    WebhookQueueWorkflow,
 )
 
 
@@ -325,21 +328,23 @@ def _waits(
     return (
         dispatch.release_queued,
         _firings(client, objects).await_firing,
-        _webhooks(settings, client, sealer).deliver_webhook,
+        *_webhooks(settings, client, sealer),
     )
 
 
-def _webhooks(settings: WorkerSettings, client: Client, sealer: SecretSealer) -> WebhookActivities:
+def _webhooks(settings: WorkerSettings, client: Client, sealer: SecretSealer) -> Sequence[Callable[..., Any]]:
     """Events are delivered under the same rules on addresses as pages are fetched for users."""
     rules = AddressRules(allow_private=settings.allow_private_addresses)
-    return WebhookActivities(
+    webhooks = WebhookActivities(
         client,
         Subscriptions(client, task_queue=TOOLS_TASK_QUEUE),
+        WebhookQueues(client, task_queue=TOOLS_TASK_QUEUE),
         sealer,
         WebhookPoster(rules, timeout_seconds=settings.webhook_timeout_seconds),
         first_pause=timedelta(seconds=settings.webhook_first_pause_seconds),
         give_up=timedelta(hours=settings.webhook_retry_hours),
     )
+    return webhooks.attempt_webhook, webhooks.deliver_waiting, webhooks.deliver_webhook
 
 
 def _batches(objects: OutputObjects, client: Client) -> BatchActivities:

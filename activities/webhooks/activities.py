@@ -1,9 +1,13 @@
-"""The activity that delivers one event to one webhook."""
+"""The activities that deliver events to webhooks: one event at first, and the waiting events of one receiver."""
 
 import asyncio
 import json
 import random
+import time
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from pydantic import SecretStr
@@ -14,14 +18,43 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import SealedSecret
+from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.heartbeat import activity_scope
 from outlast.activities.secrets.sealer import SealError, SecretSealer
-from outlast.activities.webhooks.contracts import GONE, UNDELIVERED, Delivered, DeliveryInput, WebhookEndpoint
-from outlast.activities.webhooks.metrics import count_attempt
+from outlast.activities.web.address_rules import WebAddress
+from outlast.activities.webhooks.contracts import (
+    GONE,
+    UNDELIVERED,
+    Delivered,
+    DeliveryInput,
+    WebhookEndpoint,
+    WebhookEventType,
+    WebhookSubscription,
+)
+from outlast.activities.webhooks.metrics import count_attempt, count_queued
 from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster
-from outlast.activities.webhooks.retrying import pause_after
+from outlast.activities.webhooks.queue_contracts import (
+    ATTEMPTED_SIGNAL,
+    SETTLE_SIGNAL,
+    Attempted,
+    AttemptInput,
+    DeliveryWait,
+    EnqueueInput,
+    Failure,
+    QueuedAttempt,
+    QueueSummary,
+    RoundAttempt,
+    RoundInput,
+    RoundResult,
+    Settled,
+)
+from outlast.activities.webhooks.queues import WebhookQueues
+from outlast.activities.webhooks.retrying import MAX_PAUSE, pause_after
 from outlast.activities.webhooks.signing import signed_headers, webhook_purpose
 from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.activities.webhooks.waiting import too_many_waiting
+
+T = TypeVar("T")
 
 DELIVERY_ATTEMPT_TIMEOUT = timedelta(minutes=5)
 DELIVERY_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
@@ -31,13 +64,28 @@ DELIVERY_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=10)
 )
 """After the death of a worker. After an answer of the receiver, the activity says itself how long to wait."""
+ROUND_TIMEOUT = timedelta(minutes=10)
+ROUND_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
+ROUND_RETRY_POLICY = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=1)
+)
 
 _AT_ONCE_PER_CALLER = 20
-"""Requests of one caller's events that a worker has under way: a receiver that hangs keeps few connections."""
+"""Requests of one caller's events that a worker has open: a receiver that hangs keeps few connections."""
+_AT_ONCE_PER_RECEIVER = 10
+"""Those of them to one receiver."""
 _WAITING_PER_CALLER = 200
-_BUSY_PAUSE = timedelta(seconds=15)
+_TURN_SECONDS = 2.0
+"""How long an event waits for one of these places before it is added to the queue."""
+_LEAST_BUSY_PAUSE, _MOST_BUSY_PAUSE = timedelta(seconds=15), timedelta(minutes=10)
 _END_SECONDS = 10.0
 """How long the end of an event's subject is waited for."""
+_ROUND_SECONDS = 20.0
+"""A round begins no further attempt after this time, so that its results are known."""
+_LOADED_AT_ONCE = 10
+_QUEUE_LOST_AFTER = timedelta(hours=1)
+_SWITCHED_OFF = "The webhook is switched off."
+_REMOVED = "The webhook was removed."
 
 
 class WebhookActivities:
@@ -47,6 +95,7 @@ class WebhookActivities:
         self,
         client: Client,
         subscriptions: Subscriptions,
+        queues: WebhookQueues,
         sealer: SecretSealer,
         poster: WebhookPoster,
         *,
@@ -56,17 +105,60 @@ class WebhookActivities:
         """Post with `poster`. After a failure wait, `first_pause` at first; `give_up` after that time."""
         self._client = client
         self._subscriptions = subscriptions
+        self._queues = queues
         self._sealer = sealer
         self._poster = poster
         self._first_pause = first_pause
         self._give_up = give_up
         self._turns: WeakValueDictionary[str, _Turns] = WeakValueDictionary()
+        self._receivers: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
+
+    @activity.defn
+    async def attempt_webhook(self, request: AttemptInput) -> Attempted:
+        """Post the event, signed. When its receiver fails, or other events wait for it, add the event to the queue.
+
+        An event for a subscription that was removed is dropped. Fails with `WebhookGone` for an answer of 410, with
+        `WebhookUndelivered` when the event will not be sent.
+        """
+        async with activity_scope():
+            delivery = request.delivery
+            endpoint = await self._endpoint(delivery)
+            if endpoint is None:
+                return Attempted(outcome="dropped", attempts=activity.info().attempt)
+            if delivery.awaits_end:
+                await self._await_end(delivery, request.since)
+            receiver = self._receiver_of(delivery, endpoint)
+            queue = await self._queues.known(delivery.caller_id)
+            known = queue.of(receiver)
+            if known is not None and known.holds:
+                return await self._enqueue(request, receiver, queue, is_behind=True)
+            async with self._place(delivery.caller_id, receiver) as is_free:
+                posted = await self._posted(delivery, endpoint) if is_free else None
+            if posted is None:
+                return await self._enqueue(request, receiver, queue)
+            if posted.outcome is PostOutcome.DELIVERED:
+                return Attempted(outcome="delivered", status=posted.status, attempts=activity.info().attempt)
+            if posted.is_final:
+                raise _ended(GONE if posted.outcome is PostOutcome.GONE else UNDELIVERED, posted.message)
+            return await self._enqueue(request, receiver, queue, failure=_failure(posted))
+
+    @activity.defn
+    async def deliver_waiting(self, request: RoundInput) -> RoundResult:
+        """Attempt the next waiting deliveries to a receiver, in their order, or end them."""
+        async with activity_scope():
+            if request.settled is not None:
+                settled = request.settled
+                for some in _grouped(request.settles, _LOADED_AT_ONCE):
+                    await asyncio.gather(*(self._settle(one, settled) for one in some))
+                return RoundResult(now=datetime.now(UTC))
+            return await self._round(request)
 
     @activity.defn
     async def deliver_webhook(self, request: DeliveryInput) -> Delivered:
-        """Post the event, signed. An event for a subscription that was removed meanwhile is dropped.
+        """Post the event of a delivery from before there were queues: the retries of this activity are its pauses.
 
-        Fails with `WebhookGone` for an answer of 410, with `WebhookUndelivered` when no attempt will be made any more.
+        An event for a subscription that was removed is dropped. Fails with `WebhookGone` for an answer of 410, with
+        `WebhookUndelivered` when the event will not be sent again.
         """
         async with activity_scope():
             attempts = activity.info().attempt
@@ -74,11 +166,16 @@ class WebhookActivities:
             if endpoint is None:
                 return Delivered(outcome="dropped", attempts=attempts)
             if request.awaits_end:
-                await self._await_end(request)
-            posted = await self._post(request, endpoint)
-            count_attempt(request.event.type, posted.outcome)
+                await self._await_end(request, activity.info().scheduled_time)
+            turns = self._turns.setdefault(request.caller_id, _Turns())
+            if turns.waiting >= _WAITING_PER_CALLER:
+                # The pause grows, so that waiting does not cost more the longer it takes.
+                pause = min(max(_elapsed(), _LEAST_BUSY_PAUSE), _MOST_BUSY_PAUSE)
+                raise _again(f"{_WAITING_PER_CALLER} other events of this caller wait for their turn.", pause)
+            async with turns:
+                posted = await self._posted(request, endpoint)
             if posted.outcome is not PostOutcome.DELIVERED:
-                raise self._failure(posted)
+                raise self._retried(posted)
             return Delivered(outcome="delivered", status=posted.status, attempts=attempts)
 
     async def _endpoint(self, request: DeliveryInput) -> WebhookEndpoint | None:
@@ -88,16 +185,17 @@ class WebhookActivities:
             return listener.endpoint
         subscription = (await self._subscriptions.of(request.caller_id)).get(listener.id)
         if subscription is not None and not subscription.enabled:
-            raise _ended(UNDELIVERED, "The webhook is switched off.")
+            raise _ended(UNDELIVERED, _SWITCHED_OFF)
         return subscription.endpoint if subscription is not None else None
 
-    async def _await_end(self, request: DeliveryInput) -> None:
+    async def _await_end(self, request: DeliveryInput, since: datetime) -> None:
         """Return when the event's subject has ended: who is told of a result may read it at once."""
-        if request.event.subject is None or _elapsed() > timedelta(seconds=_END_SECONDS):
+        until = since + timedelta(seconds=_END_SECONDS)
+        if request.event.subject is None:
             return
         handle = self._client.get_workflow_handle(request.event.subject)
         pause = 0.02
-        while _elapsed() < timedelta(seconds=_END_SECONDS):
+        while datetime.now(UTC) < until:
             try:
                 description = await handle.describe()
             except RPCError as error:
@@ -109,43 +207,175 @@ class WebhookActivities:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    async def _post(self, request: DeliveryInput, endpoint: WebhookEndpoint) -> Posted:
-        turns = self._turns.setdefault(request.caller_id, _Turns())
-        if turns.waiting >= _WAITING_PER_CALLER:
-            raise _again(f"{_WAITING_PER_CALLER} other events of this caller wait for their turn.", _BUSY_PAUSE)
-        async with turns:
-            now = datetime.now(UTC)
-            body = json.dumps(request.event.body, separators=(",", ":"), ensure_ascii=False)
+    @asynccontextmanager
+    async def _place(self, caller_id: str, receiver: str) -> AsyncGenerator[bool]:
+        """Hold a place among the requests of the caller, and of the receiver; False when none is free soon."""
+        turns = self._turns.setdefault(caller_id, _Turns())
+        places = self._receivers.setdefault((caller_id, receiver), asyncio.Semaphore(_AT_ONCE_PER_RECEIVER))
+        async with AsyncExitStack() as held:
             try:
-                keys = [self._opened(request, one.sealed) for one in endpoint.secrets_at(now)]
-                url = self._opened(request, endpoint.url).get_secret_value()
-            except SealError as error:
-                # The operator may put the key back, so it is tried again.
-                return Posted(PostOutcome.UNREACHABLE, message=str(error))
+                async with asyncio.timeout(_TURN_SECONDS if turns.waiting < _WAITING_PER_CALLER else 0):
+                    await held.enter_async_context(turns)
+                    await held.enter_async_context(places)
+            except TimeoutError:
+                await held.aclose()
+                yield False
+                return
+            yield True
+
+    async def _posted(self, request: DeliveryInput, endpoint: WebhookEndpoint) -> Posted:
+        now = datetime.now(UTC)
+        body = json.dumps(request.event.body, separators=(",", ":"), ensure_ascii=False)
+        try:
+            keys = [self._opened(request, one.sealed) for one in endpoint.secrets_at(now)]
+            url = self._opened(request, endpoint.url).get_secret_value()
+        except SealError as error:
+            # The operator may put the key back, so it is tried again.
+            posted = Posted(PostOutcome.UNREACHABLE, message=str(error))
+        else:
             headers = signed_headers(request.event.id, body, keys, now=now)
-            return await self._poster.post(url, body.encode(), headers)
+            posted = await self._poster.post(url, body.encode(), headers)
+        count_attempt(request.event.type, posted.outcome)
+        return posted
 
     def _opened(self, request: DeliveryInput, sealed: SealedSecret) -> SecretStr:
         return self._sealer.open(sealed, purpose=webhook_purpose(request.caller_id))
 
-    def _failure(self, posted: Posted) -> ApplicationError:
-        if posted.outcome is PostOutcome.GONE:
-            return _ended(GONE, posted.message)
-        if posted.outcome is PostOutcome.FORBIDDEN:
-            return _ended(UNDELIVERED, posted.message)
-        asked = posted.retry_after_seconds
+    def _receiver_of(self, request: DeliveryInput, endpoint: WebhookEndpoint) -> str:
+        """The receiver for which the event waits: the subscription, or the host of an address that the call named."""
+        if not request.listener.is_own:
+            return request.listener.id
+        try:
+            address = WebAddress.parse(self._opened(request, endpoint.url).get_secret_value())
+        except (SealError, ToolFailure):
+            return "own"
+        digest = self._sealer.digests(["webhook receiver", request.caller_id, address.host, address.port])[0]
+        return f"own-{digest[:24]}"
+
+    async def _enqueue(
+        self,
+        request: AttemptInput,
+        receiver: str,
+        queue: QueueSummary,
+        *,
+        failure: Failure | None = None,
+        is_behind: bool = False,
+    ) -> Attempted:
+        """Add the event to its caller's queue. Raises `WebhookUndelivered` where the queue is full."""
+        delivery, now = request.delivery, datetime.now(UTC)
+        lost_after = self._give_up + MAX_PAUSE + _QUEUE_LOST_AFTER
+        if queue.waiting >= delivery.listener.most_waiting:
+            count_queued("refused")
+            raise _ended(UNDELIVERED, too_many_waiting(delivery.listener.most_waiting))
+        if now - request.since > lost_after:
+            raise _ended(UNDELIVERED, failure.message if failure is not None else "Its time was over.")
+        enqueued = EnqueueInput(
+            receiver=receiver,
+            delivery_id=delivery.workflow_id,
+            event_at=delivery.event.timestamp,
+            since=request.since,
+            now=now,
+            failure=failure,
+            is_behind=is_behind,
+            is_test=delivery.event.type is WebhookEventType.WEBHOOK_TEST,
+            most_waiting=delivery.listener.most_waiting,
+            most_tests=delivery.listener.most_tests,
+            first_pause_seconds=self._first_pause.total_seconds(),
+            give_up_seconds=self._give_up.total_seconds(),
+        )
+        await self._queues.enqueue(delivery.caller_id, enqueued)
+        count_queued("failed" if failure is not None else "behind" if is_behind else "busy")
+        return Attempted(
+            outcome="queued",
+            attempts=0 if failure is None else 1,
+            message=None if failure is None else failure.message,
+            receiver=receiver,
+            attempt_again_seconds=lost_after.total_seconds(),
+        )
+
+    async def _round(self, request: RoundInput) -> RoundResult:
+        until = time.monotonic() + _ROUND_SECONDS
+        done: list[RoundAttempt] = []
+        for some in _grouped(request.attempts, _LOADED_AT_ONCE):
+            subscription, closed = await self._subscription(request)
+            if closed is not None:
+                return RoundResult(attempts=tuple(done), now=datetime.now(UTC), closed=closed)
+            loaded = await asyncio.gather(*(self._loaded(one) for one in some))
+            for few in _grouped(list(zip(some, loaded, strict=True)), request.width):
+                if time.monotonic() > until or activity.is_worker_shutdown():
+                    return RoundResult(attempts=tuple(done), now=datetime.now(UTC))
+                ended = await asyncio.gather(*(self._attempted(request, *one, subscription) for one in few))
+                done += [attempt for attempt, _ in ended]
+                closed = next((settled for _, settled in ended if settled is not None), None)
+                if closed is not None or _is_over(request, done):
+                    return RoundResult(attempts=tuple(done), now=datetime.now(UTC), closed=closed)
+        return RoundResult(attempts=tuple(done), now=datetime.now(UTC))
+
+    async def _subscription(self, request: RoundInput) -> tuple[WebhookSubscription | None, Settled | None]:
+        """The subscription as it is now, or how all its deliveries end. None for an address that calls named."""
+        if request.receiver.startswith("own"):
+            return None, None
+        subscription = (await self._subscriptions.of(request.caller_id)).get(request.receiver)
+        if subscription is None:
+            return None, Settled(outcome="dropped", message=_REMOVED)
+        return subscription, None if subscription.enabled else Settled(outcome="undelivered", message=_SWITCHED_OFF)
+
+    async def _loaded(self, queued: QueuedAttempt) -> "DeliveryInput | Failure | None":
+        """A waiting delivery; None for one that has ended. One that cannot be read does not hold up the others."""
+        try:
+            return await self._queues.waiting_delivery(queued.delivery_id)
+        except RPCError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a lost key or payload; it may come back, so it is tried again
+            return Failure(message=f"The event cannot be read ({type(error).__name__}).")
+
+    async def _attempted(
+        self,
+        request: RoundInput,
+        queued: QueuedAttempt,
+        loaded: "DeliveryInput | Failure | None",
+        subscription: WebhookSubscription | None,
+    ) -> tuple[RoundAttempt, Settled | None]:
+        """Attempt one waiting delivery; the second value says how all of its receiver end."""
+        name, attempts = queued.delivery_id, queued.attempts + 1
+        if loaded is None:
+            return RoundAttempt(delivery_id=name, outcome="ended"), None
+        if isinstance(loaded, Failure):
+            return RoundAttempt(delivery_id=name, outcome="failed", failure=loaded), None
+        endpoint = loaded.listener.endpoint or (subscription.endpoint if subscription is not None else None)
+        if endpoint is None:
+            return RoundAttempt(delivery_id=name, outcome="ended"), None
+        posted = await self._posted(loaded, endpoint)
+        if posted.outcome is PostOutcome.DELIVERED:
+            await self._settle(name, Settled(outcome="delivered", status=posted.status, attempts=attempts))
+            return RoundAttempt(delivery_id=name, outcome="delivered"), None
+        if posted.is_final:
+            end = Settled(outcome="undelivered", status=posted.status, message=posted.message, attempts=attempts)
+            is_gone = posted.outcome is PostOutcome.GONE
+            await self._settle(name, end.model_copy(update={"is_gone": is_gone}))
+            return RoundAttempt(delivery_id=name, outcome="ended"), end if is_gone and subscription else None
+        wait = DeliveryWait(receiver=request.receiver, attempts=attempts, message=posted.message)
+        await self._queues.signal_delivery(name, ATTEMPTED_SIGNAL, wait)
+        return RoundAttempt(delivery_id=name, outcome="failed", failure=_failure(posted)), None
+
+    async def _settle(self, delivery_id: str, settled: Settled) -> None:
+        await self._queues.signal_delivery(delivery_id, SETTLE_SIGNAL, settled)
+
+    def _retried(self, posted: Posted) -> ApplicationError:
+        if posted.is_final:
+            return _ended(GONE if posted.outcome is PostOutcome.GONE else UNDELIVERED, posted.message)
         pause = pause_after(
             _elapsed(),
             first=self._first_pause,
             give_up=self._give_up,
-            asked=timedelta(seconds=asked) if asked is not None else None,
+            asked=_failure(posted).retry_after,
             luck=random.random(),  # noqa: S311 (spreads attempts)
         )
         return _ended(UNDELIVERED, posted.message) if pause is None else _again(posted.message, pause)
 
 
 class _Turns:
-    """The requests of one caller's events that this worker has under way, and those that wait for their turn."""
+    """The requests of one caller's events that this worker has open, and those that wait for their turn."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -160,6 +390,20 @@ class _Turns:
 
     async def __aexit__(self, *_: object) -> None:
         self._places.release()
+
+
+def _is_over(request: RoundInput, done: Sequence[RoundAttempt]) -> bool:
+    failures = sum(one.outcome == "failed" for one in done)
+    has_success = any(one.outcome == "delivered" for one in done)
+    return failures >= request.stops_after_failures or (has_success and request.stops_after_success)
+
+
+def _grouped(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+    return (items[first : first + size] for first in range(0, len(items), size))
+
+
+def _failure(posted: Posted) -> Failure:
+    return Failure(message=posted.message, retry_after_seconds=posted.retry_after_seconds)
 
 
 def _elapsed() -> timedelta:

@@ -39,6 +39,11 @@ MAX_OWN_WEBHOOKS = 4
 """Webhooks that one call or batch names itself."""
 MAX_EVENT_BYTES = 16_384
 """Largest body of a request; an error is shortened to fit."""
+MAX_WAITING, MAX_WAITING_TESTS = 10_000, 20
+"""Events, and tests among them, that wait for the receivers of a caller, where the policy sets no other limits."""
+
+TEST_EVENT_PREFIX = "evt_test_"
+"""Beginning of the ids of `webhook.test` events, by which those on their way are counted."""
 
 _SUBSCRIPTIONS_PREFIX = "webhooks:"
 _DELIVERY_PREFIX = "webhook-delivery:"
@@ -172,6 +177,10 @@ class WebhookListener(Contract):
     events: tuple[WebhookEventType, ...]
     batch_items: bool = False
     endpoint: WebhookEndpoint | None = Field(default=None, description="Of one that the call names itself.")
+    most_waiting: int = Field(
+        default=MAX_WAITING, description="Events of its caller that may wait for receivers (`webhook_deliveries`)."
+    )
+    most_tests: int = Field(default=MAX_WAITING_TESTS, description="Tests among them (`webhook_tests`).")
 
     @property
     def is_own(self) -> bool:

@@ -41,6 +41,11 @@ class Posted:
     message: str = ""
     retry_after_seconds: float | None = None
 
+    @property
+    def is_final(self) -> bool:
+        """Whether a further attempt would change nothing."""
+        return self.outcome in (PostOutcome.GONE, PostOutcome.FORBIDDEN)
+
 
 class WebhookPoster:
     """Posts under one set of rules. Sends no cookies and no credentials, and no proxy is asked."""

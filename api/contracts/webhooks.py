@@ -69,6 +69,17 @@ class RotationRequest(KnownFieldsOnly):
     secret: SigningSecret | None = Field(default=None, description="The new secret; by default a random one.")
 
 
+class WebhookBacklog(BaseModel):
+    """Events that wait for a webhook whose receiver fails, or cannot take them as fast as they happen."""
+
+    events: int = Field(description="How many, to within a few percent.")
+    failing_since: datetime | None = Field(
+        default=None, description="Since when no event was delivered; absent while the receiver takes events."
+    )
+    next_attempt_at: datetime | None = Field(default=None, description="When the receiver is tried next.")
+    message: str | None = Field(default=None, description="What went wrong with the latest attempt.")
+
+
 class Webhook(BaseModel):
     """A webhook that hears of what its caller's tasks and batches do."""
 
@@ -84,6 +95,7 @@ class Webhook(BaseModel):
     old_secret_until: datetime | None = Field(
         default=None, description="Until when a secret that was rotated out signs as well."
     )
+    backlog: WebhookBacklog | None = Field(default=None, description="Absent while no event waits.")
     secret: str | None = Field(default=None, description="In the answer to the request that made it, and only there.")
 
 
@@ -102,9 +114,11 @@ class Delivery(BaseModel):
     type: WebhookEventType
     subject: str | None = Field(default=None, description="Id of the task or batch.")
     status: DeliveryStatus
-    message: str | None = Field(default=None, description="What went wrong with the latest attempt.")
+    message: str | None = Field(default=None, description="What went wrong with the latest attempt, or why it waits.")
     attempts: int | None = Field(default=None, description="So far; of one that is being delivered, asked for alone.")
-    next_attempt_at: datetime | None = None
+    next_attempt_at: datetime | None = Field(
+        default=None, description="Its own, or that of its receiver while events wait for that one to recover."
+    )
     created_at: datetime
     finished_at: datetime | None = None
 

@@ -56,7 +56,7 @@ async def list_deliveries(
     return await services.deliveries.list(caller, listing)
 
 
-@router.post("/deliveries/replay", status_code=202, responses=documented_problems(401, 403, 422, 503))
+@router.post("/deliveries/replay", status_code=202, responses=documented_problems(401, 403, 422, 429, 503))
 async def replay_undelivered(body: ReplayRequest, services: ServicesDep, caller: CallerDep) -> Replayed:
     """Send what was not delivered again, each event with its id: all of it, or that of one webhook."""
     return await services.deliveries.replay_all(caller, body)
@@ -69,7 +69,7 @@ async def get_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: C
 
 
 @router.post(
-    "/deliveries/{delivery_id}/replay", status_code=202, responses=documented_problems(401, 403, 404, 409, 503)
+    "/deliveries/{delivery_id}/replay", status_code=202, responses=documented_problems(401, 403, 404, 409, 429, 503)
 )
 async def replay_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> Delivery:
     """Send an event again, with its id. Also one that was delivered."""
@@ -106,7 +106,7 @@ async def rotate_secret(
     return JSONResponse(webhook.model_dump(mode="json", exclude_none=True), headers=_PRIVATE)
 
 
-@router.post("/{webhook_id}/test", status_code=202, responses=documented_problems(401, 403, 404, 503))
+@router.post("/{webhook_id}/test", status_code=202, responses=documented_problems(401, 403, 404, 429, 503))
 async def send_test(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> Delivery:
     """Send a `webhook.test` event. Look at the delivery for what became of it."""
     return await services.deliveries.test(caller, webhook_id)

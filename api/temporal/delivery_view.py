@@ -6,6 +6,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, W
 
 from outlast.activities.failures.readable import readable
 from outlast.activities.webhooks.contracts import DELIVERY_END_MEMO, DELIVERY_MEMO, DeliveryEnd, DeliverySummary
+from outlast.activities.webhooks.queue_contracts import DELIVERY_WAIT_MEMO, DeliveryWait
 from outlast.api.contracts.webhooks import Delivery, DeliveryStatus
 from outlast.api.temporal.task_view import memo_model
 
@@ -16,6 +17,7 @@ async def delivery_from(execution: WorkflowExecution) -> Delivery | None:
     if summary is None:
         return None
     end = await memo_model(execution, DELIVERY_END_MEMO, DeliveryEnd)
+    wait = await memo_model(execution, DELIVERY_WAIT_MEMO, DeliveryWait) if execution.close_time is None else None
     delivery = Delivery(
         id=execution.id,
         webhook_id=summary.webhook_id,
@@ -23,13 +25,20 @@ async def delivery_from(execution: WorkflowExecution) -> Delivery | None:
         type=summary.type,
         subject=summary.subject,
         status=_status(execution, end),
-        message=end.message if end is not None and execution.close_time is not None else None,
+        message=_message(execution, end, wait),
+        attempts=None if wait is None else wait.attempts,
         created_at=summary.created_at,
         finished_at=execution.close_time,
     )
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
         return await _with_attempts(delivery, execution)
     return delivery
+
+
+def _message(execution: WorkflowExecution, end: DeliveryEnd | None, wait: DeliveryWait | None) -> str | None:
+    if execution.close_time is None:
+        return None if wait is None else wait.message
+    return None if end is None else end.message
 
 
 def _status(execution: WorkflowExecution, end: DeliveryEnd | None) -> DeliveryStatus:

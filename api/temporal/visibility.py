@@ -8,7 +8,7 @@ from datetime import datetime
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW
-from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, deliveries_prefix
+from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, TEST_EVENT_PREFIX, deliveries_prefix
 from outlast.api.contracts.tasks import TaskListing
 from outlast.api.contracts.webhooks import ListedStatus
 from outlast.api.errors import BadRequest
@@ -62,6 +62,13 @@ def deliveries_query(caller_id: str, *, status: ListedStatus, webhook_id: str | 
     if webhook_id is not None:
         parts.append(f"WorkflowId STARTS_WITH {_quoted(deliveries_prefix(webhook_id))}")
     return " AND ".join(parts)
+
+
+def tests_query(caller_id: str, webhook_ids: Iterable[str]) -> str:
+    """The visibility query for the `webhook.test` events that are being delivered to some of a caller's webhooks."""
+    prefixes = (_quoted(f"{deliveries_prefix(one)}{TEST_EVENT_PREFIX}") for one in webhook_ids)
+    of_one = " OR ".join(f"WorkflowId STARTS_WITH {prefix}" for prefix in prefixes)
+    return f"{deliveries_query(caller_id, status='delivering', webhook_id=None)} AND ({of_one})"
 
 
 _DELIVERIES: dict[ListedStatus, str] = {

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import logging
 import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from pydantic import SecretStr
+from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.secrets.sealer import SecretSealer
@@ -24,18 +26,29 @@ from outlast.activities.webhooks.contracts import (
     WebhookSecret,
     WebhookSubscription,
 )
+from outlast.activities.webhooks.queue_contracts import QueueSummary, ReceiverSummary, RecheckInput
+from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.activities.webhooks.signing import new_secret, webhook_purpose
 from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.contracts.webhooks import RotationRequest, Webhook, WebhookChanges, WebhookList, WebhookRequest
+from outlast.api.contracts.webhooks import (
+    RotationRequest,
+    Webhook,
+    WebhookBacklog,
+    WebhookChanges,
+    WebhookList,
+    WebhookRequest,
+)
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.api.webhooks.address_check import WebhookAddresses
 from outlast.api.webhooks.errors import TooManyWebhooks, WebhookNotFound
 from outlast.api.webhooks.listeners import Listeners
+
+_log = logging.getLogger(__name__)
 
 _EVENTS = tuple(one for one in WebhookEventType if one is not WebhookEventType.WEBHOOK_TEST)
 """What can be subscribed. A test is sent when it is asked for."""
@@ -51,6 +64,7 @@ class WebhookClient:
     def __init__(
         self,
         subscriptions: Subscriptions,
+        queues: WebhookQueues,
         sealer: SecretSealer,
         policy: PolicySource,
         audit: AuditLog,
@@ -59,6 +73,7 @@ class WebhookClient:
     ) -> None:
         """Keep `subscriptions` with sealed addresses and secrets, as many as the `policy` in force allows."""
         self._subscriptions = subscriptions
+        self._queues = queues
         self._sealer = sealer
         self._policy = policy
         self._audit = audit
@@ -92,11 +107,13 @@ class WebhookClient:
 
     async def list(self, caller: Caller) -> WebhookList:
         """The caller's webhooks."""
-        return WebhookList(webhooks=[self._view(caller, one) for one in await self._all(caller)])
+        waiting = await self._waiting(caller)
+        return WebhookList(webhooks=[self._view(caller, one, waiting=waiting) for one in await self._all(caller)])
 
     async def get(self, caller: Caller, webhook_id: str) -> Webhook:
         """One webhook. Raises `WebhookNotFound`."""
-        return self._view(caller, await self.subscription(caller, webhook_id))
+        kept = await self.subscription(caller, webhook_id)
+        return self._view(caller, kept, waiting=await self._waiting(caller))
 
     async def subscription(self, caller: Caller, webhook_id: str) -> WebhookSubscription:
         """One webhook as it is kept. Raises `WebhookNotFound`."""
@@ -119,7 +136,9 @@ class WebhookClient:
                 enabled=changes.enabled,
             )
             await self.subscription(caller, webhook_id)
-            return self._view(caller, await self._change(caller, EDIT_UPDATE, request))
+            changed = await self._change(caller, EDIT_UPDATE, request)
+            await self._recheck(caller, webhook_id)
+            return self._view(caller, changed)
 
     async def rotate(self, caller: Caller, webhook_id: str, request: RotationRequest) -> Webhook:
         """Give a webhook a new secret, which the answer has. Raises `WebhookNotFound`."""
@@ -139,6 +158,23 @@ class WebhookClient:
         async with self._audit.action(AuditEvent.WEBHOOK_DELETED, caller, webhook=webhook_id):
             await self.subscription(caller, webhook_id)
             await self._change(caller, REMOVE_UPDATE, RemoveInput(webhook_id=webhook_id))
+            await self._recheck(caller, webhook_id)
+
+    async def ids(self, caller: Caller) -> tuple[str, ...]:
+        """The ids of the caller's webhooks."""
+        return tuple(one.id for one in await self._all(caller))
+
+    async def _recheck(self, caller: Caller, webhook_id: str) -> None:
+        """Have waiting events attempted, or dropped, now rather than after the current pause."""
+        try:
+            await self._queues.recheck(caller.id, RecheckInput(receiver=webhook_id, now=datetime.now(UTC)))
+        except RPCError as error:
+            # The change is made, and the next probe notices it.
+            _log.warning("The queue of %s was not notified of a change: %s", caller.id, error)
+
+    async def _waiting(self, caller: Caller) -> QueueSummary:
+        with temporal_errors():
+            return await self._queues.of(caller.id)
 
     async def _all(self, caller: Caller) -> tuple[WebhookSubscription, ...]:
         with temporal_errors():
@@ -166,7 +202,14 @@ class WebhookClient:
     def _open(self, caller: Caller, sealed: SealedSecret) -> str:
         return self._sealer.open(sealed, purpose=webhook_purpose(caller.id)).get_secret_value()
 
-    def _view(self, caller: Caller, kept: WebhookSubscription, *, with_secret: bool = False) -> Webhook:
+    def _view(
+        self,
+        caller: Caller,
+        kept: WebhookSubscription,
+        *,
+        with_secret: bool = False,
+        waiting: QueueSummary | None = None,
+    ) -> Webhook:
         now = datetime.now(UTC)
         secrets_now = kept.endpoint.secrets_at(now)
         return Webhook(
@@ -180,8 +223,20 @@ class WebhookClient:
             created_at=kept.created_at,
             updated_at=kept.updated_at,
             old_secret_until=max((one.until for one in secrets_now if one.until is not None), default=None),
+            backlog=None if waiting is None else _backlog(waiting.of(kept.id)),
             secret=self._open(caller, kept.endpoint.secrets[0].sealed) if with_secret else None,
         )
+
+
+def _backlog(waiting: ReceiverSummary | None) -> WebhookBacklog | None:
+    if waiting is None or not waiting.waiting:
+        return None
+    return WebhookBacklog(
+        events=waiting.waiting,
+        failing_since=waiting.failing_since,
+        next_attempt_at=waiting.next_attempt_at,
+        message=waiting.message,
+    )
 
 
 def _chosen(events: Iterable[WebhookEventType]) -> tuple[WebhookEventType, ...]:

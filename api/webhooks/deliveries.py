@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from datetime import UTC, datetime
 
+from cachetools import TTLCache
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -14,13 +15,16 @@ from outlast.activities.contracts import Caller
 from outlast.activities.webhooks.contracts import (
     DELIVERY_MEMO,
     DELIVERY_WORKFLOW,
+    TEST_EVENT_PREFIX,
     DeliveryInput,
     WebhookEvent,
     WebhookEventType,
     WebhookListener,
-    event_id,
 )
+from outlast.activities.webhooks.queue_contracts import DELIVERY_WAIT_MEMO, DeliveryWait
+from outlast.activities.webhooks.queues import WebhookQueues, delivery_input
 from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.webhooks import (
@@ -31,11 +35,12 @@ from outlast.api.contracts.webhooks import (
     Replayed,
     ReplayRequest,
 )
-from outlast.api.errors import BadRequest
+from outlast.api.errors import BadRequest, TooManyRequests
+from outlast.api.metrics import LIMITED
 from outlast.api.temporal.delivery_view import delivery_from
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.task_view import owner_of
-from outlast.api.temporal.visibility import deliveries_query, read_page_token, write_page_token
+from outlast.api.temporal.task_view import memo_model, owner_of
+from outlast.api.temporal.visibility import deliveries_query, read_page_token, tests_query, write_page_token
 from outlast.api.webhooks.client import WebhookClient
 from outlast.api.webhooks.errors import DeliveryRunning, WebhookNotFound
 from outlast.workflows.contracts import search_attributes
@@ -43,6 +48,9 @@ from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 
 _OLD_PAGE = "The page token is no longer valid; list again from the first page."
 _AT_ONCE = 10
+_RETRY_SECONDS = 10
+_LISTS_LAG_SECONDS = 5.0
+_RECENT_TESTS = 10_000
 
 
 class Deliveries:
@@ -51,10 +59,21 @@ class Deliveries:
     Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`.
     """
 
-    def __init__(self, client: Client, webhooks: WebhookClient, audit: AuditLog, limits: CallerLimits) -> None:
+    def __init__(
+        self,
+        client: Client,
+        webhooks: WebhookClient,
+        queues: WebhookQueues,
+        policy: PolicySource,
+        audit: AuditLog,
+        limits: CallerLimits,
+    ) -> None:
         """Record in `audit` what callers do. Lists take turns within the `limits` of their caller."""
         self._client = client
         self._webhooks = webhooks
+        self._queues = queues
+        self._policy = policy
+        self._recent_tests = TTLCache[str, str, float](_RECENT_TESTS, _LISTS_LAG_SECONDS)
         self._audit = audit
         self._limits = limits
 
@@ -75,15 +94,16 @@ class Deliveries:
         return await self._view(await self._described(caller, delivery))
 
     async def replay(self, caller: Caller, delivery: str) -> Delivery:
-        """Send an event again, with its id. Raises `DeliveryRunning`, `WebhookNotFound`."""
+        """Send an event again, with its id. Raises `DeliveryRunning`, `TooManyRequests`, `WebhookNotFound`."""
         async with self._audit.action(AuditEvent.WEBHOOK_REPLAYED, caller, webhook=delivery):
             description = await self._described(caller, delivery)
+            await self._room(caller)
             if description.status is WorkflowExecutionStatus.RUNNING or not await self._again(description):
                 raise DeliveryRunning(f"{delivery} is being delivered; look at it for its attempts.")
         return await self.get(caller, delivery)
 
     async def replay_all(self, caller: Caller, request: ReplayRequest) -> Replayed:
-        """Send what was not delivered again, the latest first."""
+        """Send what was not delivered again, the latest first. Raises `TooManyRequests`."""
         async with self._audit.action(
             AuditEvent.WEBHOOK_REPLAYED, caller, webhook=request.webhook_id
         ) as action, self._limits.awaited_slot(caller.id, "concurrent_lists"):  # fmt: skip
@@ -92,26 +112,62 @@ class Deliveries:
                 listed = self._client.list_workflows(query, limit=MAX_REPLAYED + 1, page_size=MAX_REPLAYED + 1)
                 found = [(one.id, one.run_id) async for one in listed]
             places = asyncio.Semaphore(_AT_ONCE)
-            sent = await asyncio.gather(*(self._resend(*one, places) for one in found[:MAX_REPLAYED]))
+            most = min(MAX_REPLAYED, await self._room(caller)) if found else 0
+            sent = await asyncio.gather(*(self._resend(*one, places) for one in found[:most]))
             action.note(detail=f"{sum(sent)} events")
-            return Replayed(replayed=sum(sent), more=len(found) > MAX_REPLAYED)
+            return Replayed(replayed=sum(sent), more=len(found) > most)
 
     async def test(self, caller: Caller, webhook_id: str) -> Delivery:
-        """Send a `webhook.test` to a webhook. Raises `WebhookNotFound`."""
+        """Send a `webhook.test` to a webhook. Raises `TooManyRequests`, `WebhookNotFound`."""
         async with self._audit.action(AuditEvent.WEBHOOK_TESTED, caller, webhook=webhook_id):
             await self._webhooks.subscription(caller, webhook_id)
-            kind = WebhookEventType.WEBHOOK_TEST
+            await self._room(caller)
+            kind, limits = WebhookEventType.WEBHOOK_TEST, self._policy.of(caller.id).limits
             event = WebhookEvent(
-                id=event_id(kind, caller.id, webhook_id, secrets.token_hex(16)),
+                id=f"{TEST_EVENT_PREFIX}{secrets.token_hex(16)}",
                 type=kind,
                 timestamp=datetime.now(UTC),
                 data={"webhook_id": webhook_id},
             )
-            listener = WebhookListener(id=webhook_id, events=(kind,))
+            listener = WebhookListener(
+                id=webhook_id, events=(kind,), most_waiting=limits.webhook_deliveries, most_tests=limits.webhook_tests
+            )
             order = DeliveryInput(caller_id=caller.id, listener=listener, event=event)
+            await self._count_test(caller, order.workflow_id, limits.webhook_tests)
             with temporal_errors():
                 await self._start(order)
         return await self.get(caller, order.workflow_id)
+
+    async def _room(self, caller: Caller) -> int:
+        """How many more events may wait for the caller's receivers. Raises `TooManyRequests` when none may."""
+        most = self._policy.of(caller.id).limits.webhook_deliveries
+        with temporal_errors():
+            waiting = (await self._queues.of(caller.id)).waiting
+        if waiting >= most:
+            LIMITED.labels("webhook_deliveries").inc()
+            raise TooManyRequests(
+                f"{waiting} events wait for your receivers, and {most} may (`webhook_deliveries` in the operator's "
+                "policy). Nothing was sent: repeat the request when they take events again.",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+        return most - waiting
+
+    async def _count_test(self, caller: Caller, delivery: str, most: int) -> None:
+        """Count a test that is about to start. Raises `TooManyRequests` when too many are being delivered."""
+        with temporal_errors():
+            query = tests_query(caller.id, await self._webhooks.ids(caller))
+            listed = {one.id async for one in self._client.list_workflows(query, limit=most, page_size=most)}
+        # Lists lag behind what was started a moment ago.
+        recent = {test for test, caller_id in self._recent_tests.items() if caller_id == caller.id}
+        if len(listed | recent) >= most:
+            LIMITED.labels("webhook_tests").inc()
+            raise TooManyRequests(
+                f"{most} of your tests are being delivered, which is the most that may be (`webhook_tests` in the "
+                "operator's policy). Nothing was sent: look at them (GET /v1/webhooks/deliveries?status=delivering), "
+                "or repeat the request later.",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+        self._recent_tests[delivery] = caller.id
 
     async def _resend(self, delivery: str, run_id: str, places: asyncio.Semaphore) -> bool:
         """Send one of a list again, unless somebody did so meanwhile: lists lag behind."""
@@ -122,11 +178,8 @@ class Deliveries:
 
     async def _again(self, description: WorkflowExecutionDescription) -> bool:
         """Start a delivery that has ended once more; False when it goes on already, since somebody else did so."""
-        handle = self._client.get_workflow_handle(description.id, run_id=description.run_id)
         with temporal_errors(missing=_not_found(description.id)):
-            first = await anext(aiter(handle.fetch_history_events(page_size=1)))
-            payloads = first.workflow_execution_started_event_attributes.input.payloads
-            order: DeliveryInput = (await self._client.data_converter.decode(payloads, [DeliveryInput]))[0]
+            order = await delivery_input(self._client, description.id, description.run_id)
             try:
                 await self._start(order, is_replay=True)
             except WorkflowAlreadyStartedError:
@@ -165,7 +218,16 @@ class Deliveries:
         delivery = await delivery_from(description)
         if delivery is None:
             raise _not_found(description.id)
-        return delivery
+        wait = await memo_model(description, DELIVERY_WAIT_MEMO, DeliveryWait)
+        if wait is None or delivery.status != "delivering" or delivery.next_attempt_at is not None:
+            return delivery
+        with temporal_errors():
+            receiver = (await self._queues.of(owner_of(description) or "")).of(wait.receiver)
+        if receiver is None:
+            return delivery
+        why = f"Events wait for this receiver. {receiver.message or ''}".rstrip()
+        known = {"message": delivery.message or why, "next_attempt_at": receiver.next_attempt_at}
+        return delivery.model_copy(update=known)
 
 
 def _not_found(delivery: str) -> WebhookNotFound:

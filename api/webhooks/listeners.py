@@ -15,6 +15,7 @@ from outlast.activities.webhooks.contracts import (
 )
 from outlast.activities.webhooks.signing import webhook_purpose
 from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.webhooks.address_check import WebhookAddresses
 from outlast.workflows.contracts.own_webhooks import OwnWebhook
@@ -29,9 +30,12 @@ Known = tuple[WebhookSubscription, ...]
 class Listeners:
     """Looks up who listens. What it knows of a caller, it asks Temporal for every few seconds, without a worker."""
 
-    def __init__(self, subscriptions: Subscriptions, sealer: SecretSealer, addresses: WebhookAddresses) -> None:
-        """Seal what calls name themselves, at addresses that may be reached."""
+    def __init__(
+        self, subscriptions: Subscriptions, sealer: SecretSealer, policy: PolicySource, addresses: WebhookAddresses
+    ) -> None:
+        """Seal what calls name themselves, at addresses that may be reached. The `policy` limits what may wait."""
         self._subscriptions = subscriptions
+        self._policy = policy
         self._sealer = sealer
         self._addresses = addresses
         self._known = TTLCache[str, Known, float](_MAX_CALLERS, KNOWN_SECONDS)
@@ -52,7 +56,14 @@ class Listeners:
         events = [one for one in WebhookEventType if one.is_of_batch == of_batch and one is not _TEST]
         named = [self._sealed(caller, number, one, events) for number, one in enumerate(own, start=1)]
         subscribed = [_listener(one, events) for one in await self._subscribed(caller.id) if one.enabled]
-        return tuple(one for one in (*subscribed, *named) if one.events)
+        return tuple(self.limited(caller, one) for one in (*subscribed, *named) if one.events)
+
+    def limited(self, caller: Caller, listener: WebhookListener) -> WebhookListener:
+        """The listener with the caller's limits on events that wait."""
+        limits = self._policy.of(caller.id).limits
+        return listener.model_copy(
+            update={"most_waiting": limits.webhook_deliveries, "most_tests": limits.webhook_tests}
+        )
 
     async def _subscribed(self, caller_id: str) -> Known:
         known = self._known.get(caller_id)

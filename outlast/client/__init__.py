@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from outlast.client.contracts.tools import Readiness, Tool
     from outlast.client.contracts.usage import CapUsage, UsageReport, UsageRow
-    from outlast.client.contracts.webhooks import Delivery, Webhook
+    from outlast.client.contracts.webhooks import Delivery, Webhook, WebhookBacklog
     from outlast.client.errors import (
         ApiError,
         BadSettings,
@@ -155,6 +155,7 @@ __all__ = [
     "WaitTimedOut",
     "Waiting",
     "Webhook",
+    "WebhookBacklog",
     "WorkerState",
     "find_connection",
 ]
@@ -239,6 +240,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "outlast.client.contracts.webhooks": (
         "Delivery",
         "Webhook",
+        "WebhookBacklog",
     ),
     "outlast.client.errors": (
         "ApiError",

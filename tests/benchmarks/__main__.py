@@ -28,6 +28,7 @@ from tests.benchmarks.large_output import measure_large_output
 from tests.benchmarks.peers.benchmark import measure_peers
 from tests.benchmarks.processes.processes import measure_processes
 from tests.benchmarks.processor_time import measure_processor_time
+from tests.benchmarks.receivers import measure_receivers
 from tests.benchmarks.report import CannotRunError, Figure, Finding, Target, print_figures, print_table, write_json
 from tests.benchmarks.starts.start import measure_start
 from tests.benchmarks.starts.takeover import measure_takeover
@@ -49,6 +50,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "hostile-bodies": measure_hostile_bodies,
     "attack": measure_attack,
     "flood": measure_flood,
+    "receivers": measure_receivers,
     "aging": measure_aging,
     "processes": measure_processes,
     "peers": measure_peers,
@@ -60,6 +62,7 @@ ON_REQUEST = frozenset({"aging", "processes", "peers", "batch-kills", "batch-can
 """Run only when they are named: they take long, and `peers` installs other products."""
 SIZED: Mapping[str, Callable[[int], Awaitable[Finding]]] = {
     "handoffs": measure_handoffs,
+    "receivers": measure_receivers,
     "batch": measure_quick_items,
     "batch-kills": measure_batch_kills,
     "batch-cancel-kills": measure_cancelled_batch_kills,

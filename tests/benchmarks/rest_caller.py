@@ -34,6 +34,10 @@ class RestCaller:
         """Status and JSON body."""
         return await self._request("GET", path, b"")
 
+    async def patch(self, path: str, body: object) -> tuple[int, Any]:
+        """Status and JSON body."""
+        return await self._request("PATCH", path, json.dumps(body).encode())
+
     async def post(
         self, path: str, body: object, *, idempotency_key: str | None = None, fields: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:

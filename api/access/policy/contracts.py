@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from outlast.activities.runs.contracts import MAX_RESURRECTIONS
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.activities.webhooks.contracts import MAX_WAITING, MAX_WAITING_TESTS
 from outlast.workflows.contracts.permissions import Action
 from outlast.workflows.contracts.reuse import Age
 
@@ -47,6 +48,12 @@ class Limits(_Entry):
     schedules: int = Field(default=100, ge=0, description="Schedules.")
     saved_calls: int = Field(default=1_000, ge=0, description="Saved calls.")
     webhooks: int = Field(default=20, ge=0, description="Webhooks that are subscribed.")
+    webhook_deliveries: int = Field(
+        default=MAX_WAITING,
+        ge=1,
+        description="Events that wait for receivers of webhooks; others are undelivered.",
+    )
+    webhook_tests: int = Field(default=MAX_WAITING_TESTS, ge=1, description="`webhook.test` events not delivered yet.")
     sessions: int = Field(default=10_000, ge=1, description="Sessions that have not ended.")
     stored_bytes: int = Field(default=100_000_000_000, ge=0, description="Bytes of stored outputs.")
     concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")

@@ -12,7 +12,7 @@ from outlast.api.cli.show.parse_durations import parse_duration
 from outlast.api.cli.show.tables import Column
 
 if TYPE_CHECKING:
-    from outlast.client import Delivery, Webhook
+    from outlast.client import Delivery, Webhook, WebhookBacklog
 
 app = typer.Typer(
     no_args_is_help=True, help="Addresses that hear of your tasks and batches; events that were not delivered."
@@ -281,6 +281,8 @@ def _show(context: Context, webhook: "Webhook") -> ExitCode:
     lines = [f"{webhook.id}  {_state(webhook)}", f"address  {webhook.url}", f"events  {', '.join(webhook.events)}"]
     if webhook.old_secret_until is not None:
         lines.append(f"the secret before signs as well until {webhook.old_secret_until:%Y-%m-%d %H:%M} UTC")
+    if webhook.backlog is not None:
+        lines += _backlog_lines(webhook.backlog)
     for line in lines:
         context.output.text(line)
     return ExitCode.OK
@@ -300,14 +302,29 @@ def _show_delivery(context: Context, delivery: "Delivery") -> ExitCode:
     return ExitCode.OK
 
 
+def _backlog_lines(backlog: "WebhookBacklog") -> list[str]:
+    lines = [f"waiting  {backlog.events} events"]
+    if backlog.failing_since is not None:
+        lines.append(f"failing since  {backlog.failing_since:%Y-%m-%d %H:%M:%S} UTC: {backlog.message}")
+    if backlog.next_attempt_at is not None:
+        lines.append(f"next attempt  {backlog.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC")
+    return lines
+
+
 def _state(webhook: "Webhook") -> str:
     return "on" if webhook.enabled else f"off{f': {webhook.disabled_reason}' if webhook.disabled_reason else ''}"
+
+
+def _short_state(webhook: "Webhook") -> str:
+    if not webhook.enabled:
+        return "off"
+    return "on" if webhook.backlog is None else f"on, {webhook.backlog.events} wait"
 
 
 def _row(webhook: "Webhook") -> list[str]:
     return [
         webhook.id,
-        "on" if webhook.enabled else "off",
+        _short_state(webhook),
         escape(webhook.name or "-"),
         ", ".join(webhook.events),
         escape(webhook.url),

@@ -5,6 +5,18 @@ from datetime import datetime
 from outlast.client.contracts.base import Response
 
 
+class WebhookBacklog(Response):
+    """Events that wait for a webhook whose receiver fails, or cannot take them as fast as they happen."""
+
+    events: int
+    """How many, to within a few percent."""
+    failing_since: datetime | None = None
+    """None while the receiver takes events."""
+    next_attempt_at: datetime | None = None
+    message: str | None = None
+    """What went wrong with the latest attempt."""
+
+
 class Webhook(Response):
     """An address that hears of what your tasks and batches do."""
 
@@ -21,6 +33,8 @@ class Webhook(Response):
     updated_at: datetime
     old_secret_until: datetime | None = None
     """Until when a secret that was rotated out signs as well."""
+    backlog: WebhookBacklog | None = None
+    """None while no event waits."""
     secret: str | None = None
     """What signs events; only where it was just made."""
 
@@ -43,7 +57,7 @@ class Delivery(Response):
     status: str
     """`delivering`, `delivered`, `undelivered`, or `dropped` when the webhook was removed."""
     message: str | None = None
-    """What went wrong with the latest attempt."""
+    """What went wrong with the latest attempt, or why it waits."""
     attempts: int | None = None
     next_attempt_at: datetime | None = None
     created_at: datetime

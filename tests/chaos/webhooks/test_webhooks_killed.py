@@ -1,5 +1,6 @@
 """`kill -9` of a receiver, and of the worker that posts to it: each event arrives, with one id, signed."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,14 +8,19 @@ from pathlib import Path
 import pytest
 
 from outlast.deploy.local.processes.readiness import answers_http
-from tests.support.calls.webhooks import Json, delivery_of, subscribed, verified
+from tests.support.calls.webhooks import Json, deliveries, delivery_of, subscribed, verified
 from tests.support.eventually import eventually
 from tests.support.http.webhooks import Received
 from tests.support.ports import free_port
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import Part, starting
 
-QUICK = {"OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true", "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.5"}
+QUICK = {
+    "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
+    "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.5",
+    "OUTLAST_WEBHOOK_TIMEOUT_SECONDS": "3",
+}
+EVENTS = 40
 
 
 class MortalReceiver:
@@ -27,12 +33,15 @@ class MortalReceiver:
         start = starting("tests.support.http.webhook_receiver", environment, str(port), str(self.file))
         self.part = Part("receiver", start, answers_http(f"http://127.0.0.1:{port}/"), folder)
 
-    def about(self, task_id: str) -> list[Received]:
-        """What it has taken about a task."""
+    def received(self) -> list[Received]:
+        """What it has taken."""
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         found = [json.loads(line) for line in lines]
-        requests = [Received(one["path"], one["headers"], json.loads(one["raw"]), one["raw"].encode()) for one in found]
-        return [one for one in requests if one.body["data"].get("task_id") == task_id]
+        return [Received(one["path"], one["headers"], json.loads(one["raw"]), one["raw"].encode()) for one in found]
+
+    def about(self, task_id: str) -> list[Received]:
+        """What it has taken about a task."""
+        return [one for one in self.received() if one.body["data"].get("task_id") == task_id]
 
     async def hears_of(self, task_id: str) -> Received:
         """The first request about a task that it has taken."""
@@ -82,8 +91,43 @@ async def test_an_event_outlives_the_worker_that_posts_it(chaos: Chaos, receiver
     await chaos.stack.worker.ready()
     request = await receiver.hears_of(task_id)
     assert verified(request, webhook["secret"])["data"]["task_id"] == task_id
-    assert request.headers["webhook-id"] == json.loads(asked.read_text())["headers"]["webhook-id"]
+    assert request.headers["webhook-id"] == json.loads(asked.read_text().splitlines()[0])["headers"]["webhook-id"]
     await delivery_of(chaos.http, task_id, "delivered")
+
+
+async def test_events_for_a_receiver_that_hangs_cost_few_attempts_and_arrive_in_order_after_kills(
+    chaos: Chaos, receiver: MortalReceiver
+) -> None:
+    webhook = await subscribed(chaos.http, receiver.url, "task.failed")
+    silence, asked = (receiver.file.with_suffix(suffix) for suffix in (".silent", ".asked"))
+    silence.touch()
+    calls = (chaos.start_call("get-actor-run", runId=f"absent{number}") for number in range(EVENTS))
+    tasks = await asyncio.gather(*calls)
+
+    async def all_wait() -> Json | None:
+        found = await deliveries(chaos.http, "delivering", webhook_id=webhook["id"])
+        backlog = (await chaos.http.get(f"/v1/webhooks/{webhook['id']}")).json().get("backlog") or {}
+        wait = len(found) == EVENTS and all(one.get("attempts") is not None for one in found)
+        return found[0] if wait and backlog.get("failing_since") else None
+
+    waiting = await eventually(all_wait, 120, interval_seconds=0.2)
+    seen = (await chaos.http.get(f"/v1/webhooks/deliveries/{waiting['id']}")).json()
+    assert "did not answer" in seen["message"]
+    assert seen["next_attempt_at"] is not None
+    assert len(asked.read_text().splitlines()) < EVENTS, "waiting events are tried again and again"
+
+    for part in (chaos.stack.worker, chaos.stack.temporal):
+        part.kill()
+    silence.unlink()
+    await chaos.stack.bring_up()
+    for task_id in tasks:
+        await receiver.hears_of(task_id)
+    times = {one.headers["webhook-id"]: one.body["timestamp"] for one in receiver.received()}
+    assert len(times) == EVENTS
+    late = [(sorted(times.values()).index(one), one) for one in times.values()]
+    assert list(times.values()) == sorted(times.values()), late
+    for task_id in tasks:
+        await delivery_of(chaos.http, task_id, "delivered")
 
 
 async def _tried(chaos: Chaos, task_id: str) -> Json:

@@ -18,7 +18,7 @@ service = service_fixture(
         "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.2",
         "OUTLAST_WEBHOOK_TIMEOUT_SECONDS": "1",
         "OUTLAST_WEBHOOK_RETRY_HOURS": "0.004",
-        "OUTLAST_LIMITS": '{"webhooks": 6}',
+        "OUTLAST_LIMITS": '{"webhooks": 6, "webhook_deliveries": 25, "webhook_tests": 3}',
     },
 )
 sandbox = sandbox_fixture()

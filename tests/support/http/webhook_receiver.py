@@ -1,7 +1,7 @@
 """`python -m tests.support.http.webhook_receiver PORT FILE`: a receiver that a test may kill and start anew.
 
 What it answered with 200 stands in FILE, a line of JSON each: path, headers and body. It answers when the line is on
-the disk, as a receiver should. With a file FILE.silent beside it, it takes requests and never answers.
+the disk, as a receiver should. With a file FILE.silent beside it, it writes requests to FILE.asked and never answers.
 """
 
 import json
@@ -23,7 +23,8 @@ class Receiver(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         line = json.dumps({"path": self.path, "headers": headers, "raw": raw.decode()})
         if self.file.with_suffix(".silent").exists():
-            self.file.with_suffix(".asked").write_text(line)
+            with self.file.with_suffix(".asked").open("a") as asked:
+                asked.write(f"{line}\n")
             threading.Event().wait()
         with self.file.open("a") as file:
             file.write(f"{line}\n")

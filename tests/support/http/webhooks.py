@@ -32,6 +32,8 @@ class WebhookReceiver:
     received: list[Received] = field(default_factory=list[Received])
     answers: list[int] = field(default_factory=list[int])
     otherwise: int = 200
+    retry_after: str | None = None
+    """The header `Retry-After` of its answers."""
     on_arrival: Callable[[Received], None] = lambda _: None
     """Called before a request is answered."""
     closed: threading.Event = field(default_factory=threading.Event)
@@ -61,6 +63,8 @@ def receiving_webhooks() -> Iterator[WebhookReceiver]:
             self.send_response(status)
             if status in (301, 302, 307):
                 self.send_header("Location", "/elsewhere")
+            if receiver.retry_after is not None:
+                self.send_header("Retry-After", receiver.retry_after)
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"ok")

@@ -113,6 +113,7 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     webhooks.DeliveryPage: client_webhooks.DeliveryPage,
     webhooks.Replayed: client_webhooks.Replayed,
     webhooks.Webhook: client_webhooks.Webhook,
+    webhooks.WebhookBacklog: client_webhooks.WebhookBacklog,
     webhooks.WebhookList: client_webhooks.WebhookList,
 }
 """How the client reads what the API answers."""

@@ -25,6 +25,7 @@ from outlast.activities.webhooks.contracts import (
     WebhookSecret,
 )
 from outlast.activities.webhooks.posting import WebhookPoster
+from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.activities.webhooks.signing import new_secret, webhook_purpose
 from outlast.activities.webhooks.subscriptions import Subscriptions
 from tests.support.eventually import eventually
@@ -51,9 +52,9 @@ def secret(value: SecretStr, until: datetime | None = None) -> WebhookSecret:
 async def webhooks() -> AsyncIterator[WebhookActivities]:
     async with WebhookPoster(AddressRules(allow_private=True), timeout_seconds=5) as poster:
         nothing = cast("Client", None)  # an order with an endpoint of its own asks Temporal for nothing
-        subscriptions = Subscriptions(nothing, task_queue="none")
+        subscriptions, queues = Subscriptions(nothing, task_queue="none"), WebhookQueues(nothing, task_queue="none")
         day = timedelta(days=1)
-        yield WebhookActivities(nothing, subscriptions, SEALER, poster, first_pause=day, give_up=day)
+        yield WebhookActivities(nothing, subscriptions, queues, SEALER, poster, first_pause=day, give_up=day)
 
 
 async def deliver(webhooks: WebhookActivities, wanted: DeliveryInput) -> Delivered:
