@@ -66,6 +66,12 @@ AUDIT_RECORDS = Counter(
     "outlast_audit_records", "Records for the audit log, by outcome.", ["outcome"], registry=REGISTRY
 )
 QUEUED_TASKS = Gauge("outlast_queued_tasks", "Tasks that wait for their caller's share.", ["caller"], registry=REGISTRY)
+DISK_FREE = Gauge(
+    "outlast_disk_free_bytes",
+    "Free space on the disks of this machine that are written to.",
+    ["place"],
+    registry=REGISTRY,
+)
 OPEN_TASKS = Gauge("outlast_open_tasks", "Tasks whose workflow has not ended; NaN while unknown.", registry=REGISTRY)
 
 HANDOFFS_NEAR_DEADLINE = Gauge(

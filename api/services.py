@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from temporalio.client import Client
 
@@ -27,6 +28,7 @@ from outlast.api.audit.log import AuditLog
 from outlast.api.batches.client import BatchClient
 from outlast.api.batches.starter import BatchStarter
 from outlast.api.batches.stored_rows import StoredRows
+from outlast.api.disks import Disks
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.offer.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
@@ -111,6 +113,11 @@ class Services:
     deliveries: Deliveries
     uploads: CallerSlots = field(default_factory=CallerSlots)
     """Slots for files with the items of batches, which are read one after the other for each caller."""
+
+    @cached_property
+    def disks(self) -> Disks:
+        """The disks of this machine."""
+        return Disks(self.settings)
 
 
 def build_services(settings: ApiSettings, client: Client) -> Services:

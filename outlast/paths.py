@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import platformdirs
 
@@ -24,6 +25,16 @@ def default_data_dir() -> Path:
     """
     repository = checkout()
     return repository / ".outlast" if repository else platformdirs.user_data_path("outlast", appauthor=False)
+
+
+def store_folder(store_url: str | None, data_dir: Path) -> Path | None:
+    """The folder of the output store that `OUTLAST_STORE_URL` names; None for a store that is not on this machine."""
+    if not store_url:
+        return data_dir / "outputs"
+    if "://" in store_url and not store_url.startswith("file://"):
+        return None
+    path = unquote(urlsplit(store_url).path) if store_url.startswith("file://") else store_url
+    return Path(path).expanduser().absolute()
 
 
 def keep_files_private() -> None:

@@ -16,6 +16,7 @@ from outlast.activities.llm.providers.prices import Price
 from outlast.activities.runs.unknown_runs import RestoredInterval
 from outlast.activities.secrets.secret_files import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
+from outlast.disk_space import DEFAULT_RESERVE_MBYTES
 from outlast.paths import default_data_dir
 from outlast.worker.log_lines import TaskLines
 from outlast.workflows.contracts.queues import QUEUES
@@ -81,6 +82,12 @@ class Settings(BaseSettings):
         default=None,
         description="Where outputs are stored: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder; the same for "
         "worker and API. Without it, `outputs` in the data directory.",
+    )
+    disk_reserve_mbytes: int = Field(
+        default=DEFAULT_RESERVE_MBYTES,
+        ge=0,
+        description="Free space, in megabytes, that the disks of the data directory, the outputs and the audit log "
+        "must have for the API to be ready; 0 does without.",
     )
     allow_private_addresses: bool = Field(
         default=False,

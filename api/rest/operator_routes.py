@@ -15,7 +15,7 @@ from outlast.api.contracts.operations import Operations
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.http.problems import documented_problems
-from outlast.api.metrics import EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
+from outlast.api.metrics import DISK_FREE, EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
 from outlast.worker.otlp.metrics import series_at
 
@@ -40,9 +40,8 @@ async def healthz(services: ServicesDep) -> PlainTextResponse:
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
 async def readyz(request: Request, services: ServicesDep) -> JSONResponse:
-    """Whether the task store and a worker can be reached."""
-    temporal, worker = await kept_answers(request).readiness.get()
-    checks = Readiness(ready=temporal, checks={"temporal": _word(temporal), "worker": _word(worker)})
+    """Whether the task store and a worker can be reached, and the disks of this machine have room."""
+    checks = await kept_answers(request).readiness.get()
     status_code = 200 if checks.ready else 503
     return JSONResponse(checks.model_dump(), status_code=status_code, headers=_instance_header(services))
 
@@ -68,13 +67,20 @@ class KeptAnswers:
 
     def __init__(self, services: Services) -> None:
         """About `services`."""
-        self.readiness = KeptAnswer(lambda: services.tasks.readiness(timeout_seconds=_CHECK_SECONDS))
+        self.readiness = KeptAnswer(lambda: _readiness(services))
         self.metrics = KeptAnswer(lambda: _series_text(services))
 
 
 def kept_answers(request: Request) -> KeptAnswers:
     """Those of the app that serves `request`."""
     return request.app.state.kept_answers
+
+
+async def _readiness(services: Services) -> Readiness:
+    temporal, worker = await services.tasks.readiness(timeout_seconds=_CHECK_SECONDS)
+    disk = await services.disks.have_room(timeout_seconds=_CHECK_SECONDS)
+    found = {"temporal": temporal, "worker": worker, "disk": disk}
+    return Readiness(ready=temporal and disk, checks={name: _word(good) for name, good in found.items()})
 
 
 async def _series_text(services: Services) -> bytes:
@@ -103,6 +109,8 @@ async def _count(services: Services) -> None:
     show_use(*(part.used() for part in counting))
     _show_queues(services)
     _show_expiry(services)
+    for place, size in services.disks.free().items():
+        DISK_FREE.labels(place).set(size)
 
 
 def _show_expiry(services: Services) -> None:

@@ -15,7 +15,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -39,6 +39,7 @@ from outlast.deploy.local.outside import Outside
 from outlast.deploy.local.private_files import private_folder
 from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE
 from outlast.fingerprints import StoreOwner, fingerprints, owner_key, parse_ring, ring_problem
+from outlast.paths import store_folder
 
 TEMPORAL_DATABASE = "temporal/temporal.db"
 SANDBOX_DATABASE = "sandbox/sandbox.sqlite"
@@ -271,12 +272,8 @@ class DataDirectory:
     def _store(self) -> tuple[str, Path | None]:
         """The name of the store, as recorded, and its folder; None for one that is not on this machine."""
         url = self._environment.get("OUTLAST_STORE_URL")
-        if not url:
-            return OWN_STORE, self._data_dir / OUTPUTS
-        if "://" in url and not url.startswith("file://"):
-            return url, None
-        folder = Path(unquote(urlsplit(url).path) if url.startswith("file://") else url).expanduser().absolute()
-        return str(folder), folder
+        folder = store_folder(url, self._data_dir)
+        return (url, None) if url and folder is None else (str(folder) if url else OWN_STORE, folder)
 
 
 def take_over(config: StackConfig, outside: Outside) -> str | None:

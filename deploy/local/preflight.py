@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 import psutil
 
@@ -9,6 +11,7 @@ from outlast.deploy.local.errors import StackError
 from outlast.deploy.local.outside import Outside
 from outlast.deploy.local.processes.readiness import accepts_tcp
 from outlast.deploy.local.state import StackState
+from outlast.disk_space import DEFAULT_RESERVE_MBYTES, RESERVE_VARIABLE, shortage, written_places
 
 OUTSIDE_TIMEOUT_SECONDS = 10.0
 LEFTOVERS_TIMEOUT_SECONDS = 5.0
@@ -30,6 +33,16 @@ async def check_temporal(outside: Outside) -> None:
                 "reached. Start it, correct the address, or unset it to use the embedded server."
             )
         await asyncio.sleep(0.2)
+
+
+def check_disk(data_dir: Path, environment: Mapping[str, str]) -> None:
+    """Raise `StackError` when the API would not become ready for want of disk space."""
+    reserve = environment.get(RESERVE_VARIABLE) or str(DEFAULT_RESERVE_MBYTES)
+    audit = environment.get("OUTLAST_AUDIT_FILE")
+    places = written_places(data_dir, environment.get("OUTLAST_STORE_URL"), audit if audit != "-" else None)
+    found = shortage(places, int(reserve) * 1_000_000) if reserve.isdecimal() else None
+    if found is not None:
+        raise StackError(found)
 
 
 async def await_leftovers(state: StackState | None) -> None:

@@ -144,6 +144,7 @@ class Stack:
         note = take_over(self._config, outside)
         if note is not None:
             self._on_event(StackEvent(StackEventKind.BEGIN_ANEW, "stack", note))
+        preflight.check_disk(self._config.data_dir, self._config.environment)
         if Component.TEMPORAL in self._config.components:
             await preflight.check_temporal(outside)
         await preflight.await_leftovers(read_state(self._config.data_dir))

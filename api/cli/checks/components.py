@@ -145,6 +145,11 @@ def _check_readiness(readiness: Readiness, around: Surroundings) -> list[Check]:
         if parts.get("temporal") == "ok"
         else fail("Temporal", "the API cannot reach it", _temporal_advice(around))
     ]
+    if parts.get("disk") == "failing":
+        advice = (
+            "Free disk space where the API runs: it is not ready below OUTLAST_DISK_RESERVE_MBYTES, and again above."
+        )
+        found.append(fail("API's disk", "less space than the reserve", advice))
     if parts.get("worker") == "ok":
         found.append(ok("Worker", "polls for tasks"))
     elif parts.get("temporal") == "ok":

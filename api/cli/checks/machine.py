@@ -2,11 +2,9 @@
 
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
@@ -17,6 +15,7 @@ from outlast.deploy.local.errors import MissingServerError, StackError
 from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.private_files import is_private
 from outlast.deploy.local.temporal_server import find_executable
+from outlast.disk_space import free_bytes, written_places
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES = 2_000_000_000
@@ -71,9 +70,12 @@ def check_data(data_dir: Path, environment: Mapping[str, str]) -> Check:
 
 def check_disk(data_dir: Path, environment: Mapping[str, str] | None = None) -> Check:
     """There is enough disk space for histories, datasets, outputs and the audit log, wherever they are."""
-    places = {place: shutil.disk_usage(_nearest(place)).free for place in (data_dir, *_places(environment or {}))}
+    environment = environment or {}
+    audit = environment.get("OUTLAST_AUDIT_FILE")
+    written = written_places(data_dir, environment.get("OUTLAST_STORE_URL"), audit if audit != "-" else None)
+    places = {place: free_bytes(place) for place in written.values()}
     place, free = min(places.items(), key=lambda one: one[1])
-    finding = f"{size(free)} free" + ("" if place == data_dir else f" for {place}")
+    finding = f"{size(free)} free" + ("" if place in (data_dir, data_dir / "outputs") else f" for {place}")
     if free < _TOO_LITTLE_BYTES:
         return fail("Disk space", finding, f"Free disk space: work stops when the disk of {place} is full.")
     if free < _LITTLE_BYTES:
@@ -159,13 +161,6 @@ def _readable_ring(name: str, text: str, origin: str) -> Check:
     except SealError as error:
         return fail(name, f"{origin}: {error}", "One line per key: KEYID:base64 of 32 random bytes.")
     return ok(name, origin)
-
-
-def _places(environment: Mapping[str, str]) -> list[Path]:
-    """Where else the settings have files written."""
-    store, audit = environment.get("OUTLAST_STORE_URL", ""), environment.get("OUTLAST_AUDIT_FILE", "")
-    folder = unquote(urlsplit(store).path) if store.startswith("file://") else "" if "://" in store else store
-    return [Path(name).expanduser() for name in (folder, audit if audit != "-" else "") if name]
 
 
 def _nearest(path: Path) -> Path:

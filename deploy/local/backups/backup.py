@@ -20,7 +20,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 from outlast.deploy.local.backups.archive import ArchiveWriter, BackupManifest
 from outlast.deploy.local.backups.errors import BackupError
@@ -35,6 +35,7 @@ from outlast.deploy.local.belongings import (
 from outlast.deploy.local.outside import look_outside
 from outlast.deploy.local.private_files import private_file
 from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE
+from outlast.paths import store_folder
 
 POLICY_FILE = "policy.toml"
 _BUSY_SECONDS = 30
@@ -110,12 +111,11 @@ class _Parts:
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self.data_dir = data_dir
         self._environment = environment
-        store = environment.get("OUTLAST_STORE_URL") or str(data_dir / "outputs")
-        is_folder = "://" not in store or store.startswith("file://")
-        self.store_url = None if is_folder else store
-        outputs = Path(unquote(urlsplit(store).path) if store.startswith("file://") else store).expanduser()
+        url = environment.get("OUTLAST_STORE_URL")
+        outputs = store_folder(url, data_dir)
+        self.store_url = url if outputs is None else None
         self.trees = [_Tree("sandbox", data_dir / "sandbox"), _Tree("audit", data_dir / "audit")]
-        self.trees += [_Tree("outputs", outputs)] if is_folder else []
+        self.trees += [_Tree("outputs", outputs)] if outputs is not None else []
 
     def databases(self) -> list[str]:
         """The databases, that of the workflows first: what the sandbox did later is to them as a platform's work."""

@@ -1,9 +1,7 @@
 """`outlast doctor` against a deployment: each thing is broken, and its row says so."""
 
 import asyncio
-import shutil
 import threading
-from collections import namedtuple
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -44,7 +42,6 @@ from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOO
 from tests.support.eventually import eventually
 from tests.support.stacks.service import Service
 
-Usage = namedtuple("Usage", "free")  # noqa: PYI024 (as `shutil` has it)
 Rows = dict[str, tuple[str, str]]
 NOBODY = partial(clock_at, "http://127.0.0.1:1")
 
@@ -282,7 +279,8 @@ async def test_the_store_of_the_data_directory(tmp_path: Path, monkeypatch: pyte
 def test_a_disk_that_is_full_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(100 if path == elsewhere else 10**12))
-    health, finding = told(machine.check_disk(tmp_path, {variable: str(elsewhere)}))
+    monkeypatch.setattr(machine, "free_bytes", lambda path: 100 if path == elsewhere else 10**12)
+    value = elsewhere / "audit.jsonl" if variable == "OUTLAST_AUDIT_FILE" else elsewhere
+    health, finding = told(machine.check_disk(tmp_path, {variable: str(value)}))
     assert (health, str(elsewhere) in finding) == ("fail", True)
     assert machine.check_disk(tmp_path, {variable: "-", "OUTLAST_STORE_URL": "s3://bucket/prefix"}).health == "ok"

@@ -185,7 +185,7 @@ def test_what_is_written_during_a_backup_is_not_missing_where_the_workflows_name
     """The database of the workflows is copied first, so whatever a copied workflow names is in the later copies."""
     (data_dir / "sandbox").mkdir()
     with closing(sqlite3.connect(data_dir / "sandbox" / "sandbox.sqlite")) as sandbox:
-        sandbox.executescript("PRAGMA journal_mode = WAL; CREATE TABLE runs (id);")
+        sandbox.executescript("PRAGMA journal_mode = WAL; CREATE TABLE runs (id); CREATE TABLE users (id);")
     copy_database = backups._snapshot
 
     def copy_and_work_on(database: Path, copy: Path) -> None:
