@@ -37,8 +37,8 @@ from outlast.api.mcp.resources.task_resources import TaskResources
 from outlast.api.mcp.subscriptions.listen_streams import ListenStreams
 from outlast.api.mcp.subscriptions.resource_updates import ResourceUpdates
 from outlast.api.mcp.subscriptions.task_status import TaskStatusNotifier
+from outlast.api.mcp.tool_lists import ToolLists
 from outlast.api.offer.instructions import offered_skills, server_instructions
-from outlast.api.offer.listing_log import log_listing
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.loader import tool_set
@@ -166,13 +166,14 @@ class McpServer:
             self._connection_instructions,
             self._in_dialect,
             self._legacy_task_calls,
+            ToolLists(self._connections),
         ]
         return server
 
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
+        """Called by `ToolLists` for the first list of an offer."""
         client = await self._connections.client(ctx)
         tools = await with_mcp_errors(self._connections.tools(client))
-        log_listing(tools, client.connection.selection.selectors, caller=client.caller.id)
         max_wait = self._services.settings.max_wait_seconds
         return {"tools": tool_entries(tools, legacy=not is_modern(ctx), max_wait_seconds=max_wait)}
 

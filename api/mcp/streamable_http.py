@@ -27,6 +27,8 @@ from outlast.api.mcp.posted_message import PostedMessage, again, invalid_request
 from outlast.api.mcp.protocol.versions import SESSION_HEADER, is_handshake_era, session_of
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.step_up import check_scopes
+from outlast.api.mcp.tool_lists import METHOD as TOOL_LIST
+from outlast.api.mcp.tool_lists import with_tool_list
 from outlast.api.mcp.widgets import widget_resources
 from outlast.api.metrics import LIMITED
 from outlast.api.services import Services
@@ -80,6 +82,7 @@ class Authenticated:
             if posted.method == "initialize" and session_of(request) is not None:
                 await self._initialize(principal, scope, receive, send)
             else:
+                send = with_tool_list(scope, send) if posted.method == TOOL_LIST else send
                 await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
 
     def _admitted(self, principal: Principal, request: Request, posted: PostedMessage, receive: Receive) -> "_Admitted":

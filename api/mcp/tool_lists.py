@@ -1,0 +1,103 @@
+"""`tools/list` as it goes over the wire, made once for each offer: connections that offer the same tools share it."""
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from cachetools import LRUCache
+from mcp.server.context import CallNext, HandlerResult
+from mcp_types.methods import validate_client_request
+from starlette.datastructures import MutableHeaders
+from starlette.types import Message, Scope, Send
+
+from outlast.api.mcp.connections import Connections, http_request
+from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.protocol.versions import Context
+from outlast.api.offer.listing_log import log_listing
+from outlast.workflows.tools.loader import ToolSet
+
+METHOD = "tools/list"
+_MAX_OFFERS = 32
+"""A list of all tools takes a megabyte, as objects and as text."""
+_SLOT_STATE = "outlast_tool_list"
+_PLACEHOLDER = {"outlast-tool-list": secrets.token_hex(16)}
+"""Stands in an answer for the list. Nobody else can write it, since the token is never sent."""
+_PLACEHOLDER_TEXT = json.dumps(_PLACEHOLDER, separators=(",", ":")).encode()
+
+_Key = tuple[str, str, tuple[int, ...]]
+"""Protocol version, mode, and the identities of the definitions: equal ones are mostly one object."""
+
+
+@dataclass(frozen=True)
+class _List:
+    tools: ToolSet
+    """Kept along, so that no other definition gets the identity of one of them."""
+    result: dict[str, Any]
+    text: bytes
+    """The same as JSON in ASCII, so that it is one line for every reader of event streams."""
+
+
+class ToolLists:
+    """Middleware of the MCP server, the innermost: answers `tools/list` without making and checking the list again.
+
+    The SDK lists the tools for each `tools/call` of 2026-07-28, too: it looks for headers that repeat arguments.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        """Answer for `connections`."""
+        self._connections = connections
+        self._lists: LRUCache[_Key, _List] = LRUCache(_MAX_OFFERS)
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Serve one message."""
+        if ctx.method != METHOD:
+            return await call_next(ctx)
+        client = await self._connections.client(ctx)
+        tools = await with_mcp_errors(self._connections.tools(client))
+        log_listing(tools, client.connection.selection.selectors, caller=client.caller.id)
+        key = (ctx.protocol_version, tools.mode, tuple(map(id, tools.tools.values())))
+        known = self._lists.get(key)
+        if known is None:
+            result = await call_next(ctx)
+            if isinstance(result, dict):
+                self._lists[key] = _List(tools, result, json.dumps(result, separators=(",", ":")).encode())
+            return result
+        # What the SDK checks before it calls a handler. It raises what the SDK answers -32602 for.
+        validate_client_request(METHOD, ctx.protocol_version, ctx.params)
+        request = http_request(ctx)
+        slot: _Slot | None = request.scope.get(_SLOT_STATE) if request is not None else None
+        if slot is None:
+            return dict(known.result)
+        slot.text = known.text
+        return dict(_PLACEHOLDER)
+
+
+class _Slot:
+    """The list that belongs into the answer to one HTTP request."""
+
+    text: bytes | None = None
+
+
+def with_tool_list(scope: Scope, send: Send) -> Send:
+    """`send` for the answer to a `tools/list`: puts the text of a known list in, so that the SDK need not write it."""
+    slot = scope[_SLOT_STATE] = _Slot()
+    held: Message | None = None
+
+    async def inserting(message: Message) -> None:
+        nonlocal held
+        if slot.text is None:
+            await send(message)
+        elif message["type"] == "http.response.start" and "content-length" in MutableHeaders(scope=message):
+            held = message
+        else:
+            body: bytes = message.get("body", b"")
+            message = {**message, "body": body.replace(_PLACEHOLDER_TEXT, slot.text, 1)}
+            if held is not None:
+                # An answer with a length comes in one piece.
+                MutableHeaders(scope=held)["content-length"] = str(len(message["body"]))
+                await send(held)
+                held = None
+            await send(message)
+
+    return inserting
