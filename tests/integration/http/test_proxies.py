@@ -108,3 +108,17 @@ async def test_behind_a_configured_proxy_each_client_has_its_own_limits(tmp_path
 def test_a_list_that_would_be_believed_by_mistake_is_refused(proxies: str) -> None:
     with pytest.raises(ValidationError, match="is neither an address nor a network"):
         ApiSettings(trusted_proxies=proxies)
+
+
+async def test_beyond_loopback_mcp_answers_to_the_names_in_the_settings_and_probes_to_all(tmp_path: Path) -> None:
+    named = {"api_host": "0.0.0.0", "allowed_hosts": "outlast.example, other.example:8443"}
+    async with served(tmp_path, **named) as http:
+
+        async def status(method: str, path: str, host: str) -> int:
+            return (await http.request(method, path, headers={"Host": host})).status_code
+
+        for host in ("outlast.example", "OUTLAST.example:8400", "other.example:8443"):
+            assert await status("POST", "/mcp", host) == 401
+        for host in ("evil.example", "outlast.example.evil.example", "other.example", "127.0.0.1"):
+            assert await status("POST", "/mcp", host) == 400
+        assert await status("GET", "/healthz", "10.0.0.7:8400") == 200
