@@ -23,6 +23,7 @@ class ActorDefinition(Contract):
     is_standby: bool = Field(default=False, description="Whether it serves HTTP in standby mode.")
     picture_url: str | None = None
     default_memory_mbytes: int | None = Field(default=None, description="Memory of its runs, where none is asked for.")
+    build_tags: tuple[str, ...] = Field(default=(), description="Tags of its builds, such as `latest`.")
 
 
 class _Fields(Contract):
@@ -111,5 +112,6 @@ async def fetch_actor(
         mcp_path=build.definition.mcp_path if is_standby else None,
         is_standby=is_standby,
         picture_url=str(found.picture_url) if found.picture_url else None,
+        build_tags=tuple(found.tagged_builds or ()),
         default_memory_mbytes=found.default_run_options.memory_mbytes if found.default_run_options else None,
     )

@@ -1,6 +1,7 @@
 """Which tools a caller is offered, direct Actor tools included."""
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from outlast.workflows.tools.core.actor_names import (
     normalised_actor,
     possible_servers,
     split_actor_tool,
+    without_address,
 )
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, Selection
@@ -33,6 +35,7 @@ log = logging.getLogger("outlast.api")
 
 _DEFINITION_SECONDS = 300
 _MAX_DEFINITIONS = 5_000
+_BUILD_NUMBER = re.compile(r"\d+\.\d+(?:\.\d+)?")
 _CallersActor = tuple[str, str]
 """A caller's id, and an Actor as it was named."""
 
@@ -52,6 +55,8 @@ class CalledActor:
     is_mcp_server: bool = False
     build_number: str | None = None
     """Of the build that runs by default; None while it is not known."""
+    named_build: str | None = None
+    """The build that was named with the Actor, as in `user/name:latest`; None if none was."""
 
 
 def standby_refusal(mode: str, tool: str, actor: CalledActor) -> ErrorEnvelope | None:
@@ -160,6 +165,8 @@ class Catalogue:
             definition = None
         if definition is None:
             return CalledActor(f"{name}:{mcp_tool}" if mcp_tool is not None else name, None)
+        if mcp_tool is not None and _is_build(mcp_tool, definition):
+            return replace(_called(definition), named_build=mcp_tool)
         if mcp_tool is not None:
             return CalledActor(f"{definition.full_name}:{mcp_tool}", None, definition.actor_id, definition.is_standby)
         return _called(definition)
@@ -175,7 +182,7 @@ class Catalogue:
         Raises `PlatformUnavailable`, and `InvalidCall` when the caller may see none.
         """
         try:
-            actor_id = await actor_of_saved_task(self._platform.client(caller), unquoted(written))
+            actor_id = await actor_of_saved_task(self._platform.client(caller), without_address(unquoted(written)))
         except Exception as error:
             envelope = classify(error)
             if envelope.category is ErrorCategory.PERMISSION:
@@ -266,6 +273,11 @@ class Catalogue:
             definition = None
         self._definitions[key] = definition
         return definition
+
+
+def _is_build(suffix: str, definition: ActorDefinition) -> bool:
+    """Whether `user/name:suffix` names a build, and no tool: the Actor is no MCP server."""
+    return definition.mcp_path is None and (suffix in definition.build_tags or bool(_BUILD_NUMBER.fullmatch(suffix)))
 
 
 def _called(definition: ActorDefinition) -> CalledActor:

@@ -26,7 +26,7 @@ from outlast.api.offer.catalogue import CalledActor, Catalogue, standby_refusal
 from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
-from outlast.api.tasks.arguments import ArgumentCheck, checked
+from outlast.api.tasks.arguments import ArgumentCheck, checked, with_plain_actor
 from outlast.api.tasks.resurrection.allowed_times import ResurrectRules
 from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
@@ -107,11 +107,11 @@ class Admission:
         _refuse_front_door_tool(tool, offered)
 
         # Does the call fit?
-        request = request.model_copy(update={"arguments": without_wait(tool, mode, request.arguments)})
+        request = _with_arguments(request, without_wait(tool, mode, request.arguments))
         actor = await self._called_actor(caller, tool, request.arguments, reuse=self._may_reuse(request))
+        request = _with_arguments(request, with_plain_actor(tool, request.arguments, actor))
         _check_payment(tool, request.arguments, None if given.names_payer else payment, actor)
-        if actor is not None and tool.actor is None and not given.names_payer:
-            _check_standby(mode, tool, actor)
+        _check_standby(mode, tool, None if given.names_payer else actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
         check_until(request.options.until, tool, actor)
         _check_paid(tool, given, actor)
@@ -373,9 +373,13 @@ def _check_paid(tool: Tool, given: ConnectedTaskRequest, actor: CalledActor | No
         raise UnpaidCall(given.unpaid, given.terms)
 
 
-def _check_standby(mode: str, tool: Tool, actor: CalledActor) -> None:
+def _with_arguments(request: TaskRequest, arguments: JsonObject) -> TaskRequest:
+    return request.model_copy(update={"arguments": arguments})
+
+
+def _check_standby(mode: str, tool: Tool, actor: CalledActor | None) -> None:
     """Refuse to run an Actor that only serves requests, in a mode that does not run such."""
-    refusal = standby_refusal(mode, tool.name, actor)
+    refusal = standby_refusal(mode, tool.name, actor) if actor is not None and tool.actor is None else None
     if refusal is not None:
         raise InvalidCall(refusal)
 

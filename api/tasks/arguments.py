@@ -14,6 +14,8 @@ from outlast.activities.secrets.sealed_json import MASK, places_of_masks
 from outlast.api.errors import InvalidCall, SchemaChecksBusy, UnfitInput
 from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.core.actor_names import normalised_actor, without_address
+from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 
 Violations = tuple[Violation, ...]
@@ -69,6 +71,30 @@ class ArgumentCheck:
 
     async def _violations(self, schema: JsonObject, value: JsonObject) -> Violations:
         return await checked(self.checker, schema, value, self.caller_id)
+
+
+def with_plain_actor(tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> JsonObject:
+    """The arguments with the Actor as the platform names it: no address, which may hold a token, and no build in it.
+
+    `user/name:build` becomes `callOptions.build`. Raises `InvalidCall` for two different builds.
+    """
+    written = arguments.get("actor")
+    if tool.actor is not None or not tool.calls_actor or not isinstance(written, str):
+        return arguments
+    plain = without_address(unquoted(written))
+    if actor is None or actor.named_build is None or "callOptions" not in cast(JsonObject, _properties(tool)):
+        return {**arguments, "actor": normalised_actor(plain)} if plain != unquoted(written) else arguments
+    given = arguments.get("callOptions")
+    options = given if isinstance(given, dict) else {}
+    if options.get("build") not in (None, "", actor.named_build):
+        message = f"{plain} names another build than callOptions.build; name one of them."
+        violation = Violation(path="/callOptions/build", message=message)
+        raise InvalidCall(invalid_arguments(tool.name, (violation,)))
+    return {**arguments, "actor": actor.name, "callOptions": {**options, "build": actor.named_build}}
+
+
+def _properties(tool: Tool) -> JsonValue:
+    return tool.input_schema.get("properties") or {}
 
 
 async def checked(checker: SchemaChecker, schema: JsonObject, value: JsonObject, caller_id: str) -> Violations:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.workflows.tools.core.actor_names import MAX_TOOL_NAME, actor_tool_name, normalised_actor
+from outlast.workflows.tools.core.actor_names import (
+    MAX_TOOL_NAME,
+    actor_tool_name,
+    normalised_actor,
+    split_actor_tool,
+)
 
 # Names of Apify users and Actors: letters, digits, dots, dashes, underscores; a user's name has no double dash.
 _NAME = (
@@ -58,3 +63,42 @@ def test_long_names_that_begin_alike_stay_distinct() -> None:
 )
 def test_both_spellings_of_an_actor_are_the_same(given_name: str, full_name: str) -> None:
     assert normalised_actor(given_name) == full_name
+
+
+ID = "moJRLRc85AitArpNN"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("https://apify.com/apify/web-scraper", ("apify/web-scraper", None)),
+        ("http://www.apify.com/apify/web-scraper/", ("apify/web-scraper", None)),
+        (" HTTPS://APIFY.COM/Apify/Web-Scraper ", ("Apify/Web-Scraper", None)),
+        ("apify.com/apify/web-scraper?fpr=x#readme", ("apify/web-scraper", None)),
+        ("https://apify.com/apify/web-scraper/input-schema", ("apify/web-scraper", None)),
+        ("https://apify.com/apify/web-scraper:latest", ("apify/web-scraper", "latest")),
+        (f"https://console.apify.com/actors/{ID}/input", (ID, None)),
+        (f"https://console.apify.com/organization/abc/actors/{ID}", (ID, None)),
+        ("https://api.apify.com/v2/acts/apify~web-scraper/runs?token=apify_api_secret", ("apify/web-scraper", None)),
+        ("https://api.apify.com/v2/actors/apify%2Fweb-scraper", ("apify/web-scraper", None)),
+        ("https://apify--web-scraper.apify.actor/mcp?x=1", ("apify/web-scraper", None)),
+        ("apify/web-scraper:0.1.2", ("apify/web-scraper", "0.1.2")),
+    ],
+)
+def test_the_address_of_an_actor_names_it(written: str, expected: tuple[str, str | None]) -> None:
+    assert split_actor_tool(written) == expected
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "https://evil.example/apify/web-scraper",
+        "https://apify.com.evil.example/apify/web-scraper",
+        "https://user@apify.com/apify/web-scraper",
+        "https://apify.com/apify",
+        "https://apify.com/apify/../web-scraper",
+        "https://apify.com/a/b c",
+    ],
+)
+def test_another_address_is_no_name_and_is_named_as_a_whole(written: str) -> None:
+    assert split_actor_tool(written) == (written, None)

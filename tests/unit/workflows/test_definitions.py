@@ -5,6 +5,7 @@ from temporalio import workflow
 from temporalio.common import VersioningBehavior
 
 from outlast.activities.dispatch.contracts import LOOK_SIGNAL, RELEASE_SIGNAL
+from outlast.activities.failures.activity_failure import ATTEMPTS_FAIL_SIGNAL
 from outlast.worker.service import WORKFLOWS
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL
@@ -24,7 +25,7 @@ from outlast.workflows.turn import TurnWorkflow
 from outlast.workflows.versioning import behaviour_of
 
 NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
-    ToolCallWorkflow: ("ToolCallWorkflow", {"release"}, {"submit_input"}, set()),
+    ToolCallWorkflow: ("ToolCallWorkflow", {"attempts_fail", "release"}, {"submit_input"}, set()),
     SessionWorkflow: (
         "SessionWorkflow",
         {"task_completed", "call_refused", "posted", "turn_ended"},
@@ -57,7 +58,8 @@ def test_calls_and_turns_stay_with_their_version_and_what_lives_long_moves_on() 
 
 
 def test_signals_that_are_sent_by_name_are_handled() -> None:
-    assert NAMES[ToolCallWorkflow][1] == NAMES[NothingToRelease][1] == {RELEASE_SIGNAL}
+    assert NAMES[ToolCallWorkflow][1] == {ATTEMPTS_FAIL_SIGNAL, RELEASE_SIGNAL}
+    assert NAMES[NothingToRelease][1] == {RELEASE_SIGNAL}
     assert NAMES[DispatchWorkflow][1] == {LOOK_SIGNAL}
     session, turn = NAMES[SessionWorkflow][1], NAMES[TurnWorkflow][1]
     assert session == {TASK_COMPLETED_SIGNAL, CALL_REFUSED_SIGNAL, POSTED_SIGNAL, TURN_ENDED_SIGNAL}

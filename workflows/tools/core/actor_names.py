@@ -1,12 +1,21 @@
-"""Names of direct Actor tools: `user/name` as a tool name that every model provider accepts."""
+"""Names of Actors as they are written, and of direct Actor tools, which every model provider accepts."""
 
 import hashlib
 import re
+from urllib.parse import unquote
 
 from outlast.workflows.tools.framework.ids import unquoted
 
 MAX_TOOL_NAME = 64
 _DIGEST_CHARS = 8
+_ADDRESS = re.compile(
+    r"(?:https?://)?(?:(?P<host>(?:www\.|console\.|api\.)?apify\.com)/(?P<path>[^?#\s]*)"
+    r"|(?P<standby>[a-z0-9-]+)\.apify\.actor(?:/[^?#\s]*)?)(?:[?#]\S*)?",
+    re.IGNORECASE,
+)
+_COLLECTIONS = frozenset({"actors", "acts", "actor-tasks", "tasks"})
+"""In addresses of the console (`actors/ID`, `actors/tasks/ID`) and of the API (`v2/acts/user~name`)."""
+_REFERENCE = re.compile(r"[A-Za-z0-9][\w.~-]*(?:/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?)?", re.ASCII)
 _MAX_GUESSES = 6
 """Each is a look-up on the platform when the tool is not known."""
 
@@ -21,16 +30,42 @@ def actor_tool_name(full_name: str) -> str:
 
 
 def normalised_actor(actor: str) -> str:
-    """`user~name` and `user/name` are the same Actor; ids stay as they are.
+    """`user~name`, `user/name` and the addresses of its pages are the same Actor; ids stay as they are.
 
     Quotes that models put around names are removed, so that the rules and the start see the same name.
     """
-    return unquoted(actor).replace("~", "/", 1)
+    return without_address(unquoted(actor)).replace("~", "/", 1)
+
+
+def without_address(written: str) -> str:
+    """The Actor (or saved task) whose page, console page, API or standby address this is; any other text as it is.
+
+    `https://apify.com/user/name/api?fpr=x` -> `user/name`, `https://console.apify.com/actors/ID/input` -> `ID`.
+    """
+    found = _ADDRESS.fullmatch(written)
+    if found is None:
+        return written
+    if found["standby"]:
+        return found["standby"].replace("--", "/", 1)
+    path = [unquote(part) for part in found["path"].split("/") if part]
+    reference = _reference_in(found["host"].lower(), path)
+    return reference if reference is not None and _REFERENCE.fullmatch(reference) else written
+
+
+def _reference_in(host: str, path: list[str]) -> str | None:
+    if host in ("apify.com", "www.apify.com"):
+        return "/".join(path[:2]) if len(path) > 1 else None
+    kinds = [index for index, part in enumerate(path) if part in _COLLECTIONS]
+    rest = path[kinds[-1] + 1 :] if kinds else []
+    return rest[0] if rest else None
 
 
 def split_actor_tool(actor: str) -> tuple[str, str | None]:
     """`user/name:tool` names a tool of an Actor that is an MCP server; the tool is None for an Actor alone."""
-    name, _, tool = normalised_actor(actor).partition(":")
+    whole = normalised_actor(actor)
+    if "://" in whole:  # An address of something else: no Actor has this name.
+        return whole, None
+    name, _, tool = whole.partition(":")
     return name, tool or None
 
 

@@ -3,6 +3,7 @@
 import re
 
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.core.actor_names import without_address
 from outlast.workflows.tools.framework.ids import unquoted
 
 _ID = re.compile(r"[A-Za-z0-9]{17}")
@@ -10,7 +11,7 @@ _ID = re.compile(r"[A-Za-z0-9]{17}")
 
 async def platform_reference(ctx: ToolContext, written: object) -> str:
     """The reference that the platform's API takes: an id, or `user~name`."""
-    reference = unquoted(written).replace("/", "~", 1)
+    reference = without_address(unquoted(written)).replace("/", "~", 1)
     if "~" in reference or _ID.fullmatch(reference):
         return reference
     return f"{await own_username(ctx)}~{reference}"

@@ -18,7 +18,7 @@ class Catalogue:
 
     def __init__(self, actors: Iterable[Actor]) -> None:
         self._by_id = {actor.id: actor for actor in actors}
-        self._by_name = {actor.full_name: actor for actor in self._by_id.values()}
+        self._by_name = {actor.full_name.casefold(): actor for actor in self._by_id.values()}
 
     def all(self) -> list[Actor]:
         """Every Actor, by name."""
@@ -34,7 +34,7 @@ class Catalogue:
 
     def find(self, reference: str, user: User | None) -> Actor:
         """An Actor by ID, `username~name` or `username/name`. Raises `ApiError` 404, also for an invisible one."""
-        actor = self._by_id.get(reference) or self._by_name.get(reference.replace("~", "/", 1))
+        actor = self._by_id.get(reference) or self._by_name.get(reference.replace("~", "/", 1).casefold())
         return self._seen(actor, reference, user)
 
     def find_host(self, label: str, user: User | None) -> Actor:

@@ -99,7 +99,7 @@ def test_messages_and_their_number_are_bounded() -> None:
     [
         {"type": "nonsense"},
         {"properties": {"a": {"required": True}}},
-        {"properties": {"a": {"pattern": r"(?<n>1)\k<n>"}}},
+        {"properties": {"a": {"pattern": "("}}},
     ],
 )
 def test_a_schema_that_cannot_be_applied_leaves_the_check_to_the_platform(schema: dict[str, Any]) -> None:
