@@ -50,6 +50,10 @@ async def serve(settings: ApiSettings) -> None:
     policy = services.policy.current
     for line in (*idle_rules(PermissionRules.of(policy)), *idle_roles(policy)):
         log.warning("A permission fits no tool: %s", line)
+    for line in services.policy.weak_points:
+        log.warning("The policy file: %s", line)
+    if policy.anonymous not in (None, "none") and not settings.is_loopback:
+        log.warning('anonymous = "%s" in the policy file has no effect beyond loopback.', policy.anonymous)
     app = build_app(services)
     config = uvicorn.Config(
         app,

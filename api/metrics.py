@@ -38,6 +38,11 @@ MASK_RESOLUTIONS = Counter(
 POLICY_LOADS = Counter(
     "outlast_policy_loads", "Times the policy file was read again, by outcome.", ["outcome"], registry=REGISTRY
 )
+POLICY_REFUSED = Gauge(
+    "outlast_policy_refused",
+    "1 while the policy file is another one than the policy in force, since it cannot be used; else 0.",
+    registry=REGISTRY,
+)
 ISSUER_READS = Counter(
     "outlast_issuer_reads",
     "Times the keys of the authorization server were read, by outcome.",

@@ -63,6 +63,11 @@ class OperationsReader:
                 self._kept = {**_still_kept(self._kept, self._clock()), whose: kept}
             return kept.found
 
+    async def count_open(self, caller_id: str) -> int:
+        """How many tasks of a caller have not ended. Raises `TemporalUnavailable`."""
+        with temporal_errors():
+            return await self._count(open_tasks_query(caller_id))
+
     async def _count_all(self, caller_id: str | None) -> Operations:
         with temporal_errors():
             counts, tasks, served = await asyncio.gather(

@@ -1,6 +1,7 @@
 """Settings of the API process."""
 
 import ipaddress
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from outlast.api.access.web_origins import WebOrigins
 from outlast.worker.settings import Settings
 from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import OutputOptions
+
+_API_KEYS_FILE = "OUTLAST_API_KEYS_FILE"
 
 
 class ApiSettings(Settings):
@@ -208,6 +211,13 @@ class ApiSettings(Settings):
             raise ValueError(problem)
         return value or None
 
+    @field_validator("policy_file")
+    @classmethod
+    def _named(cls, value: Path | None) -> Path | None:
+        if value == Path():
+            raise ValueError("is set, but names no file; unset it to do without a policy file")
+        return value
+
     @field_validator("oauth_audience")
     @classmethod
     def _of_this_server(cls, value: str, info: ValidationInfo) -> str:
@@ -312,8 +322,30 @@ class ApiSettings(Settings):
     def has_credentials(self) -> bool:
         """Whether the operator has chosen which credentials count."""
         accepts_tokens = self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
-        known = (self.api_keys, self.policy_file, self.oauth_issuer)
-        return accepts_tokens or any(setting is not None for setting in known)
+        return accepts_tokens or bool(parse_entries(self.api_keys) or self.policy_file or self.oauth_issuer)
+
+    @property
+    def empty_credentials(self) -> tuple[str, ...]:
+        """The variables that are set, but name no key and no issuer: their content is lost, or was never filled in."""
+        found = [
+            f"OUTLAST_{name.upper()}"
+            for name, is_empty in (
+                ("api_keys", not parse_entries(self.api_keys)),
+                ("oauth_issuer", self.oauth_issuer is None),
+            )
+            if is_empty and name in self.model_fields_set
+        ]
+        if not parse_entries(self.api_keys) and _API_KEYS_FILE in os.environ:
+            found.append(_API_KEYS_FILE)
+        return tuple(found)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody on this machine is `local`, without a credential: on loopback, where no setting is about
+        credentials at all. The absence of keys where there should be some opens nothing.
+        """
+        known = parse_entries(self.api_keys) or self.policy_file or self.oauth_issuer
+        return self.is_loopback and not known and not self.empty_credentials
 
     @property
     def is_loopback(self) -> bool:

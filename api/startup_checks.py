@@ -16,7 +16,12 @@ def settings_problems(settings: ApiSettings) -> list[str]:
     """One line for each setting with which the API must not start. Call it once extensions are loaded: they add tools
     and modes.
     """
-    found = [refusal_to_listen(settings), _mode_problem(settings), *_actor_problems(settings)]
+    found = [
+        refusal_to_listen(settings),
+        _lost_credentials(settings),
+        _mode_problem(settings),
+        *_actor_problems(settings),
+    ]
     if settings.mode in MODES:
         found += _tool_problems(settings)
     return [problem for problem in found if problem is not None]
@@ -29,6 +34,17 @@ def refusal_to_listen(settings: ApiSettings) -> str | None:
     return (
         f"OUTLAST_API_HOST={settings.api_host} would open the API to the network without any credential. "
         "Set OUTLAST_API_KEYS=name:key, OUTLAST_OAUTH_ISSUER, or OUTLAST_ACCEPT_APIFY_TOKENS=true, or bind 127.0.0.1."
+    )
+
+
+def _lost_credentials(settings: ApiSettings) -> str | None:
+    """Why the API must not start without credentials where some were meant, or None when it may."""
+    empty = settings.empty_credentials
+    if not empty or settings.has_credentials:
+        return None
+    return (
+        f"{' and '.join(empty)} {'are' if len(empty) > 1 else 'is'} set, but empty, and nothing else says who may "
+        "call. Give the keys or the issuer, or unset the variable to let everybody on this machine call."
     )
 
 

@@ -22,7 +22,7 @@ from outlast.api.access.leases import Leases, Validity
 from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCredentials, digest_of
 from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.oauth.token_refusals import TokenRefused, looks_like_access_token
-from outlast.api.access.policy.contracts import KeyEntry, Policy, Scope
+from outlast.api.access.policy.contracts import Anonymous, KeyEntry, Policy, Scope
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
 from outlast.api.access.shared_accounts import SharedAccounts
@@ -60,7 +60,7 @@ class CallerResolver:
         }
         self._skew_seconds = settings.oauth_clock_skew_seconds
         self._accept_apify_tokens = settings.accept_apify_tokens
-        self._anonymous_allowed = not self._keys and self.resource is None and settings.is_loopback
+        self._settings = settings
         self._policy = policy
         self._accounts_shared = SharedAccounts(settings, policy)
         self._policy_keys = _by_id(policy.current)
@@ -76,16 +76,18 @@ class CallerResolver:
     @property
     def needs_credential(self) -> bool:
         """Whether a request without a credential is refused."""
-        return not self._anonymous_allowed
+        return self._anonymous() == "none"
 
-    async def resolve(self, bearer: SecretStr | None, *, address: str | None = None) -> Principal:
-        """The principal behind `bearer`, sent from `address`.
+    async def resolve(
+        self, bearer: SecretStr | None, *, address: str | None = None, is_forwarded: bool = False
+    ) -> Principal:
+        """The principal behind `bearer`, sent from `address`; `is_forwarded` if a proxy says so of the request.
 
         Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` when the address has tried too many, for keys
         of the policy file `KeyChecksBusy` and `ApifyTokenMissing`, and for access tokens `IssuerUnavailable`.
         """
         try:
-            principal = await self._resolve(bearer, address)
+            principal = await self._resolve(bearer, address, is_forwarded=is_forwarded)
         except Unauthenticated as error:
             given = "a bearer token that is not valid" if bearer else "no bearer token"
             reason = str(error) if isinstance(error, TokenRefused) else given
@@ -114,7 +116,7 @@ class CallerResolver:
     def _is_known(self, caller_id: str, kind: str, name: str) -> bool:
         """Whether a caller who is not there has something that would let it in. Raises `ForbiddenScope`."""
         if caller_id == LOCAL.caller.id:
-            return self._lets_anonymous_in()
+            return not self.needs_credential
         if kind == "jwt":
             return self._access_tokens is not None
         if kind == "key" and name in self._keys.values():
@@ -133,12 +135,13 @@ class CallerResolver:
             detail=detail,
         )
 
-    async def _resolve(self, bearer: SecretStr | None, address: str | None) -> Principal:
+    async def _resolve(self, bearer: SecretStr | None, address: str | None, *, is_forwarded: bool = False) -> Principal:
         if bearer is None:
-            if self._lets_anonymous_in():
-                validity = Validity(self._leases, self._problem_of_nobody)
-                return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes, validity=validity)
-            raise Unauthenticated("Send your API key or Apify token: `Authorization: Bearer …`.")
+            problem = self._problem_of_nobody(is_forwarded=is_forwarded)
+            if problem is not None:
+                raise Unauthenticated(problem)
+            validity = Validity(self._leases, partial(self._problem_of_nobody, is_forwarded=is_forwarded))
+            return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes, validity=validity)
         digest = digest_of(bearer.get_secret_value())
         name = self._known_key(digest)
         if name is not None:
@@ -165,11 +168,27 @@ class CallerResolver:
         self._verifier.forget()
         self._leases.check()
 
-    def _lets_anonymous_in(self) -> bool:
-        return self._anonymous_allowed and not self._policy_keys
+    def _anonymous(self) -> Anonymous:
+        """Who is `local` without a credential: what the policy file says, or without one the settings; never by absence
+        of keys, which may be an accident.
+        """
+        if not self._settings.is_loopback:
+            return "none"
+        if self._policy.has_file:
+            return self._policy.current.anonymous or "none"
+        return "local" if self._settings.is_open else "none"
 
-    def _problem_of_nobody(self) -> str | None:
-        return None if self._lets_anonymous_in() else "This server has API keys now. Send yours."
+    def _problem_of_nobody(self, *, is_forwarded: bool) -> str | None:
+        """Why a request without a credential is refused; None when it is let in."""
+        allowed = self._anonymous()
+        if allowed == "none":
+            return "Send your API key or Apify token: `Authorization: Bearer …`."
+        if is_forwarded and allowed != "proxied":
+            return (
+                "This request came through a proxy, so send your API key or Apify token: `Authorization: Bearer …`. "
+                'Whoever the proxy lets in is the operator only with anonymous = "proxied" in the policy file.'
+            )
+        return None
 
     def _of_key(self, entry: KeyEntry) -> Principal:
         caller = self._with_policy_token(entry.caller)

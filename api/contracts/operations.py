@@ -65,3 +65,18 @@ class Operations(BaseModel):
     tasks: tuple[OpenTask, ...] = Field(description="Open tasks, the latest first, 50 at most.")
     queues: tuple[QueueState, ...] = Field(description="With the scope `admin`; else empty.")
     workers: tuple[WorkerState, ...] = Field(description="With the scope `admin`; else empty.")
+
+
+class CallerHoldings(BaseModel):
+    """What a caller has that lasts longer than a request: it stays when its keys are revoked."""
+
+    caller: str
+    webhooks: list[str] = Field(description="Ids of its webhooks, which go on getting events of its tasks.")
+    schedules: list[str] = Field(
+        description="Ids of its schedules, 200 at most. They start nothing while it has no key that may."
+    )
+    saved_calls: list[str] = Field(description="Names of its saved calls.")
+    open_tasks: int = Field(description="Its tasks that have not ended. They go on.")
+    open_streams: int = Field(
+        description="Its streams that are open at the API process that answers. They end with the key that opened them."
+    )

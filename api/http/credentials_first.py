@@ -11,6 +11,38 @@ from outlast.api.audit.origin import set_key
 
 PRINCIPAL_STATE = "outlast_principal"
 """Key in the ASGI scope: who sends the HTTP request."""
+_FORWARDED = (
+    "x-forwarded",
+    "x-original-",
+    "x-envoy-",
+    "cf-",
+    "x-amzn-",
+    "x-appengine-",
+    "x-azure-",
+    "x-vercel-",
+    "fly-",
+)
+_OF_PROXIES = frozenset(
+    {
+        "forwarded",
+        "via",
+        "client-ip",
+        "forwarded-for",
+        "true-client-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-host",
+        "x-originating-ip",
+        "x-proxyuser-ip",
+        "x-real-ip",
+        "x-remote-addr",
+        "x-remote-ip",
+        "x-scheme",
+        "x-url-scheme",
+        "fastly-client-ip",
+    }
+)
+"""Headers that proxies, load balancers and tunnels add (RFC 7239, RFC 9110 section 7.6.3, and the usual others)."""
 
 
 async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal:
@@ -18,9 +50,17 @@ async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal
     known: Principal | None = scope.get(PRINCIPAL_STATE)
     if known is not None:
         return known
-    principal = await callers.resolve(bearer_token(Headers(scope=scope)), address=address_of(scope))
+    headers = Headers(scope=scope)
+    principal = await callers.resolve(
+        bearer_token(headers), address=address_of(scope), is_forwarded=was_forwarded(headers)
+    )
     set_key(principal.key_id)
     return principal
+
+
+def was_forwarded(headers: Headers) -> bool:
+    """Whether a proxy has passed the request on, as far as it says so: then its sender is not known to be local."""
+    return any(name in _OF_PROXIES or name.startswith(_FORWARDED) for name in headers)
 
 
 def bearer_token(headers: Headers) -> SecretStr | None:

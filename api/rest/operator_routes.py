@@ -1,17 +1,19 @@
 """Routes for operators and probes: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from pydantic import BaseModel
 
+from outlast.activities.contracts import Caller
 from outlast.api.access.limits.near import caller_label, show_use
-from outlast.api.contracts.operations import Operations
+from outlast.api.contracts.operations import CallerHoldings, Operations
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.http.problems import documented_problems
@@ -54,6 +56,34 @@ async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
     alive.
     """
     return await services.operations.read(principal)
+
+
+@router.get("/v1/operations/holdings", responses=documented_problems(401, 403, 422, 503))
+async def holdings(
+    services: ServicesDep,
+    principal: ReaderDep,
+    caller: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Whose; another one's needs `admin`.")
+    ] = None,
+) -> CallerHoldings:
+    """What a caller has that stays when its keys are revoked: yours, or with the scope `admin` another's."""
+    if caller is not None and caller != principal.caller.id:
+        principal.require("admin")
+    whose = Caller(id=caller or principal.caller.id)
+    webhooks, schedules, saved_calls, open_tasks = await asyncio.gather(
+        services.webhooks.list(whose),
+        services.schedules.list(whose),
+        services.saved_calls.list(whose),
+        services.operations.count_open(whose.id),
+    )
+    return CallerHoldings(
+        caller=whose.id,
+        webhooks=[one.id for one in webhooks.webhooks],
+        schedules=[one.id for one in schedules.schedules],
+        saved_calls=[one.name for one in saved_calls.saved_calls],
+        open_tasks=open_tasks,
+        open_streams=services.limits.held(whose.id, "open_streams"),
+    )
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

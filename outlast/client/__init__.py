@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
     from outlast.client.contracts.events import Event, TaskRow
     from outlast.client.contracts.handoffs import HandoffEvent, OpenHandoff
-    from outlast.client.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
+    from outlast.client.contracts.operations import (
+        CallerHoldings,
+        OpenTask,
+        Operations,
+        QueueState,
+        TaskCounts,
+        WorkerState,
+    )
     from outlast.client.contracts.outputs import RowSelection, StoredOutput
     from outlast.client.contracts.providers import Model, Provider
     from outlast.client.contracts.schedules import Firing, Interval, SavedCall, Schedule
@@ -84,6 +91,7 @@ __all__ = [
     "BatchRow",
     "Budgets",
     "CallOptions",
+    "CallerHoldings",
     "CapUsage",
     "Client",
     "ClientTool",
@@ -181,6 +189,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "outlast.client.contracts.events": ("Event", "TaskRow"),
     "outlast.client.contracts.handoffs": ("HandoffEvent", "OpenHandoff"),
     "outlast.client.contracts.operations": (
+        "CallerHoldings",
         "OpenTask",
         "Operations",
         "QueueState",

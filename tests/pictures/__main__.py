@@ -32,7 +32,7 @@ _CLIENTS = 4
 _WARM_UP_SECONDS = 45
 """What a rate looks back, so that the first moment of the pictures has one."""
 _SWEEP_EVERY_SECONDS = 60
-_POLICY = "[defaults.limits]\nopen_streams = 100\n"
+_POLICY = 'anonymous = "local"\n[defaults.limits]\nopen_streams = 100\n'
 
 
 async def under_load(running: SoakStack, seconds: float) -> tuple[float, float]:

@@ -117,6 +117,11 @@ class CallerLimits:
             "RateLimit": f'"requests";r={bucket.left(rate, burst)};t={math.ceil(bucket.seconds_until_full(rate))}',
         }
 
+    def held(self, caller_id: str, slot: Slot) -> int:
+        """How many of these slots the caller holds now."""
+        usage = self._usages.get(caller_id)
+        return usage.held[slot] if usage is not None else 0
+
     def used(self) -> Mapping[str, Mapping[str, float]]:
         """For each caller, the share of each limit that it uses now."""
         used: dict[str, Mapping[str, float]] = {}

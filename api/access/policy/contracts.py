@@ -16,6 +16,7 @@ M = TypeVar("M", bound=BaseModel)
 
 Reach = Literal["own", "account"]
 Scope = Literal["call", "read", "cancel", "approve", "admin"]
+Anonymous = Literal["none", "local", "proxied"]
 ALL_SCOPES: frozenset[Scope] = frozenset({"call", "read", "cancel", "approve", "admin"})
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -152,9 +153,21 @@ class OAuthEntry(_Entry):
     )
 
 
+class EndMark(_Entry):
+    """The last line of a file, `[end]`. It has nothing in it."""
+
+
 class Policy(_Entry):
     """A whole policy file."""
 
+    end_mark: bool = Field(
+        default=False, description="Whether the file ends with `[end]`. One that says so, and does not, is cut off."
+    )
+    anonymous: Anonymous | None = Field(
+        default=None,
+        description="Who is `local`, with all scopes, without a credential, and on loopback only: nobody (`none`), "
+        "this machine (`local`), or also whom a proxy forwards (`proxied`). Not given: nobody.",
+    )
     unmatched: Action = Field(default="allow", description="What holds for a call that no rule is about.")
     defaults: CallerEntry = Field(default=CallerEntry(), description="What holds for every caller.")
     callers: dict[CallerId, CallerEntry] = Field(
@@ -169,6 +182,7 @@ class Policy(_Entry):
     )
     keys: tuple[KeyEntry, ...] = ()
     oauth: OAuthEntry = OAuthEntry()
+    end: EndMark | None = None
 
     def of(self, caller_id: str) -> CallerEntry:
         """What holds for a caller: its own entry, and the defaults where that says nothing."""

@@ -1,4 +1,7 @@
-"""Adds keys to a policy file and takes them away. Comments and order of the file stay."""
+"""Adds keys to a policy file and takes them away. Comments and order of the file stay.
+
+What is written has an end mark, so that a file that is cut off later is noticed.
+"""
 
 import fcntl
 import os
@@ -16,11 +19,14 @@ from tomlkit.items import AoT
 from outlast.api.access.policy.contracts import KeyEntry
 from outlast.api.access.policy.policy_file import PolicyError, parse_policy
 
+_END_MARK = "end_mark = true  # the last line is [end]: without it, this file was cut off\n"
+_WITHOUT_KEYS = 'anonymous = "none"  # the last key was revoked: nobody is let in without one\n'
+
 
 def add_key(path: Path, entry: KeyEntry) -> None:
     """Add a key to the file at `path`, which is created when there is none. Raises `PolicyError`."""
 
-    def added(document: TOMLDocument) -> None:
+    def added(document: TOMLDocument) -> bool:
         table = tomlkit.table()
         values = entry.model_dump(mode="python", exclude_none=True)
         for name, value in values.items():
@@ -30,27 +36,27 @@ def add_key(path: Path, entry: KeyEntry) -> None:
             keys = tomlkit.aot()
             document.append("keys", keys)
         keys.append(table)  # pyright: ignore[reportUnknownMemberType]  # the library leaves the type open
+        return True
 
     _edit(path, added)
 
 
 def remove_key(path: Path, key_id: str) -> bool:
-    """Take the key with this id away. Returns whether there was one. Raises `PolicyError`."""
-    found = False
+    """Take the key with this id away. Returns whether there was one. Raises `PolicyError`.
 
-    def removed(document: TOMLDocument) -> None:
-        nonlocal found
-        keys = _keys_of(path, document)
-        for index, table in enumerate(keys or ()):
-            if keys is not None and table.get("id") == key_id:
-                del keys[index]
-                found = True
-                break
-        if keys is not None and not len(keys):
-            del document["keys"]
+    With the last key gone, the file says `anonymous = "none"`, unless it has such a line already.
+    """
 
-    _edit(path, removed)
-    return found
+    def removed(document: TOMLDocument) -> bool:
+        keys = _keys_of(path, document) or ()
+        place = next((index for index, table in enumerate(keys) if table.get("id") == key_id), None)
+        if place is not None:
+            del cast(AoT, keys)[place]
+            if not len(keys):
+                del document["keys"]
+        return place is not None
+
+    return _edit(path, removed)
 
 
 def _keys_of(path: Path, document: TOMLDocument) -> AoT | None:
@@ -60,23 +66,39 @@ def _keys_of(path: Path, document: TOMLDocument) -> AoT | None:
     raise PolicyError(path, ["keys: write each key as a table, `[[keys]]`, so that keys can be added"])
 
 
-def _edit(path: Path, change: Callable[[TOMLDocument], None]) -> None:
+def _edit(path: Path, change: Callable[[TOMLDocument], bool]) -> bool:
+    """Write the file again if `change` says that it has changed its document. Raises `PolicyError`."""
     path = path.resolve()  # a link stays one
     try:
         with _locked(path.parent):
-            text = path.read_text() if path.exists() else ""
-            document = tomlkit.parse(text)
-            change(document)
-            edited = tomlkit.dumps(document).encode()
+            text = path.read_text() if path.exists() else None
+            if text is not None:
+                parse_policy(path, text.encode())  # what was cut off must not become whole by an edit
+            document = tomlkit.parse(text or "")
+            document.pop("end", None)
+            if not change(document):
+                return False
+            edited = _marked(document)
             parse_policy(path, edited)
-            if edited != text.encode():
-                _replace(path, edited)
+            _replace(path, edited)
+            return True
     except TOMLKitError as error:
         raise PolicyError(path, [f"is not TOML: {error}"]) from None
     except UnicodeDecodeError as error:
         raise PolicyError(path, [f"is not UTF-8 (byte {error.start})"]) from None
     except OSError as error:
         raise PolicyError(path, [f"cannot be changed: {error.strerror or error}"]) from error
+
+
+def _marked(document: TOMLDocument) -> bytes:
+    """The document with its end mark, and with a line that says what holds without keys if it has none."""
+    document.pop("end_mark", None)  # it comes first, and once
+    first = _END_MARK
+    if "keys" not in document and "anonymous" not in document:
+        first += _WITHOUT_KEYS
+    rest = tomlkit.dumps(document).strip("\n")
+    gap = "\n" if rest.startswith("[") else ""
+    return f"{first}{gap}{rest}\n\n[end]\n".encode()
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from outlast.api.access.policy.contracts import (
     Policy,
     ResurrectEntry,
 )
+from outlast.api.access.policy.shrinkage import PolicyText, said_lines
 
 MAX_BYTES = 4 * 1024 * 1024
 _MODELS: tuple[type[BaseModel], ...] = (
@@ -43,12 +44,17 @@ class PolicyError(ValueError):
 
 def read_policy(path: Path) -> Policy:
     """The policy in the file at `path`. Raises `PolicyError` with a line for each thing that is wrong."""
+    return read_policy_text(path).policy
+
+
+def read_policy_text(path: Path) -> PolicyText:
+    """`read_policy`, and the text of the file."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise PolicyError(path, [f"cannot be read: {error.strerror or error}"]) from error
-    return parse_policy(path, text)
+    return PolicyText(text, parse_policy(path, text))
 
 
 def parse_policy(path: Path, text: bytes) -> Policy:
@@ -61,14 +67,44 @@ def parse_policy(path: Path, text: bytes) -> Policy:
         raise PolicyError(path, [f"is not UTF-8 (byte {error.start})"]) from None
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(path, [f"is not TOML: {error}"]) from None
+    if not content:
+        raise PolicyError(path, ['is empty: restore it, or write what holds, such as anonymous = "none"'])
     try:
         policy = Policy.model_validate(content)
     except ValidationError as error:
         raise PolicyError(path, _problems(error)) from None
-    problems = [*_double_keys(policy), *_unusable_keys(policy), *_double_tokens(policy)]
+    problems = [*_cuts(policy, text), *_double_keys(policy), *_unusable_keys(policy), *_double_tokens(policy)]
     if problems:
         raise PolicyError(path, problems)
     return policy
+
+
+def weak_points(file: PolicyText) -> list[str]:
+    """One line for each thing in a usable policy that an accident could make worse."""
+    found: list[str] = []
+    policy = file.policy
+    if policy.end is None:
+        found.append(
+            "there is no end mark, so a file that is cut off may be taken for a whole one: write `end_mark = true` as "
+            "the first line and `[end]` as the last"
+        )
+    elif not file.is_whole:
+        found.append("there are lines after `[end]`, so a cut in them is not noticed: move `[end]` to the end")
+    if policy.anonymous not in (None, "none") and policy.keys:
+        found.append(
+            f'anonymous = "{policy.anonymous}" lets requests without a key in as `local`, with all scopes, although '
+            "there are keys"
+        )
+    return found
+
+
+def _cuts(policy: Policy, text: bytes) -> list[str]:
+    """The file is not cut off, as far as it says so itself."""
+    if policy.end_mark and not next(said_lines(text)).startswith(b"end_mark"):
+        return ["end_mark: must be the first line, so that no part of the file is taken for a file without end mark"]
+    if policy.end_mark and policy.end is None:
+        return ["is cut off: it says end_mark = true, but does not end with [end]. Restore it"]
+    return []
 
 
 def _problems(error: ValidationError) -> list[str]:

@@ -11,8 +11,9 @@ from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  # t
 
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.policy.contracts import CallerEntry, Policy
-from outlast.api.access.policy.policy_file import PolicyError, read_policy
-from outlast.api.metrics import POLICY_LOADS
+from outlast.api.access.policy.policy_file import PolicyError, read_policy_text, weak_points
+from outlast.api.access.policy.shrinkage import PolicyText, shrinkage
+from outlast.api.metrics import POLICY_LOADS, POLICY_REFUSED
 
 _MOST_MERGED_MILLISECONDS = 500
 """How long changes of the folder are put together. A key that is revoked counts for that long in a folder of logs."""
@@ -23,8 +24,9 @@ log = logging.getLogger("outlast.api")
 class PolicySource:
     """Holds the policy in force. Ask `current` for each decision: it changes when the file does.
 
-    A file that cannot be used leaves the policy in force as it was, and says so in the log and in the metric
-    `outlast_policy_loads_total{outcome="error"}`.
+    A file that cannot be used, or that lost something by accident (see `shrinkage`), leaves the policy in force as it
+    was. The log says why, `outlast_policy_loads_total{outcome="error"}` counts it, and `outlast_policy_refused` is 1
+    until the file can be used.
     """
 
     def __init__(self, path: Path | None, *, base: Policy | None = None) -> None:
@@ -32,15 +34,27 @@ class PolicySource:
         self._path = path
         self._base = base or Policy()
         self._version: tuple[int, ...] | None = None
-        self._policy = self._read_policy()
+        self._text = self._read_text()
+        self._policy = self._merged(self._text)
+        POLICY_REFUSED.set(0)
         self._observers: list[Callable[[Policy], None]] = []
         self._failure_observers: list[Callable[[PolicyError], None]] = []
         self._problems: tuple[str, ...] = ()
 
     @property
+    def has_file(self) -> bool:
+        """Whether a policy file says who may call."""
+        return self._path is not None
+
+    @property
     def current(self) -> Policy:
         """The policy in force."""
         return self._policy
+
+    @property
+    def weak_points(self) -> list[str]:
+        """One line for each thing in the file in force that an accident could make worse; none without a file."""
+        return [] if self._text is None else weak_points(self._text)
 
     def of(self, caller_id: str) -> CallerEntry:
         """The entry of a caller in the policy in force."""
@@ -64,14 +78,20 @@ class PolicySource:
         if self._path is None:
             return True
         try:
-            policy = self._read_policy()
+            text = self._read_text()
+            lost = shrinkage(self._text, text) if self._text is not None and text is not None else []
+            if lost:
+                raise PolicyError(self._path, lost)
         except PolicyError as error:
             POLICY_LOADS.labels("error").inc()
+            POLICY_REFUSED.set(1)
             log.error("The policy in force stays: %s", error)  # noqa: TRY400  # the operator needs the message
             self._tell(error)
             return False
         POLICY_LOADS.labels("ok").inc()
+        POLICY_REFUSED.set(0)
         self._problems = ()
+        self._text, policy = text, self._merged(text)
         if policy != self._policy:
             self._policy = policy
             for observer in self._observers:
@@ -107,11 +127,14 @@ class PolicySource:
                 if on_signal:
                     loop.remove_signal_handler(signal.SIGHUP)
 
-    def _read_policy(self) -> Policy:
+    def _read_text(self) -> PolicyText | None:
         if self._path is None:
-            return self._base
+            return None
         self._version = _version(self._path)
-        return read_policy(self._path).over(self._base)
+        return read_policy_text(self._path)
+
+    def _merged(self, text: PolicyText | None) -> Policy:
+        return self._base if text is None else text.policy.over(self._base)
 
     async def _watch(self, path: Path) -> None:
         """Watch the folder: editors and Kubernetes replace files instead of writing into them.

@@ -68,6 +68,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         *([] if around.state else machine.check_ports(environment)),
         components.check_stack(around),
         *await components.check_server(options, around),
+        await policy.check_policy_in_force(options),
         await limits.check_limits(options),
         await components.check_platform(around),
         await issuer.check_issuer(),

@@ -1,7 +1,9 @@
 """`outlast keys`: API keys in the operator's policy file."""
 
+import asyncio
 import re
 import secrets
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,7 @@ import typer
 
 from outlast.api.cli.commands.policy import named_file
 from outlast.api.cli.errors import BadInput, CliError, ExitCode
-from outlast.api.cli.options import JsonOption
+from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import finish
 from outlast.api.cli.show.output import Output
 from outlast.api.cli.show.tables import Column
@@ -25,6 +27,7 @@ app = typer.Typer(no_args_is_help=True, help="API keys in the policy file: creat
 FileOption = Annotated[
     Path | None, typer.Option("--file", help="The policy file; by default the one that OUTLAST_POLICY_FILE names.")
 ]
+_HOLDINGS_SECONDS = 10
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -59,11 +62,20 @@ def list_keys(file: FileOption = None, as_json: JsonOption = False) -> None:
 def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key, as `outlast keys list` shows it.")],
     file: FileOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before the last key of the file is revoked.")] = False,
     as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
-    """Take a key out of the file. A running API refuses it within a second."""
+    """Take a key out of the file. A running API refuses it within a second, and ends the streams opened with it.
+
+    Lists what else its caller has, if the server answers and your own key has the scope `admin`: webhooks, schedules
+    and saved calls stay. The last key of the file is revoked after a question; from then on nobody is let in without
+    other credentials.
+    """
     output = Output(as_json=as_json)
-    finish(output, lambda: _revoke(output, file, key_id))
+    finish(output, lambda: _revoke(output, file, key_id, Options(url, token, data_dir, as_json), is_sure=yes))
 
 
 async def _create(
@@ -74,6 +86,7 @@ async def _create(
     from outlast.api.access.key_hashes import new_key  # noqa: PLC0415
     from outlast.api.access.policy.contracts import KeyEntry  # noqa: PLC0415
     from outlast.api.access.policy.key_edits import add_key  # noqa: PLC0415
+    from outlast.api.access.policy.policy_file import read_policy  # noqa: PLC0415
 
     name = caller.removeprefix("key:")
     key_id = key_id or f"{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-')[:40] or 'key'}-{secrets.token_hex(3)}"
@@ -94,11 +107,14 @@ async def _create(
         raise BadInput("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)) from None
     with _policy_errors():
         add_key(named_file(file), entry)
+        anonymous = read_policy(named_file(file)).anonymous
     if output.as_json:
         output.document({"key": key.get_secret_value(), **_document(entry)})
-    else:
-        output.text(key.get_secret_value())
-        output.note(f"The key {entry.id} of {entry.caller}. It is shown this one time: keep it now.")
+        return ExitCode.OK
+    output.text(key.get_secret_value())
+    output.note(f"The key {entry.id} of {entry.caller}. It is shown this one time: keep it now.")
+    if anonymous not in (None, "none"):
+        output.note(f'Requests without a key are still let in as `local`: the file says anonymous = "{anonymous}".')
     return ExitCode.OK
 
 
@@ -117,18 +133,91 @@ async def _list(output: Output, file: Path | None) -> ExitCode:
     return ExitCode.OK
 
 
-async def _revoke(output: Output, file: Path | None, key_id: str) -> ExitCode:
+async def _revoke(output: Output, file: Path | None, key_id: str, options: Options, *, is_sure: bool) -> ExitCode:
     from outlast.api.access.policy.key_edits import remove_key  # noqa: PLC0415 (pydantic)
+    from outlast.api.access.policy.policy_file import read_policy  # noqa: PLC0415
 
     with _policy_errors():
-        was_there = remove_key(named_file(file), key_id)
-    if not was_there:
+        policy = read_policy(named_file(file))
+    entry = next((key for key in policy.keys if key.id == key_id), None)
+    if entry is None:
         raise CliError(f"There is no key {key_id!r}.", exit_code=ExitCode.USAGE, hint="List them: `outlast keys list`")
+    others = [key for key in policy.keys if key.id != key_id and not key.is_expired()]
+    # Of the last key beforehand, since no key may be left that could ask. Else afterwards: a key may be stolen.
+    holdings = None if others else await _holdings(options, entry.caller)
+    if not others and not is_sure:
+        _ask_about_last(output, entry, policy.anonymous, holdings)
+    with _policy_errors():
+        remove_key(named_file(file), key_id)
+    holdings = await _holdings(options, entry.caller) if holdings is None else holdings
+    left = [key.id for key in others if key.caller == entry.caller]
     if output.as_json:
-        output.document({"revoked": key_id})
-    else:
-        output.note(f"The key {key_id} is revoked.")
+        output.document({"revoked": key_id, **({} if isinstance(holdings, str) else {"holdings": holdings})})
+        return ExitCode.OK
+    output.note(f"The key {key_id} is revoked. Its open streams end within a second.")
+    if not others:
+        output.note(_without_keys(policy.anonymous))
+    output.note(f"{entry.caller} has other keys: {', '.join(left)}" if left else f"{entry.caller} has no other key.")
+    for line in _held(entry.caller, holdings):
+        output.note(line)
     return ExitCode.OK
+
+
+def _ask_about_last(
+    output: Output, entry: "KeyEntry", anonymous: str | None, holdings: dict[str, object] | str | None
+) -> None:
+    """Have a person confirm the end of the last key. Raises `CliError` where nobody can be asked, and at a no."""
+    lines = [f"{entry.id} is the last key of the file that is good. {_without_keys(anonymous)}"]
+    lines += _held(entry.caller, holdings or "")
+    if output.as_json or not sys.stdin.isatty():
+        hint = "Repeat it with --yes to revoke the key all the same."
+        raise CliError("\n".join(lines), exit_code=ExitCode.USAGE, hint=hint)
+    for line in lines:
+        output.note(line)
+    if not typer.confirm("Revoke it?", err=True):
+        raise CliError("Nothing was changed.", exit_code=ExitCode.USAGE)
+
+
+def _without_keys(anonymous: str | None) -> str:
+    """Who is let in once the file has no key."""
+    if anonymous in (None, "none"):
+        return (
+            "Without it, every request is refused that has no key of OUTLAST_API_KEYS, access token or Apify token: "
+            'the file then says anonymous = "none".'
+        )
+    return (
+        f'The file says anonymous = "{anonymous}": on loopback, every request without a key is still answered as '
+        "`local`, with all scopes."
+    )
+
+
+async def _holdings(options: Options, caller: str) -> dict[str, object] | str:
+    """What the caller has besides its keys; the reason where that cannot be known."""
+    from outlast.api.cli.connecting import trying_once  # noqa: PLC0415 (httpx)
+    from outlast.client import OutlastError  # noqa: PLC0415
+
+    try:
+        async with asyncio.timeout(_HOLDINGS_SECONDS), trying_once(options) as client:
+            return (await client.holdings(caller)).model_dump(mode="json", exclude={"caller"})
+    except TimeoutError:
+        return "the server does not answer"
+    except OutlastError as error:
+        return str(error)
+
+
+def _held(caller: str, holdings: dict[str, object] | str) -> list[str]:
+    """The lines that say what stays."""
+    if isinstance(holdings, str):
+        unknown = f"What else {caller} has (webhooks, schedules, saved calls, open streams) could not be listed"
+        return [f"{unknown}: {holdings}"]
+    words = {name: value for name, value in holdings.items() if value}
+    if not words:
+        return [f"{caller} has no webhook, schedule, saved call, open task or open stream."]
+    lines = [f"{caller} still has:"]
+    for name, value in words.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        lines.append(f"  {name.replace('_', ' ')}: {shown}")
+    return lines
 
 
 @contextmanager

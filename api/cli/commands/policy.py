@@ -89,11 +89,11 @@ def _small_form() -> "Policy":
 async def _check(output: Output, file: Path | None) -> ExitCode:
     from outlast.api.access.idle_permissions import idle_roles, idle_rules  # noqa: PLC0415 (tools)
     from outlast.api.access.permissions import PermissionRules  # noqa: PLC0415 (tools)
-    from outlast.api.access.policy.policy_file import PolicyError, read_policy  # noqa: PLC0415 (pydantic)
+    from outlast.api.access.policy.policy_file import PolicyError, read_policy_text, weak_points  # noqa: PLC0415 (pydantic)
 
     path = named_file(file)
     try:
-        policy = read_policy(path)
+        read = read_policy_text(path)
     except PolicyError as error:
         if output.as_json:
             output.document({"ok": False, "file": str(path), "problems": list(error.problems)})
@@ -101,15 +101,17 @@ async def _check(output: Output, file: Path | None) -> ExitCode:
             for problem in error.problems:
                 output.show(f"[bold red]✗[/] {escape(problem)}")
         return ExitCode.FAILED
+    policy = read.policy
     warnings = [*idle_rules(PermissionRules.of(policy)), *idle_roles(policy)]
+    advice = weak_points(read)
     counts = {"callers": len(policy.callers), "keys": len(policy.keys), "rules": len(policy.rules)}
     if output.as_json:
-        output.document({"ok": True, "file": str(path), **counts, "warnings": warnings})
+        output.document({"ok": True, "file": str(path), **counts, "warnings": warnings, "advice": advice})
     else:
         output.show(
             f"[green]✓[/] {escape(str(path))}: " + ", ".join(f"{count} {name}" for name, count in counts.items())
         )
-        for line in warnings:
+        for line in (*warnings, *advice):
             output.show(f"[yellow]![/] {escape(line)}")
     return ExitCode.OK
 

@@ -34,7 +34,7 @@ from outlast.client.retries import OnWaiting, RetryPolicy, ignore_waiting
 if TYPE_CHECKING:
     from outlast.client.contracts.batches import BatchRow
     from outlast.client.contracts.handoffs import HandoffEvent, OpenHandoff
-    from outlast.client.contracts.operations import Operations
+    from outlast.client.contracts.operations import CallerHoldings, Operations
     from outlast.client.contracts.usage import UsageReport
     from outlast.client.flows.batches import Items
 
@@ -256,6 +256,10 @@ class Client(Areas):
     def operations(self) -> "Operations":
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""
         return self._transport.run(operating.operations(self._server))
+
+    def holdings(self, caller: str | None = None) -> "CallerHoldings":
+        """Return what stays when a caller's keys are revoked: yours, or with the scope `admin` that of `caller`."""
+        return self._transport.run(operating.holdings(self._server, caller))
 
     def metrics(self) -> str:
         """Return the metrics of the process that answers, in the text format of Prometheus. Asks once, without a

@@ -61,3 +61,18 @@ class Operations(Response):
     tasks: tuple[OpenTask, ...] = ()
     queues: tuple[QueueState, ...] = ()
     workers: tuple[WorkerState, ...] = ()
+
+
+class CallerHoldings(Response):
+    """What a caller has that lasts longer than a request: it stays when its keys are revoked."""
+
+    caller: str
+    webhooks: tuple[str, ...] = ()
+    """Ids."""
+    schedules: tuple[str, ...] = ()
+    """Ids, 200 at most."""
+    saved_calls: tuple[str, ...] = ()
+    """Names."""
+    open_tasks: int = 0
+    open_streams: int = 0
+    """At the API process that answered."""

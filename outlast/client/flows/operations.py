@@ -9,7 +9,7 @@ from outlast.client.flows.server import Server, probe, request
 from outlast.client.problems import api_error, parsed
 
 if TYPE_CHECKING:
-    from outlast.client.contracts.operations import Operations
+    from outlast.client.contracts.operations import CallerHoldings, Operations
 
 
 def operations(server: Server) -> "Flow[Operations]":
@@ -18,6 +18,15 @@ def operations(server: Server) -> "Flow[Operations]":
     from outlast.client.contracts.operations import Operations  # noqa: PLC0415 (as the areas of the client)
 
     return parsed(Operations, response, server.url)
+
+
+def holdings(server: Server, caller: str | None) -> "Flow[CallerHoldings]":
+    """What a caller has that lasts longer than a request."""
+    params = () if caller is None else (("caller", caller),)
+    response = yield from request(server, HttpRequest("GET", "/v1/operations/holdings", params))
+    from outlast.client.contracts.operations import CallerHoldings  # noqa: PLC0415 (as the areas of the client)
+
+    return parsed(CallerHoldings, response, server.url)
 
 
 def metrics(server: Server) -> Flow[str]:

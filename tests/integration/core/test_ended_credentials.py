@@ -26,6 +26,7 @@ from tests.support.http.issuer import running_issuer
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
+from tests.support.whole_file import replace_text
 
 LONG_SECONDS = 300
 """Far longer than the test waits for the end of what is open."""
@@ -330,7 +331,7 @@ async def test_an_access_token_that_expires_or_loses_its_scope_ends_its_streams(
     temporal: Client, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text("")
+    policy.write_text('unmatched = "allow"\n')
     async with running_issuer() as issuer:
         settings = {
             "oauth_issuer": issuer.url,
@@ -375,16 +376,23 @@ async def test_an_apify_token_that_is_revoked_ends_its_streams_when_the_platform
         assert last_event(opened.text)[1]["category"] == "authentication"
 
 
-async def test_who_came_without_a_key_leaves_when_there_are_keys(
+async def _is_known(api: httpx.AsyncClient, headers: dict[str, str]) -> bool:
+    return (await api.get("/v1/providers", headers=headers)).status_code == 200
+
+
+async def test_who_came_without_a_key_leaves_when_nobody_may_any_longer(
     temporal: Client, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     keys = Keys(tmp_path / "policy.toml", {})
-    keys.path.write_text("")
+    keys.path.write_text('anonymous = "local"\n')
     async with serving_api(temporal, api_settings(sandbox, policy_file=keys.path), whole=True) as api:
         opened = Opened()
         reading = asyncio.create_task(read(api, opened, "/v1/handoffs/events", {}))
         await begun(opened)
-        keys.add("first")
+        first = keys.add("first")
+        await eventually(lambda: _is_known(api, first))
+        assert not reading.done(), "a key takes nothing from whom the file lets in"
+        replace_text(keys.path, keys.path.read_text().replace('"local"', '"none"'))
         async with asyncio.timeout(WITHIN_SECONDS):
             await reading
-        assert "API keys" in last_event(opened.text)[1]["message"]
+        assert "Send your API key" in last_event(opened.text)[1]["message"]

@@ -32,7 +32,7 @@ def policy_text(*callers: str, more: str = "") -> str:
     """A policy with the keys of these callers. Ann may have two schedules, and one saved call."""
     keys = [f'[[keys]]\nid = "{name}"\ncaller = "key:{name}"\nhash = "{_KEYS[name][1]}"\n' for name in callers]
     limits = '[callers."key:ann".limits]\nschedules = 2\nsaved_calls = 1\n'
-    return "\n".join([more, limits, *keys])
+    return "\n".join(["end_mark = true", more, limits, *keys, "[end]\n"])
 
 
 @pytest.fixture(scope="module")

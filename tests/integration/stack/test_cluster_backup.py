@@ -136,7 +136,6 @@ async def client(stack: ChaosStack, key: str) -> AsyncIterator[Chaos]:
 
 def new_key(policy: Path) -> str:
     """The key of a caller of a new policy file."""
-    policy.write_text("")
     command = outlast_command("keys", "create", "--caller", "nightly", "--json")
     environment = clean_environment(OUTLAST_POLICY_FILE=str(policy))
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

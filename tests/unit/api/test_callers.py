@@ -1,5 +1,7 @@
 """Who a bearer token belongs to, as far as that needs no platform; integration tests ask the sandbox."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import SecretStr, ValidationError
 
@@ -82,3 +84,29 @@ def test_settings_never_print_a_key() -> None:
     )
     for secret in (ALICE, "c2VjcmV0", "apify_api_0123456789"):
         assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "is_open"),
+    [
+        ({}, True),
+        ({"accept_apify_tokens": True}, True),
+        ({"api_keys": ""}, False),
+        ({"api_keys": " , "}, False),
+        ({"oauth_issuer": ""}, False),
+        ({"api_keys": f"alice:{ALICE}"}, False),
+        ({"api_host": "0.0.0.0"}, False),
+    ],
+)
+async def test_a_setting_without_content_lets_nobody_in(given: dict[str, object], is_open: bool) -> None:
+    known = resolver(**given)
+    assert known.needs_credential is not is_open
+    if not is_open:
+        with pytest.raises(Unauthenticated):
+            await known.resolve(None)
+
+
+async def test_an_empty_file_of_keys_lets_nobody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "keys").touch()
+    monkeypatch.setenv("OUTLAST_API_KEYS_FILE", str(tmp_path / "keys"))
+    assert resolver().needs_credential

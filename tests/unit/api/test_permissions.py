@@ -157,7 +157,9 @@ def test_a_rule_that_fits_no_tool_is_told_and_explained(tmp_path: Path) -> None:
         file.write('[[rules]]\ncaller = "*"\ntool = "user/paid"\naction = "ask"\napprover = "finance"\n')
         file.write('[callers."key:boss"]\nroles = ["ops"]\n')
     done = CliRunner().invoke(command_line(["policy"]), ["policy", "check", str(path), "--json"])
-    first, second, third = json.loads(done.stdout)["warnings"]
+    told = json.loads(done.stdout)
+    first, second, third = told["warnings"]
+    assert "there is no end mark" in told["advice"][0]
     assert "did you mean 'call-actor'?" in first
     assert "or by its id" in second
     assert "no caller has the role 'finance'" in third

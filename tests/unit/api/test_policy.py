@@ -6,7 +6,8 @@ import pytest
 from watchfiles import awatch
 
 from outlast.api.access.policy.contracts import CallerEntry, Limits, PermissionEntry, Policy
-from outlast.api.access.policy.policy_file import PolicyError, read_policy
+from outlast.api.access.policy.policy_file import PolicyError, read_policy, read_policy_text
+from outlast.api.access.policy.shrinkage import shrinkage
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.metrics import POLICY_LOADS
 from outlast.api.settings import ApiSettings
@@ -127,3 +128,60 @@ def test_without_a_file_the_variables_are_the_policy() -> None:
         defaults=CallerEntry(limits=Limits(), spending=source.current.defaults.spending),
         rules=(PermissionEntry(caller="key:a", tool="x", action="deny"),),
     )
+
+
+KEY = '[[keys]]\nid = "a"\ncaller = "key:a"\nhash = "scrypt$16384$8$1$c2FsdHNhbHRzYWx0c2FsdA==$' + "A" * 43 + '="\n'
+DENY = "[[rules]]\ncaller = '*'\ntool = 'b'\naction = 'deny'\n"
+MARKED = "end_mark = true\n{0}\n[end]\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (KEY + DENY, KEY, "looks cut off"),
+        (DENY + KEY, DENY, "looks cut off"),
+        (KEY + DENY, DENY, "lost its last key"),
+        (KEY + DENY, "anonymous = 'none'\n" + DENY, "lost its last key"),
+        (KEY + DENY, "anonymous = 'local'\n" + DENY, "lost its last key"),
+        (MARKED.format(KEY), MARKED.format(DENY), "lost its last key"),
+        (MARKED.format(KEY + DENY), KEY + DENY, "lost its end mark"),
+        (KEY + "[end]\n", KEY, "lost its end mark"),
+        (MARKED.format(KEY) + DENY, MARKED.format(KEY), "looks cut off"),
+        # Edits that are meant:
+        (MARKED.format(KEY), MARKED.format(KEY) + DENY, None),
+        (MARKED.format(KEY) + DENY, MARKED.format(KEY + DENY), None),
+        (KEY + DENY, MARKED.format(KEY), None),
+        (KEY + DENY, DENY + KEY, None),
+        (KEY, KEY + DENY, None),
+        (KEY + DENY, KEY + DENY + "# a note\n", None),
+        (KEY + DENY + "# a note\n", KEY + DENY, None),
+        (MARKED.format(KEY + DENY), MARKED.format(KEY), None),
+        (MARKED.format(KEY), MARKED.format("anonymous = 'none'"), None),
+        (MARKED.format(KEY), MARKED.format("anonymous = 'local'"), None),
+        (KEY + DENY, "anonymous = 'none'\n" + DENY + "[end] # that is all\n", None),
+        (DENY, "unmatched = 'ask'\n", None),
+    ],
+)
+def test_what_a_changed_file_lost_by_accident(tmp_path: Path, before: str, after: str, said: str | None) -> None:
+    in_force = read_policy_text(write(tmp_path, before))
+    found = shrinkage(in_force, read_policy_text(write(tmp_path, after)))
+    assert (found == []) if said is None else (said in found[0]), found
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing\n", " \t\n#\n"])
+def test_an_empty_file_says_nothing_and_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(PolicyError, match="is empty"):
+        read_policy(write(tmp_path, text))
+
+
+def test_each_part_of_a_marked_file_is_known_for_a_part(tmp_path: Path) -> None:
+    whole = MARKED.format(KEY + DENY)
+    taken: list[str] = []
+    for length in range(len(whole.rstrip())):
+        try:
+            read_policy(write(tmp_path, whole[:length]))
+        except PolicyError:
+            continue
+        taken.append(whole[:length])
+    assert taken == []
+    assert read_policy_text(write(tmp_path, whole.rstrip())).is_whole

@@ -14,7 +14,7 @@ KEY = '[[keys]]\nid = "{0}"\ncaller = "key:{0}"\nhash = "scrypt$16384$8$1$c2FsdH
 
 def reach(folder: Path, text: str, *callers: str, keys: str | None = None, issuer: str | None = None) -> list[str]:
     path = folder / "policy.toml"
-    path.write_text(text)
+    path.write_text(text or 'anonymous = "none"')
     oauth = {"oauth_issuer": issuer, "oauth_audience": "https://outlast.example/mcp"} if issuer else {}
     settings = ApiSettings.model_validate(
         {"api_keys": keys, "policy_file": path, "apify_token": SecretStr("server-token"), **oauth}
