@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_CHUNK_BYTES = 16 * 1024
+_CHUNK_BYTES = 64 * 1024
 """A client that does not read holds no more than this, and as much again as the socket buffers."""
 
 
