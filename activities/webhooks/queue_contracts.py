@@ -62,7 +62,7 @@ class Failure(Contract):
 
 
 class EnqueueInput(Contract):
-    """Input of the signal `enqueue`. A delivery that waits already is not added twice."""
+    """A delivery that has to wait. One that waits already is not added twice."""
 
     receiver: str = Field(
         description="Id of the subscription, or a digest of the host of an address that a call named."
@@ -78,6 +78,12 @@ class EnqueueInput(Contract):
     most_tests: int
     first_pause_seconds: float
     give_up_seconds: float
+
+
+class EnqueuedTogether(Contract):
+    """Input of the signal `enqueue`: what one worker adds together."""
+
+    entries: tuple[EnqueueInput, ...]
 
 
 class RecheckInput(Contract):

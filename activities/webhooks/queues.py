@@ -4,7 +4,9 @@ They are read from the workflow's memo, which needs no worker.
 """
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from cachetools import TTLCache
 from temporalio.client import Client
@@ -23,6 +25,7 @@ from outlast.activities.webhooks.queue_contracts import (
     QUEUE_MEMO,
     QUEUE_WORKFLOW,
     RECHECK_SIGNAL,
+    EnqueuedTogether,
     EnqueueInput,
     QueueSummary,
     RecheckInput,
@@ -33,7 +36,16 @@ from outlast.activities.webhooks.waiting import QueueState
 _KNOWN_SECONDS = 2.0
 """How long a worker goes by what it read of a queue. New events may overtake waiting ones for that long."""
 _MAX_CALLERS = 10_000
+_TOGETHER = 200
 _CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
+
+
+@dataclass
+class _Batch:
+    """Deliveries of one caller that are added together."""
+
+    entries: list[EnqueueInput] = field(default_factory=list[EnqueueInput])
+    sending: "asyncio.Future[None] | None" = None
 
 
 class WebhookQueues:
@@ -43,6 +55,8 @@ class WebhookQueues:
         """Their workflows are on `task_queue`."""
         self._client = client
         self._task_queue = task_queue
+        self._batches: dict[str, _Batch] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._known = TTLCache[str, asyncio.Task[QueueSummary], float](_MAX_CALLERS, _KNOWN_SECONDS)
 
     async def of(self, caller_id: str) -> QueueSummary:
@@ -65,7 +79,25 @@ class WebhookQueues:
         return await asyncio.shield(reading)
 
     async def enqueue(self, caller_id: str, request: EnqueueInput) -> None:
-        """Add a delivery to its caller's queue, which begins with the first one."""
+        """Add a delivery to its caller's queue, which begins with the first one.
+
+        What comes while a signal is on its way goes with the next one: Temporal takes few signals at a time for one
+        workflow, and refuses others ("Workflow is busy").
+        """
+        batch = self._batches.get(caller_id)
+        if batch is None or len(batch.entries) >= _TOGETHER:
+            batch = self._batches[caller_id] = _Batch()
+        batch.entries.append(request)
+        turn = self._turns.setdefault(caller_id, asyncio.Lock())
+        async with turn:
+            if batch.sending is None:
+                if self._batches.get(caller_id) is batch:
+                    del self._batches[caller_id]
+                together = EnqueuedTogether(entries=tuple(batch.entries))
+                batch.sending = asyncio.ensure_future(self._enqueue(caller_id, together))
+            await asyncio.shield(batch.sending)
+
+    async def _enqueue(self, caller_id: str, together: EnqueuedTogether) -> None:
         await self._client.start_workflow(
             QUEUE_WORKFLOW,
             QueueState(caller_id=caller_id),
@@ -73,7 +105,7 @@ class WebhookQueues:
             task_queue=self._task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             start_signal=ENQUEUE_SIGNAL,
-            start_signal_args=[request],
+            start_signal_args=[together],
             search_attributes=TypedSearchAttributes([SearchAttributePair(_CALLER, caller_id)]),
             static_summary=f"webhook events of {caller_id} that wait",
         )

@@ -24,6 +24,7 @@ from outlast.activities.webhooks.queue_contracts import (
     QUEUE_MEMO,
     QUEUE_WORKFLOW,
     RECHECK_SIGNAL,
+    EnqueuedTogether,
     EnqueueInput,
     Failure,
     QueueSummary,
@@ -56,15 +57,20 @@ class WebhookQueueWorkflow:
         self._published = QueueSummary()
 
     @workflow.signal(name=ENQUEUE_SIGNAL)
-    def enqueue(self, request: EnqueueInput) -> None:
-        """Add a delivery."""
+    def enqueue(self, together: EnqueuedTogether) -> None:
+        """Add deliveries."""
+        news = [self._add(entry) for entry in together.entries]
+        self._publish(is_new=any(news))
+
+    def _add(self, request: EnqueueInput) -> bool:
+        """Add a delivery; whether that may change what the memo says of its receiver, beside the number."""
         self._advance(request.now)
         before = self._next_due_of(request.receiver)
         receiver = self._state.add(request, workflow.random().random())
         due = self._next_due_of(request.receiver)
         is_sooner = due is not None and (before is None or due < before or due <= self._now)
         self._is_due = self._is_due or (is_sooner and len(self._rounds) < _MOST_ROUNDS)
-        self._publish(is_new=request.failure is not None or len(receiver.waiting) == 1)
+        return request.failure is not None or len(receiver.waiting) == 1
 
     @workflow.signal(name=RECHECK_SIGNAL)
     def recheck(self, request: RecheckInput) -> None:
