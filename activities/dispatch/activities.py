@@ -30,6 +30,8 @@ DISPATCH_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 DISPATCH_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10))
 
 _FULL_PAUSE_SECONDS = 0.25
+_LONGEST_FULL_PAUSE_SECONDS = 2.0
+"""While no task can be released, pauses grow to this time: tasks may work for hours, and each look counts them all."""
 _EMPTY_PAUSE_SECONDS = 1.0
 _PAGE = 1_000
 
@@ -52,15 +54,23 @@ class DispatchActivities:
         async with activity_scope(hands_over=True):
             queue = CallerQueue(self._client, request, self._task_queue)
             began = busy_at = time.monotonic()
+            pause = _FULL_PAUSE_SECONDS
             while (now := time.monotonic()) - began < ROUND.total_seconds():
+                released_before = queue.released
                 if await queue.release():
                     busy_at = now
-                    await asyncio.sleep(_FULL_PAUSE_SECONDS)
+                    pause = next_pause_seconds(pause, has_released=queue.released > released_before)
+                    await asyncio.sleep(pause)
                 elif now - busy_at > LINGER.total_seconds():
                     return True
                 else:
                     await asyncio.sleep(_EMPTY_PAUSE_SECONDS)
             return False
+
+
+def next_pause_seconds(pause: float, *, has_released: bool) -> float:
+    """The pause before the next look at a share, after one of `pause` seconds."""
+    return _FULL_PAUSE_SECONDS if has_released else min(pause * 1.25, _LONGEST_FULL_PAUSE_SECONDS)
 
 
 class CallerQueue:
@@ -74,6 +84,8 @@ class CallerQueue:
         self._waiting: deque[tuple[datetime, str]] = deque()
         self._released: set[str] = set()
         self._released_through: datetime | None = None
+        self.released = 0
+        """How many tasks it has released so far."""
 
     async def release(self) -> bool:
         """Release the next tasks, as many as fit into the share. Returns whether any were queued.
@@ -90,6 +102,7 @@ class CallerQueue:
             started_at, task_id = self._waiting.popleft()
             await self._signal(task_id)
             self._released.add(task_id)
+            self.released += 1
             self._released_through = started_at
             room -= 1
         return True

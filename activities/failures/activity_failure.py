@@ -7,27 +7,40 @@ the same `ENOUGH` times. Outages are waited for, and the task is told of both.
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from outlast.activities.failures.classify import classify, failure, may_be_permanent, retry_delay_of
+from outlast.activities.failures.classify import (
+    CAPACITY_RETRY_DELAY,
+    classify,
+    failure,
+    may_be_permanent,
+    retry_delay_of,
+)
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.repeats import ENOUGH, count_failure, failures_in_a_row
+from outlast.activities.pacing import Line
 
 ATTEMPTS_FAIL_SIGNAL = "attempts_fail"
 """Tells a tool call's workflow, in words, that one of its activities fails again and again."""
 _TOLD_WORKFLOW = "ToolCallWorkflow"
 
 
+_FOR_ROOM, _FOR_THE_PLATFORM = Line(per_second=20), Line(per_second=50)
+"""Activities of each caller that are tried again because the account is full, and because of an outage."""
+
+
 @contextmanager
-def as_activity_failure() -> Generator[None]:
+def as_activity_failure(*, waits_of: str | None = None) -> Generator[None]:
     """Turn what the block raises into an `ApplicationError` with its envelope.
 
     Temporal's own errors and cancellation pass. Neither they nor the new one have a cause: Temporal would write its
-    unredacted text into the history.
+    unredacted text into the history. `waits_of` names the caller of an activity of which thousands may wait for the
+    same thing: their pauses grow with their number, so that all together do not try more often.
     """
     try:
         yield
@@ -40,7 +53,28 @@ def as_activity_failure() -> Generator[None]:
             activity.logger.exception("An activity failed in a way that has no category")
         if envelope.retryable and count_failure(info, envelope) >= ENOUGH and may_be_permanent(error):
             envelope = _given_up(envelope)
-        raise failure(envelope, retry_delay=retry_delay_of(error)) from None
+        delay = retry_delay_of(error)
+        if waits_of is not None and envelope.retryable and not info.is_local:
+            delay = _in_line(info, envelope, waits_of, delay)
+        raise failure(envelope, retry_delay=delay) from None
+
+
+def _in_line(info: activity.Info, envelope: ErrorEnvelope, caller_id: str, delay: timedelta | None) -> timedelta | None:
+    """The pause before the next attempt, where others wait as well; `delay` while they are few."""
+    waits_for_room = envelope.category is ErrorCategory.CAPACITY
+    own = delay or (CAPACITY_RETRY_DELAY if waits_for_room else _own_pause(info))
+    line = _FOR_ROOM if waits_for_room else _FOR_THE_PLATFORM
+    pause = line.pause(f"{info.activity_type} {caller_id}", own)
+    return pause if pause > own else delay
+
+
+def _own_pause(info: activity.Info) -> timedelta:
+    """The pause that the activity's retry policy would make."""
+    policy = info.retry_policy
+    if policy is None:
+        return timedelta(0)
+    longest = policy.maximum_interval or policy.initial_interval * 100
+    return min(policy.initial_interval * policy.backoff_coefficient ** min(info.attempt - 1, 20), longest)
 
 
 def _given_up(envelope: ErrorEnvelope) -> ErrorEnvelope:

@@ -10,6 +10,7 @@ from temporalio import activity
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import Heartbeats, heartbeating
+from outlast.activities.pacing import Looks
 from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import unsigned, url_of_path
@@ -17,7 +18,9 @@ from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunInpu
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 
 _LOOK_EVERY = timedelta(seconds=3)
-"""Longest wait of one request. The platform answers at once when the run ends; a status message may be this old."""
+"""Longest wait of one request, while few wait. The platform answers at once when the run ends; a status message may be
+this old."""
+_LOOKS_PER_SECOND = 50
 _ATTEMPT_TIMEOUT = timedelta(seconds=30)
 
 
@@ -27,6 +30,7 @@ class RunWatchActivities:
     def __init__(self, platform: ApifyPlatform) -> None:
         """Ask `platform`."""
         self._platform = platform
+        self._looks = Looks(_LOOKS_PER_SECOND)
 
     @activity.defn
     async def watch_run(self, request: WatchRunInput) -> WatchRunResult:
@@ -43,12 +47,14 @@ class RunWatchActivities:
                 if _is_final(run) or _left(until) <= timedelta(0):
                     return WatchRunResult(data=run)
                 actor = await self._actor_name(client, run)
-                while True:
-                    watched = _watched(run, actor)
-                    _tell(heartbeats, watched)
-                    if _is_final(run) or _left(until) <= timedelta(0):
-                        return WatchRunResult(data=run, watched=watched)
-                    run = await self._look(client, request.run_id, wait=min(_left(until), _LOOK_EVERY))
+                with self._looks.follower():
+                    while True:
+                        watched = _watched(run, actor)
+                        _tell(heartbeats, watched)
+                        if _is_final(run) or _left(until) <= timedelta(0):
+                            return WatchRunResult(data=run, watched=watched)
+                        every = timedelta(seconds=self._looks.pause_seconds(_LOOK_EVERY.total_seconds()))
+                        run = await self._look(client, request.run_id, wait=min(_left(until), every))
 
     async def _look(
         self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)

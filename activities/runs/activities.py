@@ -139,7 +139,7 @@ class RunActivities:
         As a local activity it is tried once, and never for a caller with caps, whose ledger is asked first: a normal
         one goes on when that fails in any way but a refusal.
         """
-        with as_activity_failure():
+        with as_activity_failure(waits_of=request.caller.id):
             if request.local is not None:
                 return await self._start_locally(request, LocalStart(request.local))
             client = self._platform.account_client(request.caller)
@@ -165,7 +165,7 @@ class RunActivities:
         the latest `RunState`: progress is readable and adds nothing to the history. When its worker is asked to stop,
         another one follows the run at once.
         """
-        with as_activity_failure():
+        with as_activity_failure(waits_of=request.caller.id):
             client = self._platform.client(request.caller)
             if activity.info().attempt > 1:
                 count_run_event("taken_over")
@@ -186,7 +186,7 @@ class RunActivities:
     @activity.defn
     async def abort_run(self, request: AbortRunInput) -> AbortResult:
         """Abort every run of the operation; return when the platform reports that each has ended."""
-        with as_activity_failure():
+        with as_activity_failure(waits_of=request.caller.id):
             of_operation = request.operation_id is not None
             platform, caller = self._platform, request.caller
             client = platform.account_client(caller) if of_operation else platform.client(caller)

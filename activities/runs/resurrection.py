@@ -67,7 +67,7 @@ class RunResurrections:
         not resurrected is settled, and the result says why. When the account has no memory or run slot left, it is
         retried until the task's deadline.
         """
-        with as_activity_failure():
+        with as_activity_failure(waits_of=request.caller.id):
             client = self._platform.client(request.caller)
             async with heartbeating() as heartbeats:
                 begun = await self._begun_before(client, request)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from outlast.api.contracts.batches import Batch
 from outlast.api.contracts.events import BatchEvent
 from outlast.api.errors import TemporalUnavailable
+from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.workflows.batches.contracts import BatchStatus
 
 _LOOK_SECONDS = 1.0
@@ -18,15 +19,16 @@ async def progress_events(batch: Batch, look: Callable[[], Awaitable[Batch]]) ->
     Silent while Temporal is away. Raises what else `look` raises.
     """
     shown: Batch | None = None
-    while batch.status is BatchStatus.WORKING:
-        if batch != shown:
-            shown = batch
-            yield _event("progress", batch)
-        await asyncio.sleep(_LOOK_SECONDS)
-        try:
-            batch = await look()
-        except TemporalUnavailable:
-            continue
+    with DESCRIPTIONS.follower():
+        while batch.status is BatchStatus.WORKING:
+            if batch != shown:
+                shown = batch
+                yield _event("progress", batch)
+            await asyncio.sleep(DESCRIPTIONS.pause_seconds(_LOOK_SECONDS))
+            try:
+                batch = await look()
+            except TemporalUnavailable:
+                continue
     yield _event("ended", batch)
 
 

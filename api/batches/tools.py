@@ -19,6 +19,7 @@ from outlast.api.errors import ApiError, InvalidCall, OutputRefusal, tool_error
 from outlast.api.front_calls import FrontCall
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
+from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError
@@ -86,12 +87,13 @@ class BatchTools:
     async def _get(self, call: FrontCall, asked: GetBatchArguments) -> ToolResult:
         clock = asyncio.get_running_loop()
         until = clock.time() + asked.wait_secs
-        while True:
-            batch = await self._batches.describe(call.principal.caller, asked.batch_id)
-            left = until - clock.time()
-            if batch.status is not BatchStatus.WORKING or left <= 0:
-                return _state(batch, _next_step(batch))
-            await asyncio.sleep(min(_LOOK_SECONDS, left))
+        with DESCRIPTIONS.follower():
+            while True:
+                batch = await self._batches.describe(call.principal.caller, asked.batch_id)
+                left = until - clock.time()
+                if batch.status is not BatchStatus.WORKING or left <= 0:
+                    return _state(batch, _next_step(batch))
+                await asyncio.sleep(min(DESCRIPTIONS.pause_seconds(_LOOK_SECONDS), left))
 
     async def _results(self, call: FrontCall, asked: GetBatchResultsArguments) -> ToolResult:
         caller = call.principal.caller

@@ -15,13 +15,14 @@ from outlast.api.contracts.events import HandoffChange, OpenHandoff
 from outlast.api.contracts.tasks import Task, TaskListing
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.tasks.client import MAX_PAGE, TaskClient
+from outlast.api.temporal.looks import LISTS
 from outlast.api.temporal.question_events import handed_over
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 MAX_HANDOFFS: Final = 1_000
 """Maximum per caller, newest first, of its own and of others each. Older ones appear as these are answered."""
 LOOK_SECONDS: Final = 1.0
-"""How long it takes at most until followers see a new hand-off."""
+"""How long it takes until followers see a new hand-off, while they are few."""
 
 
 class Handoffs:
@@ -47,17 +48,18 @@ class Handoffs:
     async def follow(self, principal: Principal, tools: Sequence[str] = ()) -> AsyncIterator[HandoffChange]:
         """The open hand-offs, then each that opens or closes. Silent during an outage of Temporal. Never ends."""
         known: dict[tuple[str, str, datetime | None], OpenHandoff] = {}
-        while True:
-            try:
-                now = {handoff.identity: handoff for handoff in await self.open(principal, tools)}
-            except TemporalUnavailable:
-                now = known
-            for identity in (each for each in known if each not in now):
-                yield _closed(known[identity])
-            for identity in (each for each in now if each not in known):
-                yield HandoffChange(name="handoff", data=now[identity].model_dump(mode="json", exclude_none=True))
-            known = now
-            await asyncio.sleep(LOOK_SECONDS)
+        with LISTS.follower():
+            while True:
+                try:
+                    now = {handoff.identity: handoff for handoff in await self.open(principal, tools)}
+                except TemporalUnavailable:
+                    now = known
+                for identity in (each for each in known if each not in now):
+                    yield _closed(known[identity])
+                for identity in (each for each in now if each not in known):
+                    yield HandoffChange(name="handoff", data=now[identity].model_dump(mode="json", exclude_none=True))
+                known = now
+                await asyncio.sleep(LISTS.pause_seconds(LOOK_SECONDS))
 
     async def _waiting(self, caller: Caller, tool: str | None) -> AsyncIterator[Task]:
         token: str | None = None

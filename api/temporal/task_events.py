@@ -31,6 +31,7 @@ from outlast.api.contracts.tasks import Task
 from outlast.api.temporal import temporal_names
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
+from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.api.temporal.question_events import QuestionLog
 from outlast.api.temporal.task_view import (
     QUEUED_MESSAGE,
@@ -327,17 +328,18 @@ async def _pump_status_messages(
     await told.past.wait()
     shown: str | None = None
     try:
-        while True:
-            found = await _task_or_outage(handle)
-            if found is None or found[0].finished_at is not None:
-                return
-            task, watched = found
-            message = watched.in_words if watched is not None else _progress_of(task)
-            is_early = task.run is not None and not told.run_start.is_set()
-            if message and message != shown and not is_early:
-                shown = message
-                await queue.put(_status_message(task, message, watched))
-            await asyncio.sleep(STATUS_POLL_SECONDS)
+        with DESCRIPTIONS.follower():
+            while True:
+                found = await _task_or_outage(handle)
+                if found is None or found[0].finished_at is not None:
+                    return
+                task, watched = found
+                message = watched.in_words if watched is not None else _progress_of(task)
+                is_early = task.run is not None and not told.run_start.is_set()
+                if message and message != shown and not is_early:
+                    shown = message
+                    await queue.put(_status_message(task, message, watched))
+                await asyncio.sleep(DESCRIPTIONS.pause_seconds(STATUS_POLL_SECONDS))
     except Exception as error:  # noqa: BLE001  # raised by the queue's reader
         await queue.put(error)
 

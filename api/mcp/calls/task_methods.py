@@ -31,6 +31,7 @@ from outlast.api.mcp.protocol.versions import (
 )
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
+from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.workflows.contracts.tool_calls import ToolResult
 
 _RESULT_WAIT_SECONDS = 60.0
@@ -103,7 +104,8 @@ class TaskMethods:
                 await self._questions.ask_for_task(ctx, client.principal, params.task_id, questions)
             elif answer.task.input_requests:
                 # Only another client can answer; pause before asking Temporal again.
-                await asyncio.sleep(_QUESTION_PAUSE_SECONDS)
+                with DESCRIPTIONS.follower():
+                    await asyncio.sleep(DESCRIPTIONS.pause_seconds(_QUESTION_PAUSE_SECONDS))
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """`tasks/cancel`. For an ended task 2026-07-28 acknowledges, and 2025-11-25 raises -32602."""

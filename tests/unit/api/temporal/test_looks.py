@@ -1,0 +1,83 @@
+"""All who follow something through one API process share its looks at Temporal."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from outlast.activities.pacing import Looks
+from outlast.api.access.principal import Principal
+from outlast.api.batches import progress_events as progress
+from outlast.api.contracts.batches import Batch
+from outlast.api.contracts.events import OpenHandoff
+from outlast.api.tasks import handoffs
+from outlast.api.tasks.client import TaskClient
+from outlast.workflows.batches.contracts import BatchStatus
+from tests.support.eventually import eventually
+
+FOLLOWERS = 200
+
+
+class NotedLooks(Looks):
+    """Looks whose pauses are noted."""
+
+    def __init__(self) -> None:
+        super().__init__(per_second=50)
+        self.noted: list[float] = []
+
+    def pause_seconds(self, least: float) -> float:
+        self.noted.append(super().pause_seconds(least))
+        return self.noted[-1]
+
+
+class WorkingBatch:
+    status = BatchStatus.WORKING
+
+    def model_dump(self, **_: Any) -> dict[str, Any]:
+        return {}
+
+
+class NoHandoffs(handoffs.Handoffs):
+    async def open(self, principal: Principal, tools: Sequence[str] = ()) -> list[OpenHandoff]:
+        return []
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> NotedLooks:
+    noted = NotedLooks()
+    monkeypatch.setattr(progress, "DESCRIPTIONS", noted)
+    monkeypatch.setattr(handoffs, "LISTS", noted)
+    return noted
+
+
+async def test_followers_of_batches_share_their_looks(looks: NotedLooks) -> None:
+    batch = cast(Batch, WorkingBatch())
+
+    async def look() -> Batch:
+        return batch
+
+    await _follow(lambda: progress.progress_events(batch, look), looks)
+
+
+async def test_followers_of_handoffs_share_their_looks(looks: NotedLooks) -> None:
+    nobody = cast(Principal, None)
+    open_ones = NoHandoffs(cast(TaskClient, None))
+    await _follow(lambda: open_ones.follow(nobody), looks)
+
+
+async def _follow(events: Callable[[], AsyncIterator[Any]], looks: NotedLooks) -> None:
+    """The last of many followers waits so long that all together look as often as 50 did; alone, one waits a second."""
+
+    async def read() -> None:
+        async for _ in events():
+            pass
+
+    reading = [asyncio.create_task(read()) for _ in range(FOLLOWERS)]
+    await eventually(lambda: len(looks.noted) >= FOLLOWERS)
+    for one in reading:
+        one.cancel()
+    await asyncio.gather(*reading, return_exceptions=True)
+    assert looks.noted[0] == 1
+    assert looks.noted[FOLLOWERS - 1] == FOLLOWERS / 50
+    assert looks.pause_seconds(1) == 1, "those that have gone do not count"
