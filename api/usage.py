@@ -63,29 +63,36 @@ class UsageReader:
         callers = await self._all_callers() if whose == ALL_CALLERS else [whose]
         sums: defaultdict[tuple[object, ...], _Sum] = defaultdict(_Sum)
         overview: LedgerOverview | None = None
+        damaged = 0
         for start in range(0, len(callers), _LEDGERS_AT_ONCE):
             batch = callers[start : start + _LEDGERS_AT_ONCE]
-            for found, records in await asyncio.gather(*(self._entries(one, first, last) for one in batch)):
+            for found, records, lost in await asyncio.gather(*(self._entries(one, first, last) for one in batch)):
                 overview = found
+                damaged += lost
                 _add(sums, query, (record for record in records if first <= day_of(record.at) <= last))
         caps = [] if whose == ALL_CALLERS else self._caps(whose, overview)
         rows = [_row(query.by, key, group) for key, group in sums.items()]
         total = sum((group.usd for group in sums.values()), Decimal(0))
         by_day = query.by == ("day",)
         ordered = sorted(rows, key=lambda row: (row.day,) if by_day else (-row.cost_usd, row.model_dump_json()))
-        return UsageReport(first_day=first, last_day=last, total_usd=float(total), rows=ordered, caps=caps)
+        return UsageReport(
+            first_day=first, last_day=last, total_usd=float(total), rows=ordered, caps=caps, damaged=damaged
+        )
 
     async def _entries(
         self, caller_id: str, first: date, last: date
-    ) -> tuple[LedgerOverview | None, Iterable[UsageRecord]]:
-        """A caller's entries, each once. The ledger is read first: what it stores meanwhile is found in the store."""
+    ) -> tuple[LedgerOverview | None, Iterable[UsageRecord], int]:
+        """A caller's entries, each once, and how many cannot be read.
+
+        The ledger is read first: what it stores meanwhile is found in the store.
+        """
         overview = await self._overview(caller_id)
         try:
             stored = await self._store.read(caller_id, first, last)
         except StoreUnavailable as error:
             raise OutputStoreUnavailable(str(error)) from error
         latest = overview.records if overview is not None else ()
-        return overview, {record.spend.entry_id: record for record in (*stored, *latest)}.values()
+        return overview, {one.spend.entry_id: one for one in (*stored.records, *latest)}.values(), stored.damaged
 
     async def _overview(self, caller_id: str) -> LedgerOverview | None:
         """The caller's ledger; None while it has spent nothing."""

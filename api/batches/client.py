@@ -6,7 +6,7 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
@@ -31,8 +31,8 @@ from outlast.api.errors import (
     OutputStoreUnavailable,
 )
 from outlast.api.tasks.admission import Admission
-from outlast.api.temporal.batch_view import batch_from, outcome_of
-from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.batch_view import batch_from, outcome_of, unreadable_batch
+from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegRequest
@@ -137,11 +137,18 @@ class BatchClient:
                 # A batch that was resumed has several runs; the latest comes first.
                 if execution.id in found:
                     continue
-                batch = await batch_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+                batch = await self._listed(execution, caller)
                 if batch is not None:
                     found[batch.id] = batch
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
             return BatchPage(batches=[*found.values()], next_page_token=next_token)
+
+    async def _listed(self, execution: WorkflowExecution, caller: Caller) -> Batch | None:
+        """A batch in a list, which one that cannot be read does not spoil."""
+        try:
+            return await batch_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+        except UNREADABLE as error:
+            return unreadable_batch(execution, caller.id, unreadable_words(error))
 
     async def cancel(self, caller: Caller, batch_id: str) -> Batch:
         """Start nothing more, and cancel what is under way. The batch ends with what there is.

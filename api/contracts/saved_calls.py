@@ -41,6 +41,10 @@ class SavedCall(BaseModel):
     mode: str | None = None
     options: dict[str, JsonValue] = Field(description="What differs from the server's own.")
     saved_at: datetime
+    damaged: str | None = Field(
+        default=None,
+        description="Why it cannot be read, and what to do; its tool is empty then. Absent for one that can be used.",
+    )
 
 
 class SavedCallList(BaseModel):

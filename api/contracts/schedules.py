@@ -258,6 +258,10 @@ class Schedule(BaseModel):
     created_at: datetime
     updated_at: datetime | None = None
     schedule_url: str | None = Field(default=None, description="The schedule in the Temporal UI.")
+    damaged: str | None = Field(
+        default=None,
+        description="Why what it starts cannot be read, and what to do; its tool is empty then. Absent for others.",
+    )
 
 
 class SchedulePage(BaseModel):

@@ -243,6 +243,7 @@ class SessionEntry(BaseModel):
     began: datetime | None = None
     updated: datetime | None = Field(default=None, description="When its last turn ended or its settings changed.")
     turns: int = 0
+    damaged: str | None = Field(default=None, description="Why its record cannot be read; absent for others.")
 
 
 class SessionPage(BaseModel):

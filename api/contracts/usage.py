@@ -79,3 +79,6 @@ class UsageReport(BaseModel):
     caps: list[CapUsage] = Field(
         default=[], description="The caps of the one caller that the report is about, as they are now."
     )
+    damaged: int = Field(
+        default=0, description="Stored records that cannot be read, at the least: their cost is in none of the sums."
+    )

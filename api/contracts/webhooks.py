@@ -86,6 +86,10 @@ class Webhook(BaseModel):
     id: str
     url: str
     name: str | None = None
+    damaged: str | None = Field(
+        default=None,
+        description="Why events cannot be sent to it, and what to do; its `url` may be empty then. Absent for others.",
+    )
     events: list[WebhookEventType] = Field(description="What it hears of.")
     batch_items: bool = False
     enabled: bool

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 
 import orjson
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_size import has_more_values
-from outlast.activities.secrets.sealed_json import masked, open_values
+from outlast.activities.secrets.sealed_json import MASK, masked, open_values, places_of_masks
 from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.api.access.permissions import forbidden
 from outlast.api.access.policy.source import PolicySource
@@ -20,13 +20,14 @@ from outlast.api.contracts.schedules import ScheduledCall
 from outlast.api.contracts.tasks import TaskRequest
 from outlast.api.errors import CallTooLarge, InvalidCall, SavedCallNotFound, TooManyRequests
 from outlast.api.metrics import LIMITED
-from outlast.api.saved_calls.store import KeptCall, SavedCallStore
+from outlast.api.saved_calls.store import DamagedCall, KeptCall, SavedCallStore
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.sealing import with_masked_values
 
 MAX_BYTES = 128 * 1024
 """Of what is kept of a call, or of a batch."""
 _RETRY_SECONDS = 30
+_OTHER_FORM = "It is in a form that this version does not know."
 
 
 class SavedCallClient:
@@ -50,7 +51,8 @@ class SavedCallClient:
     async def save(self, caller: Caller, name: str, request: SaveCallRequest) -> SavedCall:
         """Check a call as if it were started now, and keep it. It takes the place of an earlier one of that name.
 
-        A mask in it stands for the secret that the earlier one has there. Raises what `Admission.admit` raises,
+        A mask in it stands for the secret that the earlier one has there, unless that is damaged. Raises what
+        `Admission.admit` raises,
         `CallTooLarge`, and `TooManyRequests` when the caller has as many as it may.
         """
         async with self._audit.action(AuditEvent.CALL_SAVED, caller, tool=request.tool, saved_call=name):
@@ -58,7 +60,8 @@ class SavedCallClient:
             if before is None:
                 await self._check_count(caller)
             else:
-                own = before.call.get("arguments")
+                own = before.call.get("arguments") if isinstance(before, KeptCall) else None
+                _refuse_lost_secrets(before, request)
                 arguments = with_masked_values(request.arguments, own, self._sealer, caller, request.tool)
                 request = request.model_copy(update={"arguments": arguments})
             call = await self.sealed(caller, ScheduledCall.model_validate(request.model_dump(exclude={"note"})))
@@ -67,8 +70,8 @@ class SavedCallClient:
         return _view(kept)
 
     async def get(self, caller: Caller, name: str) -> SavedCall:
-        """One of the caller's saved calls. Raises `SavedCallNotFound`."""
-        return _view(await self._kept(caller, name))
+        """One of the caller's saved calls, also a damaged one. Raises `SavedCallNotFound`."""
+        return _view(await self._found(caller, name))
 
     async def list(self, caller: Caller) -> SavedCallList:
         """The caller's saved calls, by name."""
@@ -77,13 +80,16 @@ class SavedCallClient:
     async def delete(self, caller: Caller, name: str) -> None:
         """Delete a saved call. Schedules of it fail from then on. Raises `SavedCallNotFound`."""
         async with self._audit.action(AuditEvent.SAVED_CALL_DELETED, caller, saved_call=name):
-            await self._kept(caller, name)
+            await self._found(caller, name)
             await self._store.delete(caller.id, name)
 
     async def opened(self, caller: Caller, name: str, arguments: JsonObject) -> ScheduledCall:
         """A saved call with its secrets, and `arguments` over its own. Raises `SavedCallNotFound`, `SealError`."""
         kept = await self._kept(caller, name)
-        call = ScheduledCall.model_validate(open_values(kept.call, self._sealer, purpose=caller.id))
+        try:
+            call = ScheduledCall.model_validate(open_values(kept.call, self._sealer, purpose=caller.id))
+        except ValidationError as error:
+            raise _unusable(DamagedCall(name, _OTHER_FORM, kept.saved_at)) from error
         return call.model_copy(update={"arguments": merged(call.arguments, arguments)})
 
     async def request(self, caller: Caller, name: str, arguments: JsonObject) -> TaskRequest:
@@ -107,11 +113,18 @@ class SavedCallClient:
         kept = call.model_dump(mode="json", exclude_unset=True, exclude={"arguments"})
         return {**kept, "arguments": admitted.call.arguments}
 
-    async def _kept(self, caller: Caller, name: str) -> KeptCall:
-        kept = await self._store.read(caller.id, name)
-        if kept is None:
+    async def _found(self, caller: Caller, name: str) -> KeptCall | DamagedCall:
+        found = await self._store.read(caller.id, name)
+        if found is None:
             raise SavedCallNotFound(f"You have saved no call as {name!r}. `GET /v1/saved-calls` lists those you have.")
-        return kept
+        return found
+
+    async def _kept(self, caller: Caller, name: str) -> KeptCall:
+        """A saved call that can be used. Raises `InvalidCall` for a damaged one."""
+        found = await self._found(caller, name)
+        if isinstance(found, DamagedCall):
+            raise _unusable(found)
+        return found
 
     async def _check_count(self, caller: Caller) -> None:
         most = self._policy.of(caller.id).limits.saved_calls
@@ -141,16 +154,30 @@ def check_size(document: JsonValue, tool: str) -> None:
         )
 
 
-def _view(kept: KeptCall) -> SavedCall:
+def _unusable(damaged: DamagedCall) -> InvalidCall:
+    message = f"The saved call {damaged.name!r} is damaged: {damaged.reason} Save it again, or delete it."
+    return InvalidCall(ErrorEnvelope.permanent(ErrorCategory.FILESYSTEM, damaged.name, message))
+
+
+def _refuse_lost_secrets(before: KeptCall | DamagedCall, request: SaveCallRequest) -> None:
+    """Raise `InvalidCall` for a mask that stands for a secret of a damaged call."""
+    if isinstance(before, DamagedCall) and places_of_masks(request.arguments):
+        message = (
+            f"The saved call {before.name!r} is damaged, and the secrets in it with it: write them out instead of "
+            f"{MASK!r}."
+        )
+        raise InvalidCall(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, request.tool, message))
+
+
+def _view(kept: KeptCall | DamagedCall) -> SavedCall:
+    if isinstance(kept, DamagedCall):
+        lost = f"{kept.reason} Save it again (PUT), or delete it."
+        return SavedCall(name=kept.name, tool="", arguments={}, options={}, saved_at=kept.saved_at, damaged=lost)
     shown = masked(kept.call)
     assert isinstance(shown, dict), "an object is masked as one"
     fields = {name: shown[name] for name in ("tool", "arguments", "mode") if shown.get(name) is not None}
-    return SavedCall.model_validate(
-        {
-            **fields,
-            "name": kept.name,
-            "note": kept.note,
-            "options": shown.get("options") or {},
-            "saved_at": kept.saved_at,
-        }
-    )
+    own = {"name": kept.name, "note": kept.note, "options": shown.get("options") or {}, "saved_at": kept.saved_at}
+    try:
+        return SavedCall.model_validate({**fields, **own})
+    except ValidationError:
+        return _view(DamagedCall(kept.name, _OTHER_FORM, kept.saved_at))

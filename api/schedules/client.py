@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
@@ -42,11 +43,17 @@ from outlast.api.contracts.schedules import (
 from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.schedules.due import DueCalls
-from outlast.api.schedules.errors import ScheduleExists, ScheduleNotFound, ScheduleRefused
+from outlast.api.schedules.errors import ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
 from outlast.api.schedules.schedule_changes import changed_order
 from outlast.api.schedules.specification import OVERLAPS, specification
-from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.schedule_view import firings_without_state, latest_firings, order_of, schedule_from
+from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
+from outlast.api.temporal.schedule_view import (
+    firings_without_state,
+    latest_firings,
+    order_of,
+    schedule_from,
+    unreadable_schedule,
+)
 from outlast.api.temporal.visibility import read_page_token, schedules_query, write_page_token
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
@@ -95,10 +102,12 @@ class ScheduleClient:
         """
         async with self._audit.action(AuditEvent.SCHEDULE_CREATED, caller, schedule=request.id) as action:
             fingerprints = self._sealer.digests(request.model_dump(mode="json"))
-            if await self._exists(caller, request.id):
+            found = await self._existing(caller, request.id)
+            if found == "whole":
                 action.note(outcome="repeated")
                 return await self._repeated(caller, request.id, fingerprints)
-            await self._check_count(caller)
+            if found == "absent":
+                await self._check_count(caller)
             target = await self.due.admitted(caller, request)
             action.note(tool=target.tool)
             order = FiringInput(
@@ -114,15 +123,22 @@ class ScheduleClient:
                 fingerprint=fingerprints[0],
             )
             try:
-                await self._start(order, paused=request.paused)
+                if found == "damaged":
+                    await self._replace(order, paused=request.paused)
+                else:
+                    await self._start(order, paused=request.paused)
             except ScheduleAlreadyRunningError:
                 action.note(outcome="repeated")
                 return await self._repeated(caller, request.id, fingerprints)
         return await self.get(caller, request.id)
 
     async def get(self, caller: Caller, schedule_id: str) -> Schedule:
-        """The schedule as it is now, with its latest firings. Readable while no worker is alive."""
-        description, order = await self._described(caller, schedule_id)
+        """The schedule as it is now, with its latest firings, also a damaged one. Readable without a worker."""
+        description = await self._description(caller, schedule_id)
+        try:
+            order = await self._order(description, caller, schedule_id)
+        except ScheduleDamaged as error:
+            return unreadable_schedule(description, schedule_id, str(error))
         with temporal_errors():
             firings, spent_usd = await latest_firings(self._client, description)
         return await self._view(description, order, firings, spent_usd)
@@ -167,7 +183,8 @@ class ScheduleClient:
     async def delete(self, caller: Caller, schedule_id: str) -> None:
         """Delete it. Firings under way go on. Raises `ScheduleNotFound`."""
         async with self._audit.action(AuditEvent.SCHEDULE_DELETED, caller, schedule=schedule_id):
-            await self._described(caller, schedule_id)
+            with suppress(ScheduleDamaged):
+                await self._described(caller, schedule_id)
             with temporal_errors(missing=_not_found(schedule_id)):
                 await self._handle(caller, schedule_id).delete()
 
@@ -231,6 +248,16 @@ class ScheduleClient:
             await patch(self._handle(caller, schedule_id))
         return await self.get(caller, schedule_id)
 
+    async def _replace(self, order: FiringInput, *, paused: bool) -> None:
+        """Make a damaged schedule the one of `order`."""
+        state = ScheduleState(paused=paused, note=NoteCode.PAUSED_WHEN_MADE if paused else None)
+
+        def update(_found: ScheduleUpdateInput) -> ScheduleUpdate:
+            return ScheduleUpdate(schedule=specification(order, state))
+
+        with temporal_errors(missing=_not_found(order.schedule_id)), _refused_times():
+            await self._client.get_schedule_handle(order.temporal_id).update(update)
+
     async def _start(self, order: FiringInput, *, paused: bool) -> None:
         state = ScheduleState(paused=paused, note=NoteCode.PAUSED_WHEN_MADE if paused else None)
         with temporal_errors(), _refused_times():
@@ -254,12 +281,14 @@ class ScheduleClient:
                 retry_after_seconds=_RETRY_SECONDS,
             )
 
-    async def _exists(self, caller: Caller, schedule_id: str) -> bool:
+    async def _existing(self, caller: Caller, schedule_id: str) -> Literal["absent", "whole", "damaged"]:
         try:
             await self._described(caller, schedule_id)
         except ScheduleNotFound:
-            return False
-        return True
+            return "absent"
+        except ScheduleDamaged:
+            return "damaged"
+        return "whole"
 
     async def _repeated(self, caller: Caller, schedule_id: str, fingerprints: tuple[str, ...]) -> Schedule:
         _, order = await self._described(caller, schedule_id)
@@ -278,18 +307,37 @@ class ScheduleClient:
                     description = await self._client.get_schedule_handle(temporal_id).describe()
             except ScheduleNotFound:
                 return None
-            order = await order_of(description)
+            try:
+                order = await order_of(description)
+            except UNREADABLE as error:
+                attributes = description.typed_search_attributes
+                name = attributes.get(search_attributes.SCHEDULE) or temporal_id
+                is_own = temporal_id_of(caller, name) == temporal_id
+                return unreadable_schedule(description, name, unreadable_words(error)) if is_own else None
             if order is None or order.caller.id != caller.id:
                 return None
             return await self._view(description, order, firings_without_state(description), None)
 
     async def _described(self, caller: Caller, schedule_id: str) -> tuple[ScheduleDescription, FiringInput]:
+        description = await self._description(caller, schedule_id)
+        return description, await self._order(description, caller, schedule_id)
+
+    async def _description(self, caller: Caller, schedule_id: str) -> ScheduleDescription:
+        """Temporal's own description; its id is a digest with the caller in it. Raises `ScheduleNotFound`."""
         with temporal_errors(missing=_not_found(schedule_id)):
-            description = await self._handle(caller, schedule_id).describe()
+            return await self._handle(caller, schedule_id).describe()
+
+    async def _order(self, description: ScheduleDescription, caller: Caller, schedule_id: str) -> FiringInput:
+        """What the schedule starts. Raises `ScheduleNotFound` for one of somebody else, and `ScheduleDamaged`."""
+        try:
             order = await order_of(description)
+        except UNREADABLE as error:
+            raise ScheduleDamaged(
+                f"What the schedule {schedule_id!r} starts cannot be read: {unreadable_words(error)}"
+            ) from error
         if order is None or order.caller.id != caller.id:
             raise _not_found(schedule_id)
-        return description, order
+        return order
 
     async def _view(
         self, description: ScheduleDescription, order: FiringInput, firings: Sequence[Firing], spent_usd: float | None

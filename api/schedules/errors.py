@@ -19,6 +19,14 @@ class ScheduleExists(ApiError):
     title = "The schedule exists and is another one"
 
 
+class ScheduleDamaged(ApiError):
+    """What the schedule starts cannot be read. It can be made again under its id, or deleted."""
+
+    status = 409
+    slug = "schedule-damaged"
+    title = "The schedule is damaged"
+
+
 class ScheduleRefused(ApiError):
     """The schedule's times cannot be, or there are too many of them. Nothing was changed."""
 

@@ -31,7 +31,7 @@ from outlast.api.outputs import StoredOutputs
 from outlast.api.sessions.carried_outputs import restored_outputs, with_locators
 from outlast.api.sessions.client import SessionClient
 from outlast.api.sessions.kept import KeptConversations
-from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
 from outlast.api.temporal.task_view import memo_model
 from outlast.api.temporal.visibility import read_page_token, running_tasks_query, sessions_query, write_page_token
 from outlast.workflows.contracts import memo
@@ -176,8 +176,13 @@ class SessionCollection:
 
 
 async def _entry(execution: WorkflowExecution) -> SessionEntry:
-    listing = await memo_model(execution, memo.SESSION, SessionListing) or SessionListing(began=execution.start_time)
     session_id = execution.typed_search_attributes.get(SESSION) or ""
+    try:
+        listing = await memo_model(execution, memo.SESSION, SessionListing) or SessionListing(
+            began=execution.start_time
+        )
+    except UNREADABLE as error:
+        return SessionEntry(id=session_id, began=execution.start_time, damaged=unreadable_words(error))
     return SessionEntry(id=session_id, **listing.model_dump())
 
 

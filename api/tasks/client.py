@@ -13,6 +13,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import (
     Client,
+    WorkflowExecution,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
@@ -46,11 +47,11 @@ from outlast.api.tasks.reuse.generations import Generations, ReusableCall
 from outlast.api.tasks.reuse.reuse_rules import Reusable
 from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
-from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
 from outlast.api.temporal.recorded_facts import RecordedFacts
 from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
-from outlast.api.temporal.task_view import memo_model, owner_of, task_from
+from outlast.api.temporal.task_view import memo_model, owner_of, task_from, unreadable_task
 from outlast.api.temporal.temporal_names import TASK_WORKFLOW
 from outlast.api.temporal.visibility import (
     approvals_query,
@@ -201,7 +202,7 @@ class TaskClient:
         query = approvals_query(principal.caller.id, roles, tool=tool)
         with temporal_errors():
             async for execution in self._client.list_workflows(query, page_size=MAX_PAGE):
-                task = await self._view_or_none(execution)
+                task = await self._listed(execution)
                 shown = self._approvers.view_of(principal, owner_of(execution), task) if task is not None else None
                 if shown is not None:
                     yield shown
@@ -323,7 +324,7 @@ class TaskClient:
             pages = self._client.list_workflows(query, page_size=size, next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
                 await pages.fetch_next_page(page_size=size)
-            listed = [(execution, await self._view_or_none(execution)) for execution in pages.current_page or ()]
+            listed = [(execution, await self._listed(execution)) for execution in pages.current_page or ()]
             tasks = await self._facts.all_completed((execution, task) for execution, task in listed if task is not None)
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
             return TaskPage(tasks=tasks, next_page_token=next_token)
@@ -404,6 +405,13 @@ class TaskClient:
         if task is None:
             raise _task_not_found(description.id)
         return await self._facts.completed(description, task)
+
+    async def _listed(self, execution: WorkflowExecution) -> Task | None:
+        """A task in a list, which one that cannot be read does not spoil."""
+        try:
+            return await self._view_or_none(execution)
+        except UNREADABLE as error:
+            return unreadable_task(execution, unreadable_words(error))
 
     async def _view_or_none(self, execution: Any) -> Task | None:
         task = await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)

@@ -3,7 +3,7 @@
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from outlast.activities.batches.batch_results import results_locator
-from outlast.activities.batches.contracts import BatchState, Counts, StopReason
+from outlast.activities.batches.contracts import BatchOptions, BatchState, Counts, StopReason
 from outlast.activities.failures.readable import readable
 from outlast.api.contracts.batches import Batch
 from outlast.api.temporal.task_view import memo_model, owner_of
@@ -56,6 +56,27 @@ async def batch_from(
         results=str(results_locator(owner, execution.id)),
         options=summary.options,
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
+    )
+
+
+def unreadable_batch(execution: WorkflowExecution, owner: str, reason: str) -> Batch:
+    """A batch whose record cannot be read: its status, its results, and why there is no more."""
+    attributes = execution.typed_search_attributes
+    running = execution.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
+    return Batch(
+        id=execution.id,
+        tool=attributes.get(search_attributes.TOOL) or "",
+        mode="",
+        actor=attributes.get(search_attributes.ACTOR),
+        schedule_id=attributes.get(search_attributes.SCHEDULE),
+        status=BatchStatus.WORKING if running else BatchStatus.STOPPED,
+        status_message=f"The batch cannot be shown. {reason}",
+        created_at=execution.start_time,
+        finished_at=execution.close_time,
+        total=0,
+        waiting=0,
+        results=str(results_locator(owner, execution.id)),
+        options=BatchOptions(),
     )
 
 

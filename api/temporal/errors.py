@@ -3,6 +3,8 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from google.protobuf.message import DecodeError
+from pydantic import ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
@@ -21,8 +23,17 @@ _UNREACHABLE = frozenset(
         RPCStatusCode.UNKNOWN,
     }
 )
+UNREADABLE = (ContentDamaged, ContentKeyMissing, PayloadLost, ValidationError, DecodeError, KeyError)
+"""Exceptions for a record in Temporal that cannot be read: it is damaged, encrypted under a key that is gone, or of
+another version. One such record must not keep the others of a list from being shown."""
 _FAILED_CONNECT = "Failed client connect"
 """Beginning of the message of the `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
+
+
+def unreadable_words(error: BaseException) -> str:
+    """A sentence about why a record cannot be read. `error` is one of `UNREADABLE`."""
+    known = isinstance(error, ContentDamaged | ContentKeyMissing | PayloadLost)
+    return str(error) if known else "Its record is damaged, or of another version."
 
 
 def is_outage(error: BaseException) -> bool:
@@ -42,8 +53,8 @@ def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None
     known = {RPCStatusCode.NOT_FOUND: missing, RPCStatusCode.INVALID_ARGUMENT: invalid or missing}
     try:
         yield
-    except (PayloadLost, ContentDamaged) as error:
-        raise TaskDataLost(str(error)) from error
+    except (PayloadLost, ContentDamaged, ValidationError, DecodeError) as error:
+        raise TaskDataLost(unreadable_words(error)) from error
     except (PayloadUnavailable, ContentKeyMissing) as error:
         raise TaskDataUnavailable(str(error)) from error
     except (RPCError, RuntimeError) as error:

@@ -19,6 +19,7 @@ from outlast.activities.schedules.contracts import Due
 from outlast.activities.schedules.notes import read_note
 from outlast.activities.secrets.sealed_json import masked
 from outlast.api.contracts.schedules import Firing, Schedule
+from outlast.api.temporal.errors import UNREADABLE
 from outlast.api.temporal.task_view import memo_model
 from outlast.workflows.contracts import memo
 from outlast.workflows.schedules.contracts import FiringInput, FiringProgress, FiringStatus
@@ -75,6 +76,29 @@ async def schedule_from(
     )
 
 
+def unreadable_schedule(description: ScheduleDescription, schedule_id: str, reason: str) -> Schedule:
+    """A schedule whose record cannot be read: when it is due, and why there is no more."""
+    state, info, policy = description.schedule.state, description.info, description.schedule.policy
+    return Schedule(
+        id=schedule_id,
+        tool="",
+        time_zone=description.schedule.spec.time_zone_name or "UTC",
+        jitter_seconds=0,
+        overlap="skip",
+        catch_up_seconds=round(policy.catchup_window.total_seconds()) if policy and policy.catchup_window else 0,
+        pause_on=(),
+        paused=state.paused,
+        next=[] if state.paused else list(info.next_action_times[:_NEXT]),
+        recent=firings_without_state(description),
+        fired=info.num_actions,
+        skipped=info.num_actions_skipped_overlap,
+        missed=info.num_actions_missed_catchup_window,
+        created_at=info.created_at,
+        updated_at=info.last_updated_at,
+        damaged=f"{reason} Create it again (POST /v1/schedules with the same id), or delete it.",
+    )
+
+
 def firings_without_state(description: ScheduleDescription) -> list[Firing]:
     """The latest firings, the last one first, as far as the schedule itself knows them."""
     found = [_firing(result) for result in reversed(description.info.recent_actions)]
@@ -110,7 +134,10 @@ async def _with_state(client: Client, firing: Firing) -> tuple[Firing, FiringPro
         if error.status is not _GONE:
             raise
         return firing, None
-    told = await memo_model(description, memo.FIRING, FiringProgress)
+    try:
+        told = await memo_model(description, memo.FIRING, FiringProgress)
+    except UNREADABLE:
+        return firing, None
     progress = told or FiringProgress(status=FiringStatus.STARTING)
     status = _ENDED_ABNORMALLY.get(description.status, progress.status) if description.status else progress.status
     started = progress.started

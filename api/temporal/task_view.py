@@ -100,6 +100,25 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
     return task
 
 
+def unreadable_task(execution: WorkflowExecution, reason: str) -> Task:
+    """A task whose record cannot be read: what its search attributes say, and why there is no more."""
+    attributes = execution.typed_search_attributes
+    return Task(
+        id=execution.id,
+        tool=attributes.get(search_attributes.TOOL) or "",
+        status=_status(execution, None),
+        status_message=f"The task cannot be shown. {reason}",
+        mode="",
+        executor="none",
+        actor=attributes.get(search_attributes.ACTOR),
+        session_id=attributes.get(search_attributes.SESSION),
+        batch_id=attributes.get(search_attributes.BATCH),
+        schedule_id=attributes.get(search_attributes.SCHEDULE),
+        created_at=execution.start_time,
+        finished_at=execution.close_time,
+    )
+
+
 def owner_of(execution: WorkflowExecution) -> str | None:
     """The id of the caller whose task this is."""
     attributes: TypedSearchAttributes = execution.typed_search_attributes

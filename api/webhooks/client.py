@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.activities.webhooks.contracts import (
     CREATE_UPDATE,
     EDIT_UPDATE,
@@ -143,13 +143,19 @@ class WebhookClient:
     async def rotate(self, caller: Caller, webhook_id: str, request: RotationRequest) -> Webhook:
         """Give a webhook a new secret, which the answer has. Raises `WebhookNotFound`."""
         async with self._audit.action(AuditEvent.WEBHOOK_ROTATED, caller, webhook=webhook_id):
-            read_url = (await self.subscription(caller, webhook_id)).endpoint.url
+            kept = await self.subscription(caller, webhook_id)
+            read_url = kept.endpoint.url
+            address, damaged = self._opened_address(caller, kept)
+            # An address that does not open stays: a change of the webhook gives another one.
+            url = self._seal(caller, SecretStr(address)) if address else read_url
+            # Nor would a secret that does not open sign anything meanwhile.
+            grace = timedelta(0) if damaged else timedelta(seconds=request.grace_seconds)
             rotation = RotateInput(
                 webhook_id=webhook_id,
                 secret=self._seal(caller, request.secret or new_secret()),
-                old_until=datetime.now(UTC) + timedelta(seconds=request.grace_seconds),
+                old_until=datetime.now(UTC) + grace,
                 read_url=read_url,
-                url=self._seal(caller, SecretStr(self._open(caller, read_url))),
+                url=url,
             )
             return self._view(caller, await self._change(caller, ROTATE_UPDATE, rotation), with_secret=True)
 
@@ -202,6 +208,18 @@ class WebhookClient:
     def _open(self, caller: Caller, sealed: SealedSecret) -> str:
         return self._sealer.open(sealed, purpose=webhook_purpose(caller.id)).get_secret_value()
 
+    def _opened_address(self, caller: Caller, kept: WebhookSubscription) -> tuple[str, str | None]:
+        """The address of a webhook; and why no event can be sent, when address or secret cannot be opened."""
+        try:
+            url = self._open(caller, kept.endpoint.url)
+        except SealError as error:
+            return "", f"Its address cannot be opened: {error} Give it another `url`, rotate its secret, or delete it."
+        try:
+            self._open(caller, kept.endpoint.secrets[0].sealed)
+        except SealError as error:
+            return url, f"Its secret cannot be opened: {error} Rotate the secret, or delete the webhook."
+        return url, None
+
     def _view(
         self,
         caller: Caller,
@@ -212,9 +230,11 @@ class WebhookClient:
     ) -> Webhook:
         now = datetime.now(UTC)
         secrets_now = kept.endpoint.secrets_at(now)
+        url, damaged = self._opened_address(caller, kept)
         return Webhook(
             id=kept.id,
-            url=self._open(caller, kept.endpoint.url),
+            url=url,
+            damaged=damaged,
             name=kept.name,
             events=list(kept.events),
             batch_items=kept.batch_items,

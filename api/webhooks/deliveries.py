@@ -1,6 +1,7 @@
 """`Deliveries`: which events are on their way, which were not delivered; sends them again, and tests."""
 
 import asyncio
+import logging
 import secrets
 from datetime import UTC, datetime
 
@@ -8,6 +9,7 @@ from cachetools import TTLCache
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecution as FoundExecution
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
@@ -38,7 +40,7 @@ from outlast.api.contracts.webhooks import (
 from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.delivery_view import delivery_from
-from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.errors import UNREADABLE, temporal_errors
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import deliveries_query, read_page_token, tests_query, write_page_token
 from outlast.api.webhooks.client import WebhookClient
@@ -51,6 +53,8 @@ _AT_ONCE = 10
 _RETRY_SECONDS = 10
 _LISTS_LAG_SECONDS = 5.0
 _RECENT_TESTS = 10_000
+
+log = logging.getLogger(__name__)
 
 
 class Deliveries:
@@ -85,7 +89,7 @@ class Deliveries:
             pages = self._client.list_workflows(query, page_size=listing.page_size, next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
                 await pages.fetch_next_page(page_size=listing.page_size)
-            found = [await delivery_from(one) for one in pages.current_page or ()]
+            found = [await _listed(one) for one in pages.current_page or ()]
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
             return DeliveryPage(deliveries=[one for one in found if one is not None], next_page_token=next_token)
 
@@ -234,3 +238,12 @@ def _not_found(delivery: str) -> WebhookNotFound:
     return WebhookNotFound(
         f"You have no delivery {delivery!r}. Deliveries are kept as long as Temporal keeps their history."
     )
+
+
+async def _listed(execution: FoundExecution) -> Delivery | None:
+    """A delivery in a list; None for one that cannot be read: nothing tells whose event it is, and it can only wait."""
+    try:
+        return await delivery_from(execution)
+    except UNREADABLE as error:
+        log.warning("The delivery %s cannot be shown: %s", execution.id, error)
+        return None

@@ -52,3 +52,7 @@ class OutputDamaged(OutputError):
 
 class StoreUnavailable(ConnectionError):
     """The object store did not respond, or failed in a way that a retry may solve."""
+
+
+class StoredKeyMissing(StoreUnavailable):
+    """The object was encrypted under a key that is not in the ring. Others can be read; this one when it is back."""

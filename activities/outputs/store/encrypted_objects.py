@@ -12,7 +12,7 @@ import secrets
 import struct
 from dataclasses import dataclass
 
-from outlast.activities.outputs.format.errors import OutputDamaged, StoreUnavailable
+from outlast.activities.outputs.format.errors import OutputDamaged, StoredKeyMissing
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.secrets.content_cipher import (
     NONCE_BYTES,
@@ -120,7 +120,7 @@ class EncryptedObjects(OutputObjects):
                 raise OutputDamaged(str(error)) from error
             except ContentKeyMissing as error:
                 # Nothing is lost: it can be read again when the key is back.
-                raise StoreUnavailable(str(error)) from error
+                raise StoredKeyMissing(str(error)) from error
         return b"".join(pieces)
 
 

@@ -1,8 +1,10 @@
 """Removes outputs. A removed output leaves a tombstone, so that its locator still says why it was removed."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
 
+from outlast.activities.outputs.format.errors import OutputDamaged
 from outlast.activities.outputs.format.locators import parse_locator
 from outlast.activities.outputs.format.manifest import OutputManifest
 from outlast.activities.outputs.store.access import Tombstone, manifest_key, open_output, tombstone_key
@@ -26,13 +28,14 @@ async def remove_output(
 
 
 async def delete_output(objects: OutputObjects, locator: str, caller_id: str) -> None:
-    """Delete an output for its owner. Raises `OutputError` as `open_output` does.
+    """Delete an output for its owner, also a damaged one. Raises `OutputError` as `open_output` does.
 
     It cannot be read any more. The next sweep deletes its parts, unless another output (of a repeated attempt) shares
     them.
     """
-    reader = await open_output(objects, locator, caller_id)
-    found = parse_locator(reader.manifest.locator, caller_id=caller_id)
+    found = parse_locator(locator, caller_id=caller_id)
+    with suppress(OutputDamaged):
+        await open_output(objects, locator, caller_id)
     tombstone = Tombstone(reason="deleted", at=datetime.now(UTC))
     await objects.put(tombstone_key(found), tombstone.model_dump_json().encode())
     await objects.delete([manifest_key(found)])

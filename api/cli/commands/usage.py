@@ -89,6 +89,8 @@ def _show(context: Context, report: "UsageReport", by: list[str]) -> None:
         ]
         context.output.table(columns, rows)
     context.output.note(f"{report.first_day} to {report.last_day}: {_usd(report.total_usd)} US dollars")
+    if report.damaged:
+        context.output.note(f"[red]✗[/] {report.damaged} stored records cannot be read: the sums are without them.")
     for cap in report.caps:
         if cap.cap_usd is not None:
             context.output.note(_cap(cap))

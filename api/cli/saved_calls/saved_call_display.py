@@ -20,7 +20,7 @@ SAVED_COLUMNS = (
 
 def saved_row(saved: SavedCall) -> Sequence[str]:
     """A saved call as a row of a list."""
-    note = escape(one_line(saved.note))
+    note = "[red]damaged[/]" if saved.damaged else escape(one_line(saved.note))
     return (escape(saved.name), escape(saved.tool), escape(_json(saved.arguments)), note, ago(saved.saved_at))
 
 
@@ -29,6 +29,7 @@ def saved_sheet(saved: SavedCall) -> list[tuple[str, str]]:
     rows = [
         ("name", escape(saved.name)),
         ("note", escape(one_line(saved.note))),
+        ("damaged", escape(saved.damaged or "")),
         ("tool", escape(saved.tool)),
         ("mode", escape(saved.mode or "")),
         ("arguments", escape(_json(saved.arguments))),

@@ -38,7 +38,7 @@ def schedule_row(schedule: Schedule) -> Sequence[str]:
         escape(_times(schedule)),
         "" if schedule.paused else _next(schedule),
         ago(schedule.recent[0].started_at) if schedule.recent else "",
-        escape(one_line(schedule.note)),
+        "[red]damaged[/]" if schedule.damaged else escape(one_line(schedule.note)),
     )
 
 
@@ -48,6 +48,7 @@ def schedule_sheet(schedule: Schedule) -> list[tuple[str, str]]:
     rows = [
         ("schedule", escape(schedule.id)),
         ("note", escape(one_line(schedule.note))),
+        ("damaged", escape(schedule.damaged or "")),
         ("state", _state(schedule)),
         ("", escape(one_line(schedule.paused_because))),
         ("starts", escape(_what(schedule))),

@@ -5,13 +5,21 @@ In WAL mode a committed transaction survives `kill -9` of the process (not a pow
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
+
+import orjson
+
+from outlast.deploy.local.sandbox.json_object import JsonObject
 
 Value = str | int | float | bytes | None
+DAMAGED = "Its record in the sandbox's database is damaged: replace it, or delete it."
+logger = logging.getLogger("sandbox")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL);
@@ -63,6 +71,21 @@ CREATE TABLE IF NOT EXISTS charges (
     run_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
     PRIMARY KEY (run_id, idempotency_key)) WITHOUT ROWID;
 """
+
+
+def document_of(row: sqlite3.Row, column: str = "document") -> JsonObject | None:
+    """The JSON object in a row; None, and a line in the log, for one that is damaged.
+
+    What holds a damaged one is shown with what its other columns say, so that it can be replaced and deleted.
+    """
+    try:
+        found: object = orjson.loads(row[column])
+    except (orjson.JSONDecodeError, TypeError):
+        found = None
+    if not isinstance(found, dict):
+        logger.error("a record is damaged: %s", {name: row[name] for name in row.keys() if name != column})  # noqa: SIM118 (a row is no mapping)
+        return None
+    return cast("JsonObject", found)
 
 
 class Database:

@@ -66,6 +66,8 @@ class Schedule(Response):
     created_at: datetime
     updated_at: datetime | None = None
     schedule_url: str | None = None
+    damaged: str | None = None
+    """Why what it starts cannot be read, and what to do; `tool` is empty then."""
 
 
 class SchedulePage(Response):
@@ -91,6 +93,8 @@ class SavedCall(Response):
     mode: str | None = None
     options: dict[str, JsonValue] = Field(default_factory=dict)
     saved_at: datetime
+    damaged: str | None = None
+    """Why it cannot be read, and what to do; `tool` is empty then."""
 
 
 class SavedCallList(Response):

@@ -77,6 +77,8 @@ class SessionEntry(Response):
     began: datetime | None = None
     updated: datetime | None = None
     turns: int = 0
+    damaged: str | None = None
+    """Why its record cannot be read."""
 
 
 class SessionPage(Response):

@@ -40,4 +40,6 @@ class UsageReport(Response):
     last_day: date
     total_usd: float
     rows: tuple[UsageRow, ...] = ()
+    damaged: int = 0
+    """Stored records that cannot be read, at the least: their cost is in none of the sums."""
     caps: tuple[CapUsage, ...] = ()

@@ -33,6 +33,8 @@ class Webhook(Response):
     updated_at: datetime
     old_secret_until: datetime | None = None
     """Until when a secret that was rotated out signs as well."""
+    damaged: str | None = None
+    """Why events cannot be sent to it, and what to do; `url` may be empty then."""
     backlog: WebhookBacklog | None = None
     """None while no event waits."""
     secret: str | None = None

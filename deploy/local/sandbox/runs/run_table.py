@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 
 import orjson
 
-from outlast.deploy.local.sandbox.database import Database, Value
+from outlast.deploy.local.sandbox.database import DAMAGED, Database, Value, document_of
 from outlast.deploy.local.sandbox.http.errors import not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.times_and_ids import iso, iso_or_none, now
 
 FINAL_STATUSES = frozenset({"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"})
 OPEN_STATUSES = ("READY", "RUNNING", "TIMING-OUT", "ABORTING")
-_OF_TASK = "json_extract(CAST(document AS TEXT), '$.task_id') = ?"
+_OF_TASK = "CASE WHEN json_valid(CAST(document AS TEXT)) THEN json_extract(CAST(document AS TEXT), '$.task_id') END = ?"
 _OPERATION = re.compile(r"outlast-op/([\w.:-]+)")
 
 
@@ -125,11 +126,10 @@ class Runs:
         self._open: dict[str, Run] = {}
         self._unsaved: set[str] = set()
         self._shown_still: dict[str, tuple[float, JsonObject]] = {}
-        for row in database.rows(
-            "SELECT document FROM runs WHERE status IN ('READY', 'RUNNING', 'TIMING-OUT', 'ABORTING')"
-        ):
+        for row in database.rows("SELECT * FROM runs WHERE status IN ('READY', 'RUNNING', 'TIMING-OUT', 'ABORTING')"):
             run = _run(row)
-            self._open[run.id] = run
+            if run.finished_at is None:
+                self._open[run.id] = run
 
     @property
     def open(self) -> list[Run]:
@@ -214,7 +214,7 @@ class Runs:
             parameters += statuses
         order = "DESC" if desc else "ASC"
         rows = self._database.rows(
-            f"SELECT id, document FROM runs WHERE {condition}"  # noqa: S608 (constants)
+            f"SELECT * FROM runs WHERE {condition}"  # noqa: S608 (constants)
             f" ORDER BY started_at {order}, sequence {order} LIMIT ? OFFSET ?",
             [*parameters, limit, offset],
         )
@@ -298,7 +298,7 @@ class Runs:
         return round(run.compute_units() * self._compute_unit_usd + run.charged_usd, 9)
 
     def _load(self, run_id: str) -> Run | None:
-        row = self._database.row("SELECT document FROM runs WHERE id = ? AND deleted = 0", (run_id,))
+        row = self._database.row("SELECT * FROM runs WHERE id = ? AND deleted = 0", (run_id,))
         return None if row is None else _run(row)
 
     @staticmethod
@@ -345,5 +345,28 @@ def pricing_info(prices: dict[str, float], since: float) -> JsonObject | None:
 
 def _run(row: sqlite3.Row) -> Run:
     # Another version may have written the data directory, with additional fields.
-    document: JsonObject = orjson.loads(row["document"])
-    return Run(**{name: document[name] for name in _FIELDS if name in document})
+    document = document_of(row)
+    if document is not None:
+        with suppress(TypeError):
+            return Run(**{name: document[name] for name in _FIELDS if name in document})
+    run_id = str(row["id"])
+    return Run(
+        run_id,
+        row["user_id"],
+        row["actor_id"],
+        actor_name="",
+        build_id=run_id,
+        dataset_id=run_id,
+        store_id=run_id,
+        queue_id=run_id,
+        build_number="0.0.1",
+        build_tag="latest",
+        origin="API",
+        memory_mbytes=0,
+        timeout_seconds=0,
+        started_at=row["started_at"],
+        finished_at=row["started_at"],
+        status="FAILED",
+        status_message=DAMAGED,
+        is_status_message_terminal=True,
+    )

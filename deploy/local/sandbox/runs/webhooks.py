@@ -7,11 +7,12 @@ import base64
 import binascii
 import logging
 import re
+import sqlite3
 from typing import Any, cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.database import Database, document_of
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
@@ -53,7 +54,8 @@ class Webhooks:
     def emit(self, run: Run, event_type: str) -> None:
         """Creates a dispatch for each of the run's webhooks that subscribes to this event."""
         for row in self._database.rows("SELECT * FROM webhooks WHERE run_id = ?", (run.id,)):
-            if event_type not in orjson.loads(row["document"])["eventTypes"]:
+            webhook = document_of(row)
+            if webhook is None or event_type not in webhook.get("eventTypes", ()):
                 continue
             dispatch: JsonObject = {
                 "id": new_id(),
@@ -75,19 +77,19 @@ class Webhooks:
             " ORDER BY dispatches.created_at, dispatches.rowid",
             (run.id,),
         )
-        return [_shown(orjson.loads(row["document"]), row["status"]) for row in rows]
+        return [_shown(_dispatch(row), row["status"]) for row in rows]
 
     def dispatches(self, user_id: str) -> list[JsonObject]:
         """All dispatches of a user."""
         rows = self._database.rows("SELECT * FROM dispatches WHERE user_id = ? ORDER BY created_at, rowid", (user_id,))
-        return [_shown(orjson.loads(row["document"]), row["status"]) for row in rows]
+        return [_shown(_dispatch(row), row["status"]) for row in rows]
 
     def dispatch(self, dispatch_id: str, user_id: str) -> JsonObject:
         """One dispatch. Raises `ApiError` 404."""
         row = self._database.row("SELECT * FROM dispatches WHERE id = ? AND user_id = ?", (dispatch_id, user_id))
         if row is None:
             raise not_found("Webhook dispatch")
-        return _shown(orjson.loads(row["document"]), row["status"])
+        return _shown(_dispatch(row), row["status"])
 
     def _save(self, dispatch: JsonObject, status: str) -> None:
         self._database.run(
@@ -113,8 +115,9 @@ class Webhooks:
         )
         if row is None:
             return
-        dispatch: JsonObject = orjson.loads(row["dispatch"])
-        webhook: JsonObject = orjson.loads(row["webhook"])
+        dispatch, webhook = document_of(row, "dispatch"), document_of(row, "webhook")
+        if dispatch is None or webhook is None:
+            return
         attempts = 1 if webhook.get("doNotRetry") else self._settings.webhook_attempts
         while True:
             call = await self._call(webhook, dispatch)
@@ -149,6 +152,12 @@ class Webhooks:
             "responseStatus": status,
             "responseBody": body,
         }
+
+
+def _dispatch(row: sqlite3.Row) -> JsonObject:
+    """A dispatch; of a damaged one, what its columns say."""
+    known = {"id": row["id"], "webhookId": row["webhook_id"], "userId": row["user_id"], "eventType": row["event_type"]}
+    return document_of(row) or {**known, "createdAt": iso(row["created_at"]), "calls": []}
 
 
 def parse_webhooks(encoded: str | None) -> list[JsonObject]:

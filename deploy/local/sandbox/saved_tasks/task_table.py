@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import orjson
 
 from outlast.deploy.local.sandbox.actors.actor_folder import Actor
-from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.database import DAMAGED, Database, document_of
 from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.times_and_ids import iso, new_id, now
@@ -97,7 +98,7 @@ class SavedTasks:
 
     def find(self, reference: str, user_id: str, username: str) -> SavedTask:
         """A user's task by its id, or `username~name`. Raises `ApiError` 404."""
-        row = self._database.row("SELECT document FROM actor_tasks WHERE id = ? AND user_id = ?", (reference, user_id))
+        row = self._database.row("SELECT * FROM actor_tasks WHERE id = ? AND user_id = ?", (reference, user_id))
         owner, separator, name = reference.partition("~")
         if row is None and separator and owner in {"", username, user_id}:
             row = self._by_name(user_id, name)
@@ -109,7 +110,7 @@ class SavedTasks:
         """One page of a user's tasks by creation time, and the total number."""
         order = "DESC" if desc else "ASC"
         rows = self._database.rows(
-            f"SELECT document FROM actor_tasks WHERE user_id = ? ORDER BY created_at {order}, rowid {order}"  # noqa: S608 (constants)
+            f"SELECT * FROM actor_tasks WHERE user_id = ? ORDER BY created_at {order}, rowid {order}"  # noqa: S608 (constants)
             " LIMIT ? OFFSET ?",
             (user_id, limit, offset),
         )
@@ -131,7 +132,7 @@ class SavedTasks:
             raise ApiError(409, "actor-task-name-not-unique", "There is already a task of this name") from error
 
     def _by_name(self, user_id: str, name: str) -> sqlite3.Row | None:
-        return self._database.row("SELECT document FROM actor_tasks WHERE user_id = ? AND name = ?", (user_id, name))
+        return self._database.row("SELECT * FROM actor_tasks WHERE user_id = ? AND name = ?", (user_id, name))
 
     def _free_name(self, actor: Actor, user_id: str) -> str:
         """A name that no task of the user has: `my-actor-task`, `my-actor-task-2` and so on."""
@@ -182,4 +183,11 @@ def _object_or_none(value: object, name: str) -> JsonObject | None:
 
 
 def _task(row: sqlite3.Row) -> SavedTask:
-    return SavedTask(**orjson.loads(row["document"]))
+    document = document_of(row)
+    if document is not None:
+        with suppress(TypeError):
+            return SavedTask(**document)
+    moment = row["created_at"]
+    return SavedTask(
+        row["id"], row["user_id"], "", "", row["name"], moment, moment, title="Damaged", description=DAMAGED
+    )

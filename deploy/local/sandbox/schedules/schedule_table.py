@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.database import DAMAGED, Database, document_of
 from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.schedules.cron import next_time
@@ -113,17 +114,17 @@ class Schedules:
 
     def find(self, reference: str, user_id: str, username: str) -> Schedule:
         """A user's schedule by its id, or `username~name`. Raises `ApiError` 404."""
-        row = self._database.row("SELECT document FROM schedules WHERE id = ? AND user_id = ?", (reference, user_id))
+        row = self._database.row("SELECT * FROM schedules WHERE id = ? AND user_id = ?", (reference, user_id))
         owner, separator, name = reference.partition("~")
         if row is None and separator and owner in {"", username, user_id}:
-            row = self._database.row("SELECT document FROM schedules WHERE user_id = ? AND name = ?", (user_id, name))
+            row = self._database.row("SELECT * FROM schedules WHERE user_id = ? AND name = ?", (user_id, name))
         if row is None:
             raise not_found("Schedule")
         return _schedule(row)
 
     def any(self, schedule_id: str) -> Schedule:
         """A schedule of any user. Raises `ApiError` 404."""
-        row = self._database.row("SELECT document FROM schedules WHERE id = ?", (schedule_id,))
+        row = self._database.row("SELECT * FROM schedules WHERE id = ?", (schedule_id,))
         if row is None:
             raise not_found("Schedule")
         return _schedule(row)
@@ -132,7 +133,7 @@ class Schedules:
         """One page of a user's schedules by creation time, and the total number."""
         order = "DESC" if desc else "ASC"
         rows = self._database.rows(
-            f"SELECT document FROM schedules WHERE user_id = ? ORDER BY created_at {order}, rowid {order}"  # noqa: S608 (constants)
+            f"SELECT * FROM schedules WHERE user_id = ? ORDER BY created_at {order}, rowid {order}"  # noqa: S608 (constants)
             " LIMIT ? OFFSET ?",
             (user_id, limit, offset),
         )
@@ -145,8 +146,8 @@ class Schedules:
 
     def due(self, moment: float) -> list[Schedule]:
         """Those whose time has come."""
-        rows = self._database.rows("SELECT document FROM schedules WHERE next_run_at <= ?", (moment,))
-        return [_schedule(row) for row in rows]
+        rows = self._database.rows("SELECT * FROM schedules WHERE next_run_at <= ?", (moment,))
+        return [schedule for schedule in map(_schedule, rows) if schedule.is_enabled]
 
     def next_due_at(self) -> float | None:
         """When the next one comes due."""
@@ -184,4 +185,10 @@ def checked_actions(actions: object) -> list[JsonObject]:
 
 
 def _schedule(row: sqlite3.Row) -> Schedule:
-    return Schedule(**orjson.loads(row["document"]))
+    document = document_of(row)
+    if document is not None:
+        with suppress(TypeError):
+            return Schedule(**document)
+    moment = row["created_at"]
+    off = {"is_enabled": False, "title": "Damaged", "description": DAMAGED}
+    return Schedule(row["id"], row["user_id"], row["name"], moment, moment, "0 0 1 1 *", **off)

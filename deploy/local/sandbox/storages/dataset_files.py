@@ -6,11 +6,14 @@ read, and the next append overwrites them.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
+
+logger = logging.getLogger("sandbox")
 
 INDEX_STEP = 256
 _ENTRY = struct.Struct("<Q")
@@ -45,12 +48,24 @@ class DatasetFiles:
         count = min(count, total - first)
         if count <= 0:
             return
-        with (self._folder(dataset_id) / "items.jsonl").open("rb") as items:
-            items.seek(self._offset(dataset_id, first // INDEX_STEP))
-            for _ in range(first % INDEX_STEP):
+        path = self._folder(dataset_id) / "items.jsonl"
+        if not path.exists():
+            logger.error("%s is missing: its %d rows are lost", path, total)
+            return
+        with path.open("rb") as items:
+            try:
+                items.seek(self._offset(dataset_id, first // INDEX_STEP))
+                skipped = first % INDEX_STEP
+            except (struct.error, FileNotFoundError):
+                items.seek(0)  # The index is damaged: the rows are counted.
+                skipped = first
+            for _ in range(skipped):
                 items.readline()
             while count > 0:
                 block = _read_block(items, min(block_rows, count))
+                if not block:
+                    logger.error("%s ends %d rows before the number that the database has", path, count)
+                    return
                 count -= len(block)
                 yield block
 
@@ -83,8 +98,8 @@ def _read_block(items: BinaryIO, rows: int, limit_bytes: int = 1 << 20) -> list[
     size = 0
     while len(block) < rows and size < limit_bytes:
         line = items.readline()
-        if not line:
-            raise EOFError(f"{items.name} ends before the rows that the database says it has")
+        if not line.endswith(b"\n"):
+            break  # the file, or its last row, is cut
         size += len(line)
         block.append(line.rstrip(b"\n"))
     return block

@@ -9,7 +9,7 @@ import sqlite3
 
 import orjson
 
-from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.database import DAMAGED, Database, document_of
 from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter, not_found
 from outlast.deploy.local.sandbox.json_object import JsonObject
 from outlast.deploy.local.sandbox.times_and_ids import iso, now
@@ -75,7 +75,7 @@ class RequestQueues:
         row = self._row(queue_id, request_id)
         if row is None:
             raise not_found("Request")
-        return orjson.loads(row["document"])
+        return _request(row)
 
     def delete(self, queue_id: str, request_id: str) -> bool:
         """Removes a request. Returns whether it existed."""
@@ -84,10 +84,10 @@ class RequestQueues:
     def head(self, queue_id: str, limit: int) -> list[JsonObject]:
         """The first pending requests, locked or not."""
         rows = self._database.rows(
-            "SELECT document FROM requests WHERE queue_id = ? AND handled = 0 ORDER BY position LIMIT ?",
+            "SELECT * FROM requests WHERE queue_id = ? AND handled = 0 ORDER BY position LIMIT ?",
             (queue_id, limit),
         )
-        return [_head_item(orjson.loads(row["document"])) for row in rows]
+        return [_head_item(document) for document in map(_whole, rows) if document is not None]
 
     def lock_head(self, queue_id: str, limit: int, lock_seconds: int, client_key: str) -> list[JsonObject]:
         """Locks the first pending requests without a lock for this client and returns them."""
@@ -95,7 +95,7 @@ class RequestQueues:
         until = moment + lock_seconds
         with self._database.transaction():
             rows = self._database.rows(
-                "SELECT id, document FROM requests WHERE queue_id = ? AND handled = 0"
+                "SELECT * FROM requests WHERE queue_id = ? AND handled = 0"
                 " AND (locked_until IS NULL OR locked_until < ?) ORDER BY position LIMIT ?",
                 (queue_id, moment, limit),
             )
@@ -104,7 +104,8 @@ class RequestQueues:
                     "UPDATE requests SET locked_until = ?, locked_by = ? WHERE queue_id = ? AND id = ?",
                     (until, client_key, queue_id, row["id"]),
                 )
-        return [{**_head_item(orjson.loads(row["document"])), "lockExpiresAt": iso(until)} for row in rows]
+        found = [document for document in map(_whole, rows) if document is not None]
+        return [{**_head_item(document), "lockExpiresAt": iso(until)} for document in found]
 
     def prolong_lock(
         self, queue_id: str, request_id: str, lock_seconds: int, client_key: str, forefront: bool
@@ -140,10 +141,10 @@ class RequestQueues:
         conditions = {"pending": "handled = 0", "locked": f"locked_until > {now():.3f}"}
         chosen = " OR ".join(conditions[state] for state in states) or "1"
         rows = self._database.rows(
-            f"SELECT document FROM requests WHERE queue_id = ? AND id > ? AND ({chosen}) ORDER BY id LIMIT ?",  # noqa: S608 (constants)
+            f"SELECT * FROM requests WHERE queue_id = ? AND id > ? AND ({chosen}) ORDER BY id LIMIT ?",  # noqa: S608 (constants)
             (queue_id, after, limit),
         )
-        return [orjson.loads(row["document"]) for row in rows]
+        return [_request(row) for row in rows]
 
     def counts(self, queue_id: str) -> tuple[int, int]:
         """The number of requests, and how many of them are handled."""
@@ -202,6 +203,17 @@ class RequestQueues:
         held_by_another = row["locked_by"] not in {None, client_key} and (row["locked_until"] or 0) > now()
         if held_by_another:
             raise ApiError(409, "request-lock-conflict", "The request is locked by another client")
+
+
+def _request(row: sqlite3.Row) -> JsonObject:
+    """A request; of a damaged one, what its columns say."""
+    return _whole(row) or {"id": row["id"], "uniqueKey": row["unique_key"], "errorMessages": [DAMAGED]}
+
+
+def _whole(row: sqlite3.Row) -> JsonObject | None:
+    """A request that can be handled; None for a damaged one."""
+    document = document_of(row)
+    return document if document is not None and {"id", "url"} <= document.keys() else None
 
 
 def _head_item(request: JsonObject) -> JsonObject:

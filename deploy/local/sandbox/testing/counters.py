@@ -31,6 +31,7 @@ class Counters:
         """All counters. Runs are counted in the database, so restarts and deletions do not reset them."""
         by_actor = self._database.rows(
             "SELECT json_extract(CAST(document AS TEXT), '$.actor_name') AS actor, count(*) AS starts FROM runs"
+            " WHERE json_valid(CAST(document AS TEXT))"
             " GROUP BY 1"
         )
         by_status = self._database.rows("SELECT status, count(*) AS runs FROM runs GROUP BY 1")

@@ -65,7 +65,7 @@ class ActorTaskRoutes:
         return self._details(self._platform.tasks.create(actor, user.id, user.username, given), 201)
 
     async def _get(self, request: Request) -> Response:
-        return self._details(self._found(request)[1])
+        return self._details(self._task(request)[1])
 
     async def _update(self, request: Request) -> Response:
         _, task, actor = self._found(request)
@@ -73,11 +73,11 @@ class ActorTaskRoutes:
         return self._details(task)
 
     async def _delete(self, request: Request) -> Response:
-        self._platform.tasks.delete(self._found(request)[1])
+        self._platform.tasks.delete(self._task(request)[1])
         return Response(status_code=204)
 
     async def _get_input(self, request: Request) -> Response:
-        return json_response(self._found(request)[1].input or {})
+        return json_response(self._task(request)[1].input or {})
 
     async def _update_input(self, request: Request) -> Response:
         _, task, actor = self._found(request)
@@ -97,9 +97,13 @@ class ActorTaskRoutes:
         return data_response(platform.runs.details(await platform.supervisor.wait(run, seconds)), 201)
 
     def _found(self, request: Request) -> tuple[User, SavedTask, Actor]:
-        user = self._platform.users.caller(request)
-        task = self._platform.tasks.find(request.path_params["task_id"], user.id, user.username)
+        user, task = self._task(request)
         return user, task, self._platform.catalogue.find(task.actor_id, user)
+
+    def _task(self, request: Request) -> tuple[User, SavedTask]:
+        """The task, also one that is damaged, or whose Actor is not there any longer."""
+        user = self._platform.users.caller(request)
+        return user, self._platform.tasks.find(request.path_params["task_id"], user.id, user.username)
 
     def _details(self, task: SavedTask, status: int = 200) -> Response:
         return data_response(task.details(self._platform.runs.count_of_task(task.id)), status)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from outlast.deploy.local.sandbox.http.errors import not_found
+from outlast.deploy.local.sandbox.http.errors import ApiError, not_found
 from outlast.deploy.local.sandbox.http.query import body_chunks, data_response, flag, integer
 from outlast.deploy.local.sandbox.http.routes.storages import StorageRoutes, path_text
 from outlast.deploy.local.sandbox.json_object import JsonObject
@@ -77,6 +77,8 @@ class KeyValueStoreRoutes:
             raise not_found("Record")
         path, record = found
         name = record["key"] if flag(request, "attachment") else None
+        if not path.exists():
+            raise ApiError(404, "record-not-found", "The content of the record is missing from the sandbox's disk")
         return FileResponse(path, media_type=record["content_type"], filename=name)
 
     def _signed_row(self, request: Request) -> sqlite3.Row | None:
