@@ -24,6 +24,7 @@ OPERATIONS = {
     ("post", "/v1/batches/{batch_id}/retry"),
     ("get", "/v1/usage"),
     ("get", "/v1/operations"),
+    ("get", "/v1/operations/holdings"),
     ("get", "/v1/tools"),
     ("get", "/v1/tools/{name}"),
     ("post", "/v1/tasks/{task_id}/input"),
