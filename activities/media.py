@@ -79,18 +79,21 @@ def repaired_block(block: JsonObject) -> JsonObject:
                 media = checked_media(label if isinstance(label, str) else None, data)
                 if kind == "image" and media.media_type not in PICTURES:
                     raise UnusableMedia(f"models see {_SEEN}, and this is {media.media_type}")
+                if kind == "audio" and isinstance(label, str) and not media.media_type.startswith("audio/"):
+                    media = Media(label, media.data)
             except UnusableMedia as flaw:
                 return {"type": "text", "text": described(str(kind), str(label), data, str(flaw))}
             changed = {"data": media.data, "mimeType": media.media_type}
-        case {"type": "resource", "resource": {"blob": str(blob), **resource}}:
+        case {"type": "resource", "resource": {"blob": str(blob), **resource}} if blob:
             label = resource.get("mimeType")
             try:
                 media = checked_media(label if isinstance(label, str) else None, blob)
             except UnusableMedia as flaw:
                 name = str(resource.get("uri", "resource"))
                 return {"type": "text", "text": described(name, str(label), blob, str(flaw))}
-            # A file without a type stays one: only a wrong label is replaced.
-            known = {"mimeType": media.media_type} if label is not None else {}
+            # Only the label of what clients show is replaced: of other files, bytes do not tell the type.
+            is_shown = isinstance(label, str) and (label.startswith("image/") or _plain(label) == PDF)
+            known = {"mimeType": media.media_type} if is_shown else {}
             changed = {"resource": {**resource, "blob": media.data, **known}}
         case _:
             return block

@@ -1,7 +1,9 @@
 """`FrontTools`: carries out the tools that a front door answers itself, for every front door that has them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from outlast.activities.json_schema.coercion import coerced
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.batches.tools import BATCH_TOOL_SCOPES, BatchTools
 from outlast.api.front_calls import FrontCall
@@ -9,6 +11,7 @@ from outlast.api.schedules.tools import SCHEDULE_TOOL_SCOPES, ScheduleTools
 from outlast.api.services import Services
 from outlast.api.tasks.tools import TASK_TOOL_SCOPES, TaskTools
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.tools.framework.results import with_changes
 
 FRONT_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
     **TASK_TOOL_SCOPES,
@@ -29,6 +32,10 @@ class FrontTools:
 
     async def call(self, call: FrontCall) -> ToolResult:
         """The tool's answer. Errors are answers too."""
+        read = coerced(call.definition.input_schema, dict(call.arguments))
+        return with_changes(await self._answer(replace(call, arguments=read.arguments)), read.changes)
+
+    async def _answer(self, call: FrontCall) -> ToolResult:
         if call.definition.name in BATCH_TOOL_SCOPES:
             return await self._batches.call(call)
         if call.definition.name in SCHEDULE_TOOL_SCOPES:

@@ -34,8 +34,8 @@ from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.signatures import signature
 from outlast.workflows.stubs.task_log import Part, log_end
 from outlast.workflows.tools.framework.middleware import run_handler
-from outlast.workflows.tools.framework.results import UnusableAnswer
-from outlast.workflows.tools.registry import UnknownTool, tool_for
+from outlast.workflows.tools.framework.results import UnusableAnswer, with_changes
+from outlast.workflows.tools.registry import UnknownTool, tells_changes, tool_for
 from outlast.workflows.webhooks.announcing import TASK_ENDS, announce, subject_of
 
 T = TypeVar("T")
@@ -127,9 +127,9 @@ class ToolCallWorkflow:
 
     async def _answer(self, ctx: ToolContext) -> ToolResult:
         try:
-            return await run_handler(ctx, tool_for(ctx.call))
+            return _noted(ctx.call, await run_handler(ctx, tool_for(ctx.call)))
         except (ToolError, UnknownTool) as error:
-            return ToolResult.failed(error.envelope)
+            return _noted(ctx.call, ToolResult.failed(error.envelope))
         except Exception as error:
             if is_cancelled_exception(error):
                 raise
@@ -223,6 +223,11 @@ class ToolCallWorkflow:
         await self._complete_cancelled(ctx)
         await _report_stopped_run(ctx)
         return None
+
+
+def _noted(call: ToolCall, result: ToolResult) -> ToolResult:
+    """The answer with a note on how arguments were read that did not fit the schema."""
+    return with_changes(result, call.changes, in_words=tells_changes(call))
 
 
 async def _report_stopped_run(ctx: ToolContext) -> None:

@@ -210,11 +210,15 @@ class TurnWorkflow:
         message = assistant_message(answer)
         text = answer.text or (self._state.text if only_words else "")
         self._keep(*([message] if message else []), spent=added(self._state.spent, answer), text=text)
-        calls = planned(self._input, self._state, active, answer)
+        calls = planned(self._input, self._state, active, answer, coerces=self._coerces)
         verdicts, tool_seconds = await self._carry_out_all(calls) if calls else ([], 0.0)
         seconds = StepSeconds.of((workflow.now() - began).total_seconds(), answer.seconds, tool_seconds)
         events.publish(events.step_finish(self._state.step, answer, self._state.spent, active.active, seconds))
         return answer, next((one for one in verdicts if one.action == "stop"), None)
+
+    def _coerces(self) -> bool:
+        """Whether arguments that do not fit the schema are read as it has them. Turns that refused them go on so."""
+        return workflow.patched("coerced-arguments")
 
     async def _answer(self, active: Resolution, *, only_words: bool) -> ModelStep:
         """The model's answer in this step. A conversation that is too long is summarised once, then sent again."""

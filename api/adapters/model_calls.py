@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.unicode_text import NOTE, valid_json
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
 from outlast.api.offer.portable_schemas import PortableTool
@@ -35,6 +36,8 @@ class ModelCall:
     flaw: str | None = None
     marks_retry: bool = True
     cut_off: bool = False
+    changes: tuple[str, ...] = ()
+    """What was replaced in the arguments, in words, for the reader of the answer."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +124,16 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
     # Some models send nothing for a tool that takes no arguments.
     given = "{}" if arguments is None or arguments == "" else arguments
     try:
-        value = _json_value(json.loads(given) if isinstance(given, str) else given)
+        written: Any = json.loads(given) if isinstance(given, str) else given
+        if isinstance(written, str) and written.lstrip().startswith("{"):
+            written = json.loads(written)  # An object as JSON in a JSON string.
+        valid = valid_json(written)
+        value = _json_value(valid)
     except (TypeError, ValueError, RecursionError) as error:
         return ModelCall(call_id, name, {}, flaw=f"The arguments are not valid JSON: {error}"[:_MAX_FLAW_CHARS])
     if not isinstance(value, dict):
         return ModelCall(call_id, name, {}, flaw="The arguments must be one JSON object.")
-    return ModelCall(call_id, name, cast(JsonObject, value))
+    return ModelCall(call_id, name, cast(JsonObject, value), changes=() if valid is written else (NOTE.rstrip("."),))
 
 
 def with_cut_off(calls: tuple[ModelCall, ...], *, at_limit: bool) -> tuple[ModelCall, ...]:

@@ -105,7 +105,8 @@ class CallRunner:
             shown = error.envelope.model_copy(update={"allowed_tools": _shown(offered, error.envelope.allowed_tools)})
             return Outcome(call, definition.name, ToolResult.failed(shown))
         except InvalidCall as error:
-            return Outcome(call, definition.name, ToolResult.failed(error.envelope))
+            shown = portable(definition, call.name).shown_error(error.envelope)
+            return Outcome(call, definition.name, ToolResult.failed(shown))
         except ApiError as error:
             if error.status in _NOT_ABOUT_THE_CALL:
                 raise
@@ -150,6 +151,7 @@ class CallRunner:
             options=scope.options,
             offered_tools=tuple(offered.tools.tools) if offered.closed or scope.tool_mask else (),
             tool_mask=dict(scope.tool_mask) if scope.tool_mask else None,
+            changes=call.changes,
         )
         task = await self._tasks.start(principal.caller, request, idempotency_key=scope.idempotency_key(call))
         answer = await self._tasks.answer_or_question(principal.caller, task.id, wait_seconds=wait)

@@ -197,6 +197,8 @@ def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall
     own: JsonObject = {"arguments": call.arguments}
     if call.permission != first.call.permission:
         own["permission"] = call.permission.model_dump(mode="json") if call.permission is not None else None
+    if call.changes != first.call.changes:
+        own["changes"] = list(call.changes)
     summary: JsonObject = {"fingerprint": admitted.summary.fingerprint}
     if admitted.summary.actor != first.summary.actor:
         summary["actor"] = admitted.summary.actor

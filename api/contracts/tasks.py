@@ -73,6 +73,9 @@ class ConnectedTaskRequest(TaskRequest):
         default=(), exclude=True, description="Tools that the client is offered; empty when it is offered all."
     )
     schedule_id: str | None = Field(default=None, exclude=True, description="The schedule that makes the call.")
+    changes: tuple[str, ...] = Field(
+        default=(), exclude=True, description="How the front door read arguments that did not fit the schema."
+    )
 
 
 class Reused(BaseModel):

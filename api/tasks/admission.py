@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from outlast.activities.contracts import Caller, CallPayment, JsonObject, SealedSecret
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.checker import SchemaChecker
+from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerced
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.permissions import CallName, PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
@@ -26,7 +27,7 @@ from outlast.api.offer.catalogue import CalledActor, Catalogue, standby_refusal
 from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
-from outlast.api.tasks.arguments import ArgumentCheck, checked, with_plain_actor
+from outlast.api.tasks.arguments import ArgumentCheck, checked, with_coerced_input, with_plain_actor
 from outlast.api.tasks.resurrection.allowed_times import ResurrectRules
 from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
@@ -96,7 +97,6 @@ class Admission:
         """
         given = _from_connection(request)
         payment, offered = given.payment, given.offered_tools
-
         # Which tool is it?
         mode = request.mode or self._settings.mode
         mask = self._masks.effective(request.tool_mask)
@@ -107,9 +107,8 @@ class Admission:
         _refuse_front_door_tool(tool, offered)
 
         # Does the call fit?
-        request = _with_arguments(request, without_wait(tool, mode, request.arguments))
-        actor = await self._called_actor(caller, tool, request.arguments, reuse=self._may_reuse(request))
-        request = _with_arguments(request, with_plain_actor(tool, request.arguments, actor))
+        asked = _with_arguments(request, without_wait(tool, mode, request.arguments))
+        request, changes, actor = await self._as_schemas_read(caller, tool, asked)
         _check_payment(tool, request.arguments, None if given.names_payer else payment, actor)
         _check_standby(mode, tool, None if given.names_payer else actor)
         await self._check_of(caller).of_call(tool, request.arguments, actor)
@@ -129,6 +128,7 @@ class Admission:
             arguments=seal_arguments(tool, request.arguments, actor, self._sealer, caller),
             mode=mode,
             caller=_paying(caller, given, paid),
+            changes=changes,
             session_id=request.session_id,
             message_id=request.message_id,
             tool_call_id=request.tool_call_id,
@@ -148,6 +148,16 @@ class Admission:
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow") and not listeners
         return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
+
+    async def _as_schemas_read(
+        self, caller: Caller, tool: Tool, request: TaskRequest
+    ) -> tuple[TaskRequest, tuple[str, ...], CalledActor | None]:
+        """The request with arguments as the schemas of tool and called Actor have them, the changes, and that Actor."""
+        own = coerced(tool.input_schema, request.arguments)
+        actor = await self._called_actor(caller, tool, own.arguments, reuse=self._may_reuse(request))
+        read = with_coerced_input(tool, Coerced(with_plain_actor(tool, own.arguments, actor), own.changes), actor)
+        changes = (*_from_connection(request).changes, *read.changes)[:MAX_CHANGES]
+        return request.model_copy(update={"arguments": read.arguments}), changes, actor
 
     async def admit_again(self, caller: Caller, call: ToolCall) -> AdmittedCall:
         """A call that was admitted before, and ended, under the rules and caps that hold now; its secrets are sealed.
@@ -201,7 +211,9 @@ class Admission:
         where a rule has another caller approve such a call: a new call is needed.
         """
         found = await self._catalogue.resolve(mode, tool, caller)
-        actor = await self._called_actor(caller, found, arguments)
+        own = coerced(found.input_schema, arguments)
+        actor = await self._called_actor(caller, found, own.arguments)
+        arguments, _ = with_coerced_input(found, own, actor)
         await self._check_of(caller).of_edited(found, arguments, actor)
         permission = await self._ruling(caller, found, arguments, actor)
         if permission is not None and (permission.action == "deny" or permission.approvers):

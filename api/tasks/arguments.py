@@ -10,6 +10,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker
+from outlast.activities.json_schema.coercion import Coerced, coerced, with_kinds_sent
 from outlast.activities.secrets.sealed_json import MASK, places_of_masks
 from outlast.api.errors import InvalidCall, SchemaChecksBusy, UnfitInput
 from outlast.api.offer.catalogue import CalledActor
@@ -53,11 +54,11 @@ class ArgumentCheck:
 
     async def _tool_violations(self, tool: Tool, arguments: JsonObject) -> Violations:
         if tool.arguments is None:
-            return await self._violations(tool.input_schema, dict(arguments))
+            return with_kinds_sent(await self._violations(tool.input_schema, dict(arguments)), arguments)
         try:
             tool.parse(arguments)
         except ToolError as error:
-            return error.envelope.violations or ()
+            return with_kinds_sent(error.envelope.violations or (), arguments)
         return ()
 
     async def _actor_violations(self, tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> Violations:
@@ -66,7 +67,7 @@ class ArgumentCheck:
         schema = actor.input_schema if actor else None
         if tool.actor is not None or schema is None or not isinstance(run_input, dict):
             return ()
-        found = await self._violations({"type": "object", **schema}, run_input)
+        found = with_kinds_sent(await self._violations({"type": "object", **schema}, run_input), run_input)
         return tuple(Violation(path=f"/input{entry.path}", message=entry.message) for entry in found)
 
     async def _violations(self, schema: JsonObject, value: JsonObject) -> Violations:
@@ -95,6 +96,15 @@ def with_plain_actor(tool: Tool, arguments: JsonObject, actor: CalledActor | Non
 
 def _properties(tool: Tool) -> JsonValue:
     return tool.input_schema.get("properties") or {}
+
+
+def with_coerced_input(tool: Tool, own: Coerced, actor: CalledActor | None) -> Coerced:
+    """The arguments of `call-actor` with an input in the types of the Actor's schema, where that is known."""
+    run_input, schema = own.arguments.get("input"), actor.input_schema if actor else None
+    if tool.actor is not None or schema is None or not isinstance(run_input, dict):
+        return own
+    read = coerced(schema, run_input, at="/input")
+    return Coerced({**own.arguments, "input": read.arguments}, (*own.changes, *read.changes)) if read.changes else own
 
 
 async def checked(checker: SchemaChecker, schema: JsonObject, value: JsonObject, caller_id: str) -> Violations:

@@ -25,7 +25,7 @@ from tests.support.calls.back_ends import (
     split_details,
 )
 from tests.support.eventually import eventually
-from tests.support.http.mcp_wire import MODERN, Wire
+from tests.support.http.mcp_wire import MODERN, Wire, text_of
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.providers.script import Asked, Call, Step, says
@@ -56,6 +56,18 @@ async def unknown_tool(door: Door) -> Meaning:
 
 async def bad_arguments(door: Door) -> Meaning:
     return await door.call("say", {"times": 11, "volume": 3}, call_id=new_id())
+
+
+async def arguments_of_other_types(door: Door) -> Meaning:
+    """As models write them: a list as JSON in a text, and a number in one."""
+    media = json.dumps([{"kind": "audio", "media_type": "audio/wav", "data": pictures.WAV, "note": 1}])
+    refused = await door.call("show-media", {"media": media}, call_id=new_id())
+    assert "/media/0/note" in refused.text, "the list was read, and checked"
+    return await door.call("say", {"text": "hey", "times": "2"}, call_id=new_id())
+
+
+async def arguments_of_no_type(door: Door) -> Meaning:
+    return await door.call("say", {"text": "hey", "times": "often"}, call_id=new_id())
 
 
 async def failing_tool(door: Door) -> Meaning:
@@ -108,12 +120,23 @@ MEANS = {
         "validation",
         False,
     ),
+    arguments_of_other_types: Meaning(
+        "hey hey\nNote: arguments were read as the schema has them: /times: a string was read as a number."
+    ),
+    arguments_of_no_type: Meaning(
+        "The arguments of say do not fit its schema.\n"
+        "- /times: Input should be a valid integer, unable to parse string as an integer; you sent a string\n"
+        "Correct every violation listed and call again.",
+        True,
+        "validation",
+        False,
+    ),
     failing_tool: Meaning("The shelf is empty.\nFill it and call again.", True, "not_found", True),
     cancelled: Meaning("Task ID was cancelled.", True, "cancelled", False),
     awaiting_input: Meaning("Hello, Ann!"),
     compressed_output: Meaning("", locator="given"),
 }
-STARTS_NOTHING = (unknown_tool, bad_arguments)
+STARTS_NOTHING = (unknown_tool, bad_arguments, arguments_of_no_type)
 
 
 @pytest.mark.parametrize("case", MEANS, ids=lambda case: case.__name__)
@@ -262,7 +285,6 @@ async def test_a_call_that_the_output_limit_cut_off_is_told_as_that(http: httpx.
         ('{"text": NaN}', "not valid JSON"),
         ('{"text": 1e999}', "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
-        ('{"text": "\\ud800"}', "not valid JSON"),
     ],
 )
 async def test_arguments_that_are_no_json_object_are_told_to_the_model(
@@ -295,12 +317,15 @@ async def test_half_a_character_beside_the_message_is_refused(
         assert "half of a character" in refused.json()["detail"]
 
 
-async def test_half_a_character_in_the_message_is_the_models_to_mend(http: httpx.AsyncClient) -> None:
-    call = b'{"type": "tool_use", "id": "toolu_half", "name": "say", "input": {"text": "\\ud800"}}'
+async def test_half_a_character_in_the_message_is_replaced_and_noted(http: httpx.AsyncClient) -> None:
+    call = b'{"type": "tool_use", "id": "toolu_half", "name": "say", "input": {"text": "caf\\ud83d"}}'
     body, headers = call.join((b'{"message": [', b"]}")), {"content-type": "application/json"}
     answered = (await http.post("/v1/adapters/anthropic/calls", content=body, headers=headers)).raise_for_status()
     (report,) = answered.json()["calls"]
-    assert (report["error"]["category"], report.get("task_id")) == ("validation", None)
+    assert (report["is_error"], report["finished"]) == (False, True)
+    said, note = (block["text"] for block in answered.json()["append"][0]["content"][0]["content"])
+    assert said == "caf\ufffd"
+    assert "not valid Unicode" in note
 
 
 @pytest.mark.parametrize("door", [ResponsesDoor, ChatDoor])
@@ -326,8 +351,31 @@ async def test_tools_and_fields_with_odd_names_are_offered_and_found_again(
     came = await door.call(odd["name"], {field: "b7", "limit": 2}, call_id=new_id())
     assert came.text == "b7 of 2"
     refused = await door.call(odd["name"], {}, call_id=new_id())
-    assert ODD_FIELD in refused.text
+    assert (ODD_FIELD in refused.text, field in refused.text) == (True, True)
     assert ODD_NAME in refused.text
+
+
+async def test_mcp_lists_schemas_that_providers_accept_and_finds_the_fields_again(http: httpx.AsyncClient) -> None:
+    """Its clients hand them on, and a provider refuses the whole request for one of them."""
+    wire = Wire(http, MODERN, "?tools=dev,runs")
+    tools = {tool["name"]: tool for tool in (await wire.request("tools/list"))["tools"]}
+    schema, description = tools[ODD_NAME]["inputSchema"], tools[ODD_NAME]["description"]
+    (field,) = schema["required"]
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in schema["properties"])
+    assert (schema["type"], "anyOf" in schema, "anyOf" in description) == ("object", False, True)
+
+    async def called(**arguments: Any) -> dict[str, Any]:
+        return await wire.request("tools/call", {"name": ODD_NAME, "arguments": arguments})
+
+    assert text_of(await called(**{field: "b7", "limit": "2"})).startswith("b7 of 2\nNote: ")
+    assert text_of(await called(**{ODD_FIELD: "b7", "limit": 2})) == "b7 of 2", "its own name is known, too"
+    missing, wrong = text_of(await called(limit=1)), text_of(await called(**{field: {}}))
+    assert f'"{field}" ({ODD_FIELD})' in missing
+    assert f"/{field}: " in wrong
+    own = {tool["name"]: tool for tool in (await http.get("/v1/tools")).json()["tools"]}
+    for name, tool in tools.items():
+        if name != ODD_NAME and name in own and "waitSecs" not in tool["inputSchema"].get("properties", {}):
+            assert tool["inputSchema"] == own[name]["input_schema"], name
 
 
 @ADAPTER

@@ -229,6 +229,9 @@ class ToolCall(Contract):
     session_id: str | None = None
     message_id: str | None = Field(default=None, description="The message of the conversation that asked for it.")
     tool_call_id: str | None = Field(default=None, description="The model's own id of the call.")
+    changes: tuple[str, ...] = Field(
+        default=(), description="How arguments were read that did not fit the schema, for the reader of the answer."
+    )
     actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
     run_memory_mbytes: int | None = Field(
         default=None, description="For a direct Actor tool: the memory to ask for; None for the Actor's default."

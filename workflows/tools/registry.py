@@ -239,6 +239,12 @@ def mcp_tools_of(mode: str, actor: str, tools: tuple[Tool, ...]) -> tuple[Tool, 
     return tuple(replace(definition, name=name) for definition, name in zip(tools, names, strict=True))
 
 
+def tells_changes(call: ToolCall) -> bool:
+    """Whether the answer has a text about arguments that were read as their schema has them, see `Mode`."""
+    known = MODES.get(call.mode)
+    return known is None or known.tells_changes
+
+
 def tool_for(call: ToolCall) -> Tool:
     """The definition that carries `call` out. Raises `UnknownTool`."""
     tools = _mode_tools(call.mode)

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from pydantic import JsonValue
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
 from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.llm.contracts import (
     CallModelInput,
@@ -121,11 +122,19 @@ def _kept_piece(state: TurnState) -> TurnPiece | None:
     return TurnPiece(continues=state.continues, repeated=state.repeated)
 
 
-def planned(turn: TurnInput, state: TurnState, active: Resolution, answer: ModelStep) -> list[PlannedCall]:
-    """The plan for each call in `answer`, in their order."""
+def planned(
+    turn: TurnInput, state: TurnState, active: Resolution, answer: ModelStep, *, coerces: Callable[[], bool]
+) -> list[PlannedCall]:
+    """The plan for each call in `answer`, in their order.
+
+    `coerces` decides whether arguments that do not fit the schema are read as it has them; turns that began before
+    that was possible refuse them. It is called only if there are such arguments.
+    """
     count = min(len(answer.tool_calls), MAX_PARALLEL_CALLS)
     return [
-        _cut_off(turn, answer, part) if is_cut_off(answer, part) else _planned(turn, state, active, part, index, count)
+        _cut_off(turn, answer, part)
+        if is_cut_off(answer, part)
+        else _planned(turn, state, active, part, index, count, coerces)
         for index, part in enumerate(answer.tool_calls)
     ]
 
@@ -164,7 +173,13 @@ def task_id_of(turn: TurnInput, step: int, index: int, tool: str, call_id: str) 
 
 
 def _planned(
-    turn: TurnInput, state: TurnState, active: Resolution, part: ToolCallPart, index: int, count: int
+    turn: TurnInput,
+    state: TurnState,
+    active: Resolution,
+    part: ToolCallPart,
+    index: int,
+    count: int,
+    coerces: Callable[[], bool],
 ) -> PlannedCall:
     tool = _tool_named(turn.snapshot.tools, part.name)
     if tool is None:
@@ -175,6 +190,9 @@ def _planned(
     if index >= MAX_PARALLEL_CALLS:
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(_too_many(tool.name)))
     arguments = _own_arguments(tool, part)
+    read = coerced(json.loads(tool.input_schema_json), arguments)
+    changes = read.changes if read.changes and coerces() else ()
+    arguments = read.arguments if changes else arguments
     actor = tool.actor or _actor_argument(tool, arguments)
     refusal = (
         _refusal(tool, part, arguments)
@@ -186,6 +204,7 @@ def _planned(
     call = ToolCall(
         tool=tool.name,
         arguments=arguments,
+        changes=changes,
         caller=turn.caller,
         session_id=turn.session_id,
         message_id=turn.message_id,
@@ -237,7 +256,7 @@ def _refusal(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]
     misplaced = misplaced_payment(tool.name, schema, arguments)
     if misplaced is not None:
         return misplaced
-    violations = quick_violations(schema, arguments)
+    violations = with_kinds_sent(quick_violations(schema, arguments) or (), arguments)
     return invalid_arguments(tool.name, violations) if violations else None
 
 

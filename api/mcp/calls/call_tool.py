@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
 from pydantic import JsonValue
 
+from outlast.activities.json_schema.coercion import coerced
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
@@ -20,11 +21,12 @@ from outlast.api.mcp.calls.pending_calls import PendingCalls
 from outlast.api.mcp.calls.progress_notifications import ProgressReporter
 from outlast.api.mcp.calls.signed_links import SignedLinks
 from outlast.api.mcp.connections import ActorNotLoaded, Client, Connections, payment_signature
+from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.request_meta import idempotency_key, task_request, tool_mask
 from outlast.api.mcp.protocol.request_state import RequestStates
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
-from outlast.api.mcp.protocol.tool_entries import listed_schema
+from outlast.api.mcp.protocol.tool_entries import own_schema
 from outlast.api.mcp.protocol.versions import (
     TASKS_EXTENSION,
     Context,
@@ -105,7 +107,7 @@ class CallToolHandler:
             return await self._run_call(ctx, self._parse_call(ctx, client, tools, definition, params), params)
         except InvalidCall as error:
             dialect = dialect_of(client.mode)
-            refused = dialect.refused(definition, params.arguments or {}, error)
+            refused = dialect.refused(definition, params.arguments or {}, _as_shown(dialect, definition, error))
             return call_result(dialect.failure(refused, definition.name, tools), mode=client.mode)
 
     async def start_task(self, ctx: Context, params: CallToolRequestParams) -> Task:
@@ -120,7 +122,7 @@ class CallToolHandler:
         try:
             return await asyncio.shield(self._start_task(self._parse_call(ctx, client, tools, definition, params)))
         except InvalidCall as error:
-            raise dialect.refused_task(definition, error) from error
+            raise dialect.refused_task(definition, _as_shown(dialect, definition, error)) from error
 
     async def cancel_request(self, ctx: Context, request_id: str) -> None:
         """`notifications/cancelled` for a request whose client waits: cancel its task."""
@@ -171,7 +173,7 @@ class CallToolHandler:
         call = FrontCall(
             client.principal,
             definition,
-            params.arguments or {},
+            _own_arguments(dialect_of(client.mode), definition, params.arguments or {}),
             mode=client.mode,
             mask=mask,
             offered=tuple(tools.tools),
@@ -319,8 +321,9 @@ class CallToolHandler:
         self, ctx: Context, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
     ) -> ParsedCall:
         meta, longest = _meta_of(params), self._services.settings.max_wait_seconds
-        listed = listed_schema(definition, client.mode, longest)
-        written = dialect_of(client.mode).arguments(definition, listed, params.arguments)
+        schema, dialect = own_schema(definition, client.mode, longest), dialect_of(client.mode)
+        read = coerced(schema, _own_arguments(dialect, definition, params.arguments or {}))
+        written = dialect.arguments(definition, schema, None if params.arguments is None else read.arguments)
         pays = client.connection.selection.payment
         taken = _without_payment(pays, definition, GivenCall(definition.name, written, meta, payment_signature(ctx)))
         arguments, wait = split_wait(definition, client.mode, taken.arguments, meta, longest)
@@ -335,8 +338,23 @@ class CallToolHandler:
             pays_with=pays.name if pays is not None else None,
             names_payer=pays is not None and pays.names_payer,
             offered_tools=tuple(tools.tools),
+            changes=read.changes,
         )
         return ParsedCall(client, definition, request, idempotency_key(meta), wait)
+
+
+def _own_arguments(dialect: Dialect, definition: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments under the tool's own names, where it is listed under others."""
+    shown = dialect.shown(definition)
+    return arguments if shown is None else shown.own_arguments(arguments)
+
+
+def _as_shown(dialect: Dialect, definition: Tool, error: InvalidCall) -> InvalidCall:
+    """The refusal with the names of arguments under which the tool is listed."""
+    shown = dialect.shown(definition)
+    if shown is not None:
+        error.envelope = shown.shown_error(error.envelope)
+    return error
 
 
 def _meta_of(params: CallToolRequestParams) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from outlast.api.errors import InvalidCall
 from outlast.api.mcp.protocol.platform_addresses import PlatformAddress
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.offer.portable_schemas import PortableTool, repaired
 from outlast.api.tasks.still_working import still_working
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
@@ -58,6 +59,10 @@ class Dialect:
     def tool_name(self, called: str) -> str:
         """The name of the tool that a client means; other names are as they were written."""
         return called
+
+    def shown(self, definition: Tool) -> PortableTool | None:
+        """The tool in the form in which it is listed, if that is not its own: clients hand schemas on to providers."""
+        return repaired(definition)
 
     def task_support(self, definition: Tool) -> str | None:
         """Whether clients of 2025-11-25 may call the tool as a task: `optional`, `required`, or None for never."""

@@ -17,20 +17,25 @@ def tool_entries(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list
     return [_tool_entry(definition, tools.mode, legacy, max_wait_seconds) for definition in tools.tools.values()]
 
 
-def listed_schema(definition: Tool, mode: str, max_wait_seconds: int) -> dict[str, Any]:
-    """The input schema of a tool as clients see it: with the argument that changes the wait."""
-    schema: dict[str, Any] = json.loads(definition.input_schema_json)
+def own_schema(definition: Tool, mode: str, max_wait_seconds: int) -> dict[str, Any]:
+    """The input schema of a tool under its own names, with the argument that changes the wait."""
+    return _with_wait(json.loads(definition.input_schema_json), definition, mode, max_wait_seconds)
+
+
+def _with_wait(schema: dict[str, Any], definition: Tool, mode: str, max_wait_seconds: int) -> dict[str, Any]:
     return with_wait_argument(schema, max_wait_seconds, MODES[mode].wait) if waits(definition, mode) else schema
 
 
 @lru_cache(maxsize=4_096)
 def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
     hints = definition.annotations
+    shown = dialect_of(mode).shown(definition)
+    schema = own_schema(definition, mode, max_wait_seconds)
     entry: dict[str, Any] = {
         "name": definition.name,
         "title": hints.title,
-        "description": definition.description,
-        "inputSchema": listed_schema(definition, mode, max_wait_seconds),
+        "description": definition.description if shown is None else shown.description,
+        "inputSchema": schema if shown is None else _with_wait(shown.schema, definition, mode, max_wait_seconds),
         "annotations": hints.as_mcp(),
     }
     if definition.output_schema_json is not None:

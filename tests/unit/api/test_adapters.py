@@ -214,9 +214,7 @@ def test_a_call_without_an_id_or_a_name_is_refused(call_id: Any, name: Any) -> N
         read_call(call_id, name, {})
 
 
-@pytest.mark.parametrize(
-    "arguments", ["{", "[]", "null", "1", {"x": float("nan")}, {"x": object()}, {"x": "\ud800"}, []]
-)
+@pytest.mark.parametrize("arguments", ["{", "[]", "null", "1", {"x": float("nan")}, {"x": object()}, []])
 def test_arguments_that_are_no_json_object_have_a_flaw(arguments: Any) -> None:
     call = read_call("x", "a", arguments)
     assert call.flaw

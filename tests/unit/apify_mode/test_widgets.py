@@ -9,7 +9,7 @@ from outlast.activities.contracts import Caller, JsonObject
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.contracts.visible_meta import visible_meta
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.tool_entries import listed_schema
+from outlast.api.mcp.protocol.tool_entries import own_schema
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
 from outlast.workflows.tools import registry
@@ -49,7 +49,7 @@ def test_a_shown_call_is_answered_at_its_start_and_is_no_task_for_its_client() -
         "get-actor-run-widget",
         "get-actor-run",
     )
-    assert "waitSecs" not in listed_schema(WIDGETS[SHOWN], "apify", 50)["properties"]
+    assert "waitSecs" not in own_schema(WIDGETS[SHOWN], "apify", 50)["properties"]
     assert split_wait(WIDGETS[SHOWN], "apify", {}, {}, 50) == ({}, 30), "as long as a call is waited for, not a tool"
 
 

@@ -65,6 +65,7 @@ MODE = Mode(
         of_servers=False,
         other_seconds=120,
     ),
+    tells_changes=False,
     # In the order in which they are listed.
     tools=(
         SEARCH_ACTORS,

@@ -78,6 +78,8 @@ class Mode:
     has_widgets: bool = False
     """Whether its clients show widgets: then keys `openai/` in the `_meta` of its tools, answers and resources reach
     them, and in no other mode."""
+    tells_changes: bool = True
+    """Whether answers have a text about arguments that were read as their schema has them; else only `_meta` does."""
     companions: tuple[str, ...] = ()
     """Names of the tools that every connection in this mode has, whatever it selects: those that its widgets call."""
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue
@@ -14,6 +14,8 @@ from outlast.activities.unicode_text import valid_json, valid_text
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 
 _MAX_PATH_CHARS = 200
+CHANGES_META = "outlast/changedArguments"
+"""Key in an answer's `_meta`: how arguments were read that did not fit the schema."""
 
 
 class UnusableAnswer(TypeError):
@@ -28,6 +30,23 @@ class UnusableAnswer(TypeError):
             hint="The tool was executed; check what it has done before you call it again. Its author has to answer "
             "with text, or with values that pydantic can write as JSON.",
         )
+
+
+def with_changes(result: ToolResult, changes: Sequence[str], *, in_words: bool = True) -> ToolResult:
+    """The answer with a note on `changes` of the call's arguments; the answer itself if there are none.
+
+    The note is in `_meta`, and with `in_words` in a text as well.
+    """
+    if not changes:
+        return result
+    if not in_words:
+        return result.model_copy(update={"meta": {**result.meta, CHANGES_META: list(changes)}})
+    note = TextContent(text=f"Note: arguments were read as the schema has them: {'; '.join(changes)}.")
+    meta = {**result.meta, CHANGES_META: list(changes)}
+    if result.raw_content is not None:
+        content = (*result.raw_content, note.model_dump(mode="json"))
+        return result.model_copy(update={"raw_content": content, "meta": meta})
+    return result.model_copy(update={"content": (*result.content, note), "meta": meta})
 
 
 def as_result(value: object) -> ToolResult:

@@ -5,6 +5,7 @@ import re
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.json_schema.coercion import looks_like_json
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,2})?", re.ASCII)
 _OF_BASE = re.compile(r"0(?:[xX][0-9a-fA-F]{1,200}|[oO][0-7]{1,300}|[bB][01]{1,900})", re.ASCII)
@@ -37,7 +38,8 @@ def _as_known(schema: JsonValue, value: JsonValue) -> JsonValue:
         return [_as_known(schema.get("items"), entry) for entry in value]
     if not kinds or _fits(value, kinds):
         return value
-    if kinds == ["array"]:
+    # Of a broken list in a text, a list of that text would be made, which nobody has meant.
+    if kinds == ["array"] and not (isinstance(value, str) and looks_like_json(value)):
         return [_as_known(schema.get("items"), value)]
     changed = (_as(kind, value) for kind in kinds)
     return next((each for each in changed if each is not None), value)

@@ -73,6 +73,10 @@ class ApifyDialect(Dialect):
         user, separator, actor = called.replace("-slash-", "/", 1).partition("/")
         return actor_tool_name(f"{user}/{actor}") if separator and user and actor else called
 
+    def shown(self, definition: Tool) -> None:
+        """Every schema is listed as that server lists it."""
+        del definition
+
     def task_support(self, definition: Tool) -> str | None:
         """Tools that run an Actor and may be waited for, and no others."""
         return "optional" if definition.calls_actor and definition.task_use is not TaskUse.NEVER else None

@@ -19,6 +19,10 @@ TOOLS = (
 STATE = TurnState(began=datetime(2026, 1, 1, tzinfo=UTC), step=1)
 
 
+def always() -> bool:
+    return True
+
+
 def order(**changes: object) -> TurnInput:
     made = TurnInput(
         caller=Caller(id="local"),
@@ -39,14 +43,16 @@ def part(name: str, arguments: object, call_id: str = "c1") -> ToolCallPart:
 
 
 def plan(made: TurnInput, *parts: ToolCallPart, step: int = 1) -> list[tuple[str, ErrorCategory | None]]:
-    calls = planned(made, STATE, active_tools(made, step), ModelStep(finish_reason="tool_calls", parts=parts))
+    calls = planned(
+        made, STATE, active_tools(made, step), ModelStep(finish_reason="tool_calls", parts=parts), coerces=always
+    )
     return [(call.name, call.refusal.error.category if call.refusal and call.refusal.error else None) for call in calls]
 
 
 def test_a_call_gets_the_tools_own_names_and_a_lasting_id() -> None:
     said = ModelStep(finish_reason="tool_calls", parts=(part("greet", {"na-me": "Ann"}), part("odd-1", {})))
-    first, second = planned(order(), STATE, active_tools(order(), 1), said)
-    again = planned(order(), STATE, active_tools(order(), 1), said)
+    first, second = planned(order(), STATE, active_tools(order(), 1), said, coerces=always)
+    again = planned(order(), STATE, active_tools(order(), 1), said, coerces=always)
     assert first.call is not None
     assert (first.call.arguments, first.call.tool_call_id, second.name) == ({"na me": "Ann"}, "c1", "odd name")
     assert [call.task_id for call in again] == [first.task_id, second.task_id]
@@ -57,7 +63,7 @@ def test_the_calls_of_a_turn_are_heard_by_the_webhooks_that_listened_when_it_beg
     listener = WebhookListener(id="webhook-1", events=(WebhookEventType.TASK_COMPLETED,))
     made = order(listeners=(listener,))
     said = ModelStep(finish_reason="tool_calls", parts=(part("greet", {"na-me": "Ann"}),))
-    (planned_call,) = planned(made, STATE, active_tools(made, 1), said)
+    (planned_call,) = planned(made, STATE, active_tools(made, 1), said, coerces=always)
     assert planned_call.call is not None
     assert planned_call.call.listeners == (listener,)
 
@@ -96,14 +102,18 @@ def test_nothing_is_active_in_the_last_step() -> None:
 def test_a_share_of_the_money_is_each_calls_budget() -> None:
     made = order(budgets=Budgets(usd=1.0))
     said = ModelStep(finish_reason="tool_calls", parts=(part("odd-1", {}), part("odd-1", {}, "c2")))
-    first, _ = planned(made, STATE, active_tools(made, 1), said)
+    first, _ = planned(made, STATE, active_tools(made, 1), said, coerces=always)
     assert first.call is not None
     assert float(first.call.options.budget.max_total_charge_usd or 0) == 0.5
 
 
 def test_a_model_reads_errors_as_envelopes_and_never_nothing() -> None:
     (call,) = planned(
-        order(), STATE, active_tools(order(), 1), ModelStep(finish_reason="tool_calls", parts=(part("odd-1", {}),))
+        order(),
+        STATE,
+        active_tools(order(), 1),
+        ModelStep(finish_reason="tool_calls", parts=(part("odd-1", {}),)),
+        coerces=always,
     )
     error = ErrorEnvelope(tool="odd name", message="No.", category=ErrorCategory.NETWORK, retryable=True)
     failed = result_part(call, ToolResult.failed(error), "Remember.")
@@ -119,3 +129,30 @@ def test_a_model_reads_errors_as_envelopes_and_never_nothing() -> None:
 
 def test_a_model_that_says_nothing_leaves_no_message() -> None:
     assert assistant_message(ModelStep(finish_reason="stop")) is None
+
+
+def test_arguments_are_read_as_the_schema_has_them_except_in_turns_that_refused_them() -> None:
+    schema = json.dumps({"type": "object", "properties": {"na me": {"type": "array"}}})
+    made = order(
+        snapshot=ToolSnapshot(definitions_json="[]", tools=(TOOLS[0].model_copy(update={"input_schema_json": schema}),))
+    )
+    said = ModelStep(finish_reason="tool_calls", parts=(part("greet", {"na-me": "[1]"}),))
+    (read,) = planned(made, STATE, active_tools(made, 1), said, coerces=always)
+    assert read.call is not None
+    assert (read.call.arguments, read.call.changes) == (
+        {"na me": [1]},
+        ("/na me: a string with JSON was read as a list",),
+    )
+    (refused,) = planned(made, STATE, active_tools(made, 1), said, coerces=lambda: False)
+    assert refused.refusal is not None
+    assert refused.refusal.error is not None
+    violations = refused.refusal.error.violations or ()
+    assert [one.message.endswith("; you sent a string") for one in violations] == [True]
+
+
+def test_whether_arguments_are_read_so_is_asked_only_if_any_has_to_be() -> None:
+    def never() -> bool:
+        raise AssertionError("a marker in the history of every turn")
+
+    said = ModelStep(finish_reason="tool_calls", parts=(part("greet", {"na-me": "Ann"}),))
+    assert planned(order(), STATE, active_tools(order(), 1), said, coerces=never)[0].call is not None
