@@ -17,6 +17,7 @@ import httpx
 from temporalio.client import Client
 
 from outlast.activities.webhooks.contracts import subscriptions_id
+from outlast.activities.webhooks.queue_contracts import queue_id
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.histories import commands
@@ -27,6 +28,7 @@ from tests.support.calls.schedules import fired, scheduled
 from tests.support.calls.tasks import Event, completed, events, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, streamed
 from tests.support.calls.webhooks import delivery_of
+from tests.support.eventually import eventually
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import running_provider
 from tests.support.stacks.api_server import connect
@@ -68,6 +70,7 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         **await _batches(api),
         "firing": (await _fired(api))["id"],
         **await _webhooks(api),
+        **await _waiting_event(api),
         **await _shared_tools(api),
         **await _turn(api),
     }
@@ -109,6 +112,21 @@ async def _webhooks(api: httpx.AsyncClient) -> dict[str, str]:
     await api.patch(f"/v1/webhooks/{webhook['id']}", json={"enabled": False})
     await api.delete(f"/v1/webhooks/{webhook['id']}")
     return {"heard_call": task_id, "lost_event": lost["id"], "webhooks": subscriptions_id("local")}
+
+
+async def _waiting_event(api: httpx.AsyncClient) -> dict[str, str]:
+    """An event that waits for a receiver that fails, until its webhook is removed."""
+    webhook = (await api.post("/v1/webhooks", json={"url": "http://receiver.invalid/hooks"})).json()
+    delivery = (await api.post(f"/v1/webhooks/{webhook['id']}/test")).json()["id"]
+
+    async def has_status(status: str, attempts: int = 0) -> bool:
+        seen = (await api.get(f"/v1/webhooks/deliveries/{delivery}")).json()
+        return seen["status"] == status and (seen.get("attempts") or 0) >= attempts
+
+    await eventually(lambda: has_status("delivering", 2))
+    await api.delete(f"/v1/webhooks/{webhook['id']}")
+    await eventually(lambda: has_status("dropped"))
+    return {"waiting_event": delivery, "webhook_queue": queue_id("local")}
 
 
 async def _turn(api: httpx.AsyncClient) -> dict[str, str]:

@@ -16,6 +16,8 @@ from outlast.activities.webhooks.contracts import (
     DeliveryInput,
     SubscriptionsState,
 )
+from outlast.activities.webhooks.queue_contracts import QUEUE_WORKFLOW
+from outlast.activities.webhooks.waiting import QueueState
 from outlast.worker.plugin import OutlastPlugin
 from outlast.worker.service import WORKFLOWS
 from outlast.workflows.batches.batch import BatchWorkflow
@@ -30,6 +32,7 @@ from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
 from outlast.workflows.turn import TurnWorkflow
 from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
+from outlast.workflows.webhooks.queue import WebhookQueueWorkflow
 from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
 from tests.histories.commands import HISTORIES
 from tests.histories.heartbeats import heartbeated, with_local_start
@@ -54,6 +57,7 @@ def test_every_kind_of_call_was_recorded() -> None:
     kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
     kinds |= {"handed_off_call", "approved_call", "session", "turn", "turn_session"}
     kinds |= {"batch", "cancelled_batch", "retried_batch", "heard_call", "lost_event", "webhooks"}
+    kinds |= {"waiting_event", "webhook_queue"}
     assert {f"unreleased/{kind}" for kind in ("sync_call", "async_call", "cancelled_call")} <= set(with_local_start())
     for folder in {name.partition("/")[0] for name in RECORDED}:
         assert {f"{folder}/{kind}" for kind in kinds} <= set(RECORDED)
@@ -177,10 +181,33 @@ class HastySubscriptions(WebhookSubscriptionsWorkflow):
         await super().run(state)
 
 
+@workflow.defn(name=QUEUE_WORKFLOW)
+class HastyQueue(WebhookQueueWorkflow):
+    """As the real one, but for a memo that nobody gated."""
+
+    @workflow.init
+    def __init__(self, state: QueueState) -> None:
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: QueueState) -> None:
+        workflow.upsert_memo({"late": True})
+        await super().run(state)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 async def test_an_ungated_change_is_noticed(name: str) -> None:
     replayer = Replayer(
-        workflows=[HastyToolCall, HastySession, HastyTurn, HastyBatch, HastyFiring, HastyDelivery, HastySubscriptions],
+        workflows=[
+            HastyToolCall,
+            HastySession,
+            HastyTurn,
+            HastyBatch,
+            HastyFiring,
+            HastyDelivery,
+            HastySubscriptions,
+            HastyQueue,
+        ],
         plugins=[OutlastPlugin()],
         workflow_runner=UnsandboxedWorkflowRunner(),
     )
