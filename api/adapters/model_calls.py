@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.unicode_text import NOTE, valid_json
+from outlast.activities.unicode_text import NOTE, valid_json, valid_text
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
 from outlast.api.offer.portable_schemas import PortableTool
@@ -116,11 +116,11 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
     Arguments that cannot be read are the model's mistake, so the model reads the error; a malformed id or name is the
     program's.
     """
-    if not isinstance(call_id, str) or not 1 <= len(call_id) <= MAX_ID_CHARS or call_id != _sendable(call_id):
+    if not isinstance(call_id, str) or not 1 <= len(call_id) <= MAX_ID_CHARS or call_id != valid_text(call_id):
         raise BadRequest(f"A tool call needs an id, a text of 1 to {MAX_ID_CHARS} characters.")
     if not isinstance(name, str) or not name:
         raise BadRequest(f"The tool call {call_id!r} names no tool.")
-    name = _sendable(name[:_MAX_NAME_CHARS])
+    name = valid_text(name[:_MAX_NAME_CHARS])
     # Some models send nothing for a tool that takes no arguments.
     given = "{}" if arguments is None or arguments == "" else arguments
     try:
@@ -144,14 +144,8 @@ def with_cut_off(calls: tuple[ModelCall, ...], *, at_limit: bool) -> tuple[Model
 
 
 def _json_value(value: object) -> object:
-    """`value` as JSON represents it. Raises `ValueError` for numbers, texts and keys that JSON does not have."""
-    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return json.loads(written.encode())
-
-
-def _sendable(text: str) -> str:
-    """`text` with a replacement for each lone surrogate, which cannot be encoded."""
-    return text.encode(errors="replace").decode()
+    """`value` as JSON has it. Raises `ValueError` for numbers, texts and keys that JSON does not have."""
+    return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
 
 
 def plain(value: object) -> Any:

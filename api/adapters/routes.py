@@ -12,7 +12,6 @@ from outlast.api.adapters.adapter import BACK_ENDS, Adapter
 from outlast.api.adapters.model_calls import CallReport
 from outlast.api.http.dependencies import ReaderDep, ServicesDep, StarterDep
 from outlast.api.http.problems import documented_problems
-from outlast.api.http.surrogates import ModelMessageRoute
 from outlast.api.services import Services
 from outlast.api.settings import split_names
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
@@ -20,7 +19,7 @@ from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
-router = APIRouter(prefix="/v1/adapters", tags=["adapters"], route_class=ModelMessageRoute)
+router = APIRouter(prefix="/v1/adapters", tags=["adapters"])
 
 
 class Provider(StrEnum):

@@ -16,6 +16,7 @@ from outlast.activities.outputs.format.nesting import is_too_deep
 from outlast.activities.outputs.store.dataset_source import rows_from
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.platform import apify
+from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.contracts.batches import BatchItem
 from outlast.api.errors import BatchTooLarge
 
@@ -130,7 +131,7 @@ def _parsed(number: int, line: bytes) -> SourceRow:
     if len(line) > MAX_LINE_BYTES + 1:
         return SourceRow(number, problem=f"It is longer than {MAX_LINE_BYTES} bytes.")
     try:
-        value: JsonValue = orjson.loads(line)
+        value: JsonValue = orjson.loads(valid_json_text(line))
     except orjson.JSONDecodeError as error:
         return SourceRow(number, problem=f"It is no JSON: {error.msg}, at character {error.colno}.")
     if is_too_deep(value):
@@ -168,7 +169,7 @@ def _evenness(sample: str, delimiter: str) -> tuple[bool, int]:
 
 def _csv_rows(content: io.BufferedReader, delimiter: str) -> Iterator[SourceRow]:
     """RFC 4180, with a line of names first. Values are texts, or None for an empty cell."""
-    text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+    text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="replace", newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     names: list[str] | None = None
     while True:
@@ -177,16 +178,13 @@ def _csv_rows(content: io.BufferedReader, delimiter: str) -> Iterator[SourceRow]
         except csv.Error as error:
             yield SourceRow(max(1, reader.line_num), problem=f"It is no CSV: {error}.")
             return
-        except UnicodeDecodeError:
-            yield SourceRow(reader.line_num + 1, problem="It is no text in UTF-8.")
-            return
         if values is None:
             return
         number = reader.line_num
         if not any(values) or (number == 1 and _NAMED_DELIMITER.match(delimiter.join(values))):
             continue
         if names is None:
-            names = values
+            names = [valid_text(name) for name in values]
             named = [name for name in names if name]
             if len(set(named)) != len(named):
                 yield SourceRow(number, problem="The first line names two columns alike.")
@@ -203,4 +201,4 @@ def _csv_row(number: int, names: list[str], values: list[str]) -> SourceRow:
     cells = list(zip(names, values, strict=True))
     if any(value and not name for name, value in cells):
         return SourceRow(number, problem="It has a value in a column without a name.")
-    return SourceRow(number, {name: value or None for name, value in cells if name})
+    return SourceRow(number, {name: valid_text(value) or None for name, value in cells if name})

@@ -1,4 +1,4 @@
-"""Limits on the structure of JSON bodies, checked before a parser builds it: depth, and number of values.
+"""JSON bodies before a parser builds them: limits of their depth and number of values, and valid text.
 
 A parser and a validator hold the event loop for as long as they work, and make a hundred bytes of memory of two bytes
 of text. Counting needs a fraction of that time, and is done in a thread where the body is large.
@@ -7,11 +7,14 @@ of text. Counting needs a fraction of that time, and is done in a thread where t
 import asyncio
 import json
 from collections.abc import Collection
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from outlast.activities.content_types import kind_of
+from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.limits.large_bodies import BodySlot
 from outlast.api.access.principal import Principal
@@ -20,6 +23,8 @@ from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.problems import problem_response
 from outlast.api.http.streamed_bodies import is_streamed
 
+TEXT_WAS_REPLACED: ContextVar[bool] = ContextVar("text_was_replaced", default=False)
+"""Whether invalid Unicode was replaced in the body of the current request."""
 _SMALL_BYTES = 64 * 1024
 _CHUNK_BYTES = 1024 * 1024
 """Bytes that are checked at a time: other threads run in between."""
@@ -80,7 +85,11 @@ class JsonLimits:
 
 
 class StructureLimit:
-    """ASGI middleware; responds 422 to bodies over the limits. Reads the whole body, so a limit of size comes first."""
+    """ASGI middleware; responds 422 to bodies over the limits, and passes the others on with valid text.
+
+    Halves of characters, broken UTF-8 and NUL are replaced (`activities.unicode_text`). Reads the whole body, so a
+    limit of size comes first.
+    """
 
     def __init__(self, app: ASGIApp, *, limits: JsonLimits, slots: CallerSlots) -> None:
         """Let bodies within `limits` through to `app`, the large ones of each caller in `slots`."""
@@ -96,8 +105,9 @@ class StructureLimit:
         body = await _read_body(receive)
         if body is None:
             return
+        is_json = _is_json(scope)
         if len(body) <= _SMALL_BYTES:
-            await self._serve(body, self._limits.excess(body), scope, receive, send)
+            await self._serve(*self._checked(body, is_json), scope, receive, send)
             return
         principal: Principal | None = scope.get(PRINCIPAL_STATE)
         slot = BodySlot(self._slots, principal.caller.id if principal is not None else "")
@@ -108,12 +118,21 @@ class StructureLimit:
 
         try:
             await slot.begin()
-            excess = await asyncio.to_thread(self._limits.excess, body)
-            await self._serve(body, excess, scope, receive, ending)
+            checked = await asyncio.to_thread(self._checked, body, is_json)
+            await self._serve(*checked, scope, receive, ending)
         finally:
             slot.end()
 
-    async def _serve(self, body: bytes, excess: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+    def _checked(self, body: bytes, is_json: bool) -> tuple[bytes, bool, str | None]:
+        """The body to pass on, whether text was replaced in it, and the limit that it exceeds."""
+        written = _in_utf8(body) if is_json else body
+        valid = valid_json_text(written) if is_json else body
+        return valid, valid is not written, self._limits.excess(body)
+
+    async def _serve(
+        self, body: bytes, replaced: bool, excess: str | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        TEXT_WAS_REPLACED.set(replaced)
         if excess is not None:
             await problem_response(_problem(scope["path"], excess))(scope, receive, send)
         else:
@@ -146,10 +165,18 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
+def _is_json(scope: Scope) -> bool:
+    """Whether the body is read as JSON, as one without a type is, too."""
+    content_type = dict(scope["headers"]).get(b"content-type", b"application/json").decode("latin-1")
+    return kind_of(content_type) == "json"
+
+
 def _in_utf8(body: bytes) -> bytes:
     """`body` in UTF-8: in UTF-16 and UTF-32, which parsers accept too, structure would look different."""
     encoding = json.detect_encoding(body)
-    return body if encoding.startswith("utf-8") else body.decode(encoding, "replace").encode()
+    if encoding.startswith("utf-8"):
+        return body
+    return valid_text(body.decode(encoding, "replace")).encode() or body
 
 
 def _outside_of_strings(body: bytes) -> list[bytes]:

@@ -26,11 +26,10 @@ from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
-from outlast.api.http.surrogates import WellFormedTextRoute
 from outlast.api.outputs import begun
 from outlast.api.services import Services
 
-router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=WellFormedTextRoute)
+router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
 BatchId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the batch.")]
 _MEDIA: dict[str, Media] = {"application/x-ndjson": "jsonl", "application/jsonl": "jsonl", "text/csv": "csv"}

@@ -11,11 +11,10 @@ from outlast.api.contracts.rows import RowsWanted
 from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.event_stream import begun_soon, lines_response, sse_response
 from outlast.api.http.problems import documented_problems
-from outlast.api.http.surrogates import WellFormedTextRoute
 from outlast.api.rest.task_routes import TaskId
 from outlast.api.tasks.live_rows.row_stream import LastRow, RowChunk, Rows
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=WellFormedTextRoute)
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 _LINES = "application/x-ndjson"
 _LINES_TYPES = (_LINES, "application/jsonl", "application/json-lines")

@@ -25,9 +25,8 @@ from outlast.api.http.dependencies import (
 )
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.problems import documented_problems
-from outlast.api.http.surrogates import WellFormedTextRoute
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=WellFormedTextRoute)
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 
 TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the task.")]

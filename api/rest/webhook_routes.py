@@ -19,9 +19,8 @@ from outlast.api.contracts.webhooks import (
 )
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.problems import documented_problems
-from outlast.api.http.surrogates import WellFormedTextRoute
 
-router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=WellFormedTextRoute)
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 
 WebhookId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the webhook.")]
 DeliveryId = Annotated[str, Path(min_length=1, max_length=400, description="Id of the delivery.")]

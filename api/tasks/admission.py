@@ -15,7 +15,9 @@ from outlast.activities.contracts import Caller, CallPayment, JsonObject, Sealed
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerced
+from outlast.activities.outputs.format.json_values import text_of
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.unicode_text import NOTE, REPLACEMENT
 from outlast.api.access.permissions import CallName, PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate, narrowed
@@ -23,6 +25,7 @@ from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
+from outlast.api.http.json_limits import TEXT_WAS_REPLACED
 from outlast.api.offer.catalogue import CalledActor, Catalogue, standby_refusal
 from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
@@ -156,7 +159,8 @@ class Admission:
         own = coerced(tool.input_schema, request.arguments)
         actor = await self._called_actor(caller, tool, own.arguments, reuse=self._may_reuse(request))
         read = with_coerced_input(tool, Coerced(with_plain_actor(tool, own.arguments, actor), own.changes), actor)
-        changes = (*_from_connection(request).changes, *read.changes)[:MAX_CHANGES]
+        changes = (*_from_connection(request).changes, *read.changes, *_replaced_text(request))
+        changes = tuple(dict.fromkeys(changes))[:MAX_CHANGES]
         return request.model_copy(update={"arguments": read.arguments}), changes, actor
 
     async def admit_again(self, caller: Caller, call: ToolCall) -> AdmittedCall:
@@ -383,6 +387,12 @@ def _check_paid(tool: Tool, given: ConnectedTaskRequest, actor: CalledActor | No
         raise InvalidCall(standby_unpayable(tool.name, split_actor_tool(actor.name)[0]))
     if given.unpaid is not None:
         raise UnpaidCall(given.unpaid, given.terms)
+
+
+def _replaced_text(request: TaskRequest) -> tuple[str, ...]:
+    """The note for a call whose arguments came with invalid Unicode."""
+    has_replacement = TEXT_WAS_REPLACED.get() and REPLACEMENT.encode() in text_of(request.arguments)
+    return (NOTE.rstrip("."),) if has_replacement else ()
 
 
 def _with_arguments(request: TaskRequest, arguments: JsonObject) -> TaskRequest:

@@ -18,9 +18,11 @@ from mcp_types import (
     JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
+    jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
 
+from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.http.json_limits import JsonLimits
 
 log = logging.getLogger("outlast.mcp")
@@ -63,7 +65,7 @@ class CheckedMessages:
 
     async def receive(self) -> Item:
         """The next message. At the end it raises what `reading` raises."""
-        while not await self._is_accepted(item := await self._reading.receive()):
+        while not await self._is_accepted(item := _with_valid_text(await self._reading.receive())):
             pass
         return item
 
@@ -77,7 +79,7 @@ class CheckedMessages:
 
     async def __anext__(self) -> Item:
         """The next message."""
-        while not await self._is_accepted(item := await self._reading.__anext__()):
+        while not await self._is_accepted(item := _with_valid_text(await self._reading.__anext__())):
             pass
         return item
 
@@ -110,6 +112,23 @@ class CheckedMessages:
             return None
         request_id = item.message.id if isinstance(item.message, JSONRPCRequest) else None
         return _error(INVALID_PARAMS, excess, request_id)
+
+
+def _with_valid_text(item: Item) -> Item:
+    """The item with valid text: also of a line that could not be read because of half of a character."""
+    if isinstance(item, SessionMessage):
+        written = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        cleaned = valid_json_text(written)
+        if cleaned is written:
+            return item
+    elif isinstance(item, ValidationError) and isinstance(line := item.errors()[0]["input"], str):
+        cleaned = valid_json_text(valid_text(line).encode())
+    else:
+        return item
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(cleaned, by_name=False))
+    except ValidationError:
+        return item
 
 
 def _unreadable(error: Exception) -> JSONRPCError:

@@ -159,17 +159,26 @@ async def test_bad_json_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
     assert response.json()["detail"]
 
 
-@pytest.mark.parametrize("half", ["\\ud800", "\\uDFFF", "\\ud83d x"])
-async def test_half_a_character_is_refused(api: httpx.AsyncClient, tasks_before: set[str], half: str) -> None:
-    bodies = {
-        "/v1/tasks": f'{{"tool": "search-apify-docs", "arguments": {{"query": "{half}"}}}}',
-        "/v1/tools/search-apify-docs/call": f'{{"query": "{half}"}}',
-        "/v1/sessions": f'{{"instructions": "{half}"}}',
-    }
-    for path, body in bodies.items():
-        response = await api.post(path, content=body, headers={"content-type": "application/json"})
-        assert "half of a character" in problem(response, 400, "bad-json")["detail"]
-    assert await task_ids(api) == tasks_before
+@pytest.mark.parametrize("half", [b"\\ud800", b"\\uDFFF", b"\\u0000", b"\xed\xa0\xbd", b"\xff"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+async def test_invalid_text_in_a_request_is_replaced(api: httpx.AsyncClient, half: bytes, encoding: str) -> None:
+    if encoding == "utf-16" and not half.isascii():
+        pytest.skip("bytes that are no UTF-8 stand in UTF-8 alone")
+    body = (
+        b'{"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"message": "caf%b", "x%b": 1, '
+        % (
+            half,
+            half,
+        )
+    )
+    body += b'"seconds": 0.1, "steps": 1}}}'
+    content = body.decode().encode(encoding) if encoding != "utf-8" else body
+    response = await api.post("/v1/tasks?wait=60", content=content, headers={"content-type": "application/json"})
+    assert response.status_code in (200, 201, 202), response.text
+    rows = (await api.get(f"/v1/tasks/{response.json()['id']}/rows?format=jsonl")).text
+    assert "caf\ufffd" in rows
+    result = (await api.get(f"/v1/tasks/{response.json()['id']}/result")).json()["result"]
+    assert "not valid Unicode" in result["content"][-1]["text"]
 
 
 async def test_a_whole_character_may_be_escaped(api: httpx.AsyncClient) -> None:

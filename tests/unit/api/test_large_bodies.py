@@ -85,7 +85,7 @@ async def test_a_callers_large_bodies_reach_the_server_one_by_one_until_they_are
 
     def request(caller_id: str, path: str, body: bytes = LARGE) -> asyncio.Task[None]:
         principal = Principal(Caller(id=caller_id))
-        scope = {"type": "http", "method": "POST", "path": path, PRINCIPAL_STATE: principal}
+        scope = {"type": "http", "method": "POST", "path": path, "headers": [], PRINCIPAL_STATE: principal}
 
         async def receive() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 from mcp import MCPError
-from pydantic import JsonValue
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+from pydantic import JsonValue, ValidationError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
+from outlast.api.http.json_limits import JsonLimits
 from outlast.api.mcp.calls.client_questions import parsed_answers
 from outlast.api.mcp.connections import selection_from
+from outlast.api.mcp.protocol.checked_messages import CheckedMessages, Item
 from outlast.api.mcp.protocol.request_state import RequestStates
 from outlast.api.mcp.protocol.task_shapes import legacy_task, modern_task
 from outlast.api.mcp.resources.resource_definitions import Resource
@@ -142,3 +146,43 @@ def test_a_queued_task_is_working_in_mcp_and_its_message_says_the_rest(shape: Ca
     )
     shown = shape(queued)
     assert (shown["status"], shown["statusMessage"]) == ("working", f"call-actor: {QUEUED_MESSAGE}")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            r'{"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"a\ud83d": ["caf\u0000"]}}',
+            {"a\ufffd": ["caf\ufffd"]},
+        ),
+        (r'{"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"a": "\ud83d\ude00"}}', {"a": "😀"}),
+    ],
+)
+async def test_a_line_of_standard_input_is_read_with_valid_text(line: str, expected: dict[str, Any]) -> None:
+    """The SDK's transport gives an exception for a line with half of a character."""
+    try:
+        item: Item = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValidationError as error:
+        item = error
+
+    class Lines:
+        async def receive(self) -> Item:
+            return item
+
+        __anext__ = receive
+
+        async def aclose(self) -> None:
+            """Nothing to close."""
+
+    class Nowhere:
+        async def send(self, item: SessionMessage, /) -> None:
+            raise AssertionError(f"refused: {item}")
+
+    async def admitted(_message: object) -> bool:
+        return True
+
+    messages = CheckedMessages(Lines(), Nowhere(), JsonLimits(max_values=100, max_depth=10), admitted)
+    received = await messages.receive()
+    assert isinstance(received, SessionMessage)
+    assert isinstance(received.message, JSONRPCRequest)
+    assert received.message.params == expected
