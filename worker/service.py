@@ -244,7 +244,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
-    batches = _batches(objects, client)
+    batches, firings = _batches(objects, client, ledgers), _firings(client, objects, ledgers)
     return Activities(
         short=(
             runs.start_run,
@@ -254,7 +254,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             mcp_actors.list_mcp_tools,
             spending.find_charges,
             spending.read_charges,
-            *_changes_in_temporal(client, objects),
+            *_changes_in_temporal(client, firings),
             *_platform_objects(platform),
             ConversationActivities(conversations).keep_messages,
             *_web_reads(settings),
@@ -264,7 +264,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             runs.wait_for_run,
             mcp_actors.call_mcp_tool,
             batches.carry_on_batch,
-            *_waits(settings, client, objects, sealer),
+            *_waits(settings, client, firings, sealer),
         ),
         outputs=(
             sweep.sweep_page,
@@ -321,13 +321,13 @@ def _runs(settings: WorkerSettings, client: Client, platform: ApifyPlatform, led
 
 
 def _waits(
-    settings: WorkerSettings, client: Client, objects: OutputObjects, sealer: SecretSealer
+    settings: WorkerSettings, client: Client, firings: FiringActivities, sealer: SecretSealer
 ) -> Sequence[Callable[..., Any]]:
     """What waits for other tasks, for what a schedule has started, and for the receivers of events."""
     dispatch = DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
     return (
         dispatch.release_queued,
-        _firings(client, objects).await_firing,
+        firings.await_firing,
         *_webhooks(settings, client, sealer),
     )
 
@@ -347,18 +347,17 @@ def _webhooks(settings: WorkerSettings, client: Client, sealer: SecretSealer) ->
     return webhooks.attempt_webhook, webhooks.deliver_waiting, webhooks.deliver_webhook
 
 
-def _batches(objects: OutputObjects, client: Client) -> BatchActivities:
-    tasks, namespace = WorkflowItemTasks(client, objects), client.namespace
+def _batches(objects: OutputObjects, client: Client, ledgers: Ledgers) -> BatchActivities:
+    tasks, namespace = WorkflowItemTasks(client, objects, ledgers), client.namespace
     return BatchActivities(objects, tasks, lambda place: CallersRoom(client, place), namespace=namespace)
 
 
-def _changes_in_temporal(client: Client, objects: OutputObjects) -> Sequence[Callable[..., Any]]:
-    firings = _firings(client, objects)
+def _changes_in_temporal(client: Client, firings: FiringActivities) -> Sequence[Callable[..., Any]]:
     return (StuckTaskActivities(client).end_stuck_task, firings.cancel_firing, firings.pause_schedule)
 
 
-def _firings(client: Client, objects: OutputObjects) -> FiringActivities:
-    return FiringActivities(client, WorkflowWork(client, objects))
+def _firings(client: Client, objects: OutputObjects, ledgers: Ledgers) -> FiringActivities:
+    return FiringActivities(client, WorkflowWork(client, objects, ledgers))
 
 
 def _platform_objects(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:

@@ -201,6 +201,11 @@ class BatchState(Contract):
     results: ResultsState = ResultsState()
     stop: StopReason | None = None
     stop_words: str | None = Field(default=None, description="The reason in a sentence.")
+    waits_because: str | None = Field(default=None, description="Why nothing is started for now, in a sentence.")
+    stop_before: StopReason | None = Field(
+        default=None, description="Of a retry of failed items: why the others have not run."
+    )
+    stop_before_words: str | None = None
     per_minute: float | None = Field(default=None, description="Items that ended in a minute, lately.")
 
     @property

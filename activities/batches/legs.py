@@ -52,6 +52,8 @@ class Leg:
             cost_usd=before.cost_usd,
             highest_usd=before.highest_usd,
             results=results,
+            stop_before=(before.stop or before.stop_before) if is_retry else None,
+            stop_before_words=(before.stop_words or before.stop_before_words) if is_retry else None,
         )
 
     def _runs_again(self, text: bytes) -> bool:

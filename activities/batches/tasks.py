@@ -23,6 +23,10 @@ class ItemTasks(Protocol):
         """
         ...
 
+    async def refused(self, place: BatchPlace, item: ItemLine, *, limit_usd: Decimal | None) -> str | None:
+        """Why the caller's caps would refuse a run of the item now, in a sentence; None if they would not."""
+        ...
+
     async def outcome(self, task_id: str) -> ItemOutcome | None:
         """How the task has ended, as soon as it has; None when there is none."""
         ...

@@ -30,6 +30,7 @@ from outlast.activities.batches.item_ends import EndsOfItems
 from outlast.activities.batches.items import ItemList
 from outlast.activities.batches.limits import Stop, item_limit, stop_after
 from outlast.activities.batches.metrics import count_item
+from outlast.activities.batches.money_gate import MoneyGate
 from outlast.activities.batches.rows import row_of, rows_in
 from outlast.activities.batches.tasks import BatchRoom, ItemTasks
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
@@ -98,6 +99,7 @@ class Window:
         self._cost = request.state.cost_usd
         self._highest = request.state.highest_usd
         self._stop: Stop | None = None
+        self._money = MoneyGate(request.state.waits_because)
         self._written = 0
         self._began = time.monotonic()
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
@@ -207,7 +209,7 @@ class Window:
     def _may_start(self) -> bool:
         if self._request.step != "run" or not self._has_next or self._cursor >= self._request.horizon:
             return False
-        if len(self._running) >= self._options.concurrency or not self._is_affordable:
+        if len(self._running) >= self._options.concurrency or not self._is_affordable or not self._money.is_open:
             return False
         if self._options.order == "any":
             return True
@@ -260,9 +262,17 @@ class Window:
         """Start the item and await it, and try it again where the options say so."""
         item = await self._items.item(slot.index)
         while True:
+            if self._request.step == "run" and not slot.started and not self._money.is_open:
+                await self._wait_for_money(item, slot)
             task_id = item_task_id(self._place.batch_id, item.key, slot.attempt)
             outcome = await self._outcome(slot.position, item, task_id)
             slot = self._slots[slot.position]
+            if self._waits_for_money(outcome):
+                assert outcome.error is not None, "it was refused"
+                self._money.close(outcome.error.message)
+                slot = self._slots[slot.position] = _once_more(slot)
+                self._take_stock()
+                continue
             again = self._next_attempt(slot, outcome)
             if again is None:
                 break
@@ -294,6 +304,20 @@ class Window:
                 return ItemOutcome(status="cancelled", text="It had not been started when the batch stopped.")
             self._slots[position] = slot.model_copy(update=_ANEW)
 
+    def _waits_for_money(self, outcome: ItemOutcome) -> bool:
+        """Whether the item was refused only because other runs have reserved what is left of the caller's caps."""
+        error = outcome.error
+        is_reserved = error is not None and error.category is ErrorCategory.PAYMENT and error.retryable
+        return is_reserved and outcome.status == "failed" and self._request.step == "run" and self._stop is None
+
+    async def _wait_for_money(self, item: ItemLine, slot: Slot) -> None:
+        limit = self._item_limit(slot)
+        await self._money.wait(lambda: self._tasks.refused(self._place, item, limit_usd=limit))
+        self._take_stock()
+
+    def _item_limit(self, slot: Slot) -> Decimal | None:
+        return slot.reserved_usd if self._place.is_paid and self._options.budget_usd is not None else None
+
     def _followed(self, position: int, task_id: str) -> str:
         met = self._slots[position].met
         return met.task_id if met is not None else task_id
@@ -317,7 +341,7 @@ class Window:
     async def _send(self, position: int, item: ItemLine, task_id: str) -> None:
         """Start the task, and note in the slot which one it is."""
         slot = self._slots[position]
-        limit = slot.reserved_usd if self._place.is_paid and self._options.budget_usd is not None else None
+        limit = self._item_limit(slot)
         before = item_task_id(self._place.batch_id, item.key, slot.attempt - 1) if slot.attempt > 1 else None
         met = await self._tasks.start(self._place, item, task_id, limit_usd=limit, after=before)
         self._slots[position] = _following(slot, met, task_id)
@@ -344,6 +368,7 @@ class Window:
         self._counts = self._counts.plus(ended.outcome.status, ended.rows)
         self._cost += ended.cost_usd
         self._highest = max(self._highest, ended.cost_usd)
+        self._money.item_ended()
         count_item(ended.outcome, reused=ended.slot.is_shared)
         if self._stop is None and self._request.step == "run":
             self._stop = stop_after(self._options.stop, self._counts, ended.outcome)
@@ -416,6 +441,7 @@ class Window:
             "per_minute": self._rate(),
             "stop": reason,
             "stop_words": words,
+            "waits_because": self._money.reason,
         }
         self._state = self._state.model_copy(update=unwritten)
         self._heartbeats.send(self._state)
@@ -427,6 +453,11 @@ class Window:
         if elapsed < _RATE_SECONDS and before is not None:
             return before
         return round(60 * self._written / elapsed, 1) if self._written and elapsed > 0 else before
+
+
+def _once_more(slot: Slot) -> Slot:
+    """The slot of an item that was refused before it began: a new task, which counts as no retry."""
+    return slot.model_copy(update={"attempt": slot.attempt + 1, "first_attempt": slot.first_attempt + 1, **_ANEW})
 
 
 def _following(slot: Slot, met: MetTask, task_id: str) -> Slot:

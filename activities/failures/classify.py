@@ -190,14 +190,17 @@ def classify(error: BaseException, *, tool: str = "", attempt: int = 1) -> Error
 
 
 def failure(envelope: ErrorEnvelope, *, retry_delay: timedelta | None = None) -> ApplicationError:
-    """The `ApplicationError` that carries `envelope` through Temporal; its flag decides whether it is retried."""
+    """The `ApplicationError` that carries `envelope` through Temporal; its flag decides whether it is retried.
+
+    Temporal never repeats what was refused for money: whoever made the call decides whether to wait for more.
+    """
     if retry_delay is None and envelope.category is ErrorCategory.CAPACITY:
         retry_delay = CAPACITY_RETRY_DELAY
     return ApplicationError(
         envelope.message,
         envelope,
         type=envelope.category.value,
-        non_retryable=not envelope.retryable,
+        non_retryable=not envelope.retryable or envelope.category is ErrorCategory.PAYMENT,
         next_retry_delay=retry_delay,
     )
 

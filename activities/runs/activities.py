@@ -18,6 +18,7 @@ from outlast.activities.local_reads import GoesOver
 from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform
 from outlast.activities.platform.request_marks import marked_as
+from outlast.activities.runs.actor_limits import ActorLimits
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,
@@ -122,6 +123,7 @@ class RunActivities:
         self._platform = platform
         self._notices = notices
         self._ledgers = ledgers
+        self._limits = ActorLimits()
         self._timing = timing or RunTiming()
         self._reads = RunReads(platform, console_url=console_url, request_timeout=self._timing.request_timeout)
         self._restored = restored
@@ -146,15 +148,17 @@ class RunActivities:
             async with heartbeating() as heartbeats:
                 # The SDK sends the first heartbeat of an attempt at once; it may throttle later ones.
                 heartbeats.send(StartPhase(may_have_started=True))
-                limit = await reserved_limit(self._ledgers, request)
+                limit = await reserved_limit(
+                    self._ledgers, request, lambda: self._limits.most_usd(client, request.caller, request.spec)
+                )
                 adopted = await self._adopt_started(client, request)
                 if adopted is not None:
-                    return adopted.model_copy(update={"limit_usd": limit})
+                    return limit.on(adopted)
                 refuse_after_silence(heartbeats)
-                budget = request.spec.budget.within(limit)
+                budget = request.spec.budget.within(limit.usd)
                 request = request.model_copy(update={"spec": request.spec.model_copy(update={"budget": budget})})
                 started = await self._start_once(request, heartbeats)
-                return started.model_copy(update={"limit_usd": limit})
+                return limit.on(started)
 
     @activity.defn
     async def wait_for_run(self, request: WaitRunInput) -> EndedRun:

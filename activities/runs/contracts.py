@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
-from outlast.activities.spending.contracts import Spend, SpendingCaps
+from outlast.activities.spending.contracts import Basis, Spend, SpendingCaps
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.webhooks.contracts import BudgetWatch
 
@@ -248,7 +248,12 @@ class RunState(Contract):
     )
     limit_usd: Decimal | None = Field(
         default=None,
-        description="Most that it may cost: the call's budget, or what spending caps left at its start.",
+        description="Most that it may cost: the call's budget, or what was reserved of the caller's caps at its start.",
+    )
+    limit_basis: Basis | None = Field(
+        default=None,
+        description="Where it comes from: the `call`, the `actor`'s own maximum, what earlier runs of the caller "
+        "have cost (`history`), or all that the `caps` left.",
     )
     over_budget: Literal["money", "time"] | None = Field(
         default=None, description="Which limit of the budget the run has exceeded while still running."

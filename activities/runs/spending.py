@@ -1,36 +1,54 @@
 """Runs in their caller's ledger: reserved before their start, settled at their end, released without one."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from decimal import Decimal
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.runs.contracts import ResurrectRunInput, RunState, StartRunInput
-from outlast.activities.spending.contracts import ReserveInput, Settlement, Spend, exact_usd
+from outlast.activities.spending.contracts import Basis, ReserveInput, Settlement, Spend, exact_usd
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.refusals import refused_by_cap
 
 
-async def reserved_limit(ledgers: Ledgers, request: StartRunInput) -> Decimal | None:
-    """What the run may cost at most: its own limit, else the rest of the caps; None without either.
+@dataclass(frozen=True)
+class RunLimit:
+    """The most that a run may cost, in US dollars, and the reason. None without a limit."""
 
-    Raises `ToolFailure` when the caps do not leave as much. Without caps, or with a payment that came with the call,
-    nothing is reserved.
+    usd: Decimal | None
+    basis: Basis | None
+
+    def on(self, run: RunState) -> RunState:
+        """`run` with this limit."""
+        return run.model_copy(update={"limit_usd": self.usd, "limit_basis": self.basis})
+
+
+async def reserved_limit(
+    ledgers: Ledgers, request: StartRunInput, own_usd_of: Callable[[], Awaitable[Decimal | None]]
+) -> RunLimit:
+    """The limit of a run: its own, or what the caller's ledger has reserved for it.
+
+    `own_usd_of` looks up the most that the Actor costs by its own settings; it is only called for a call without a
+    budget. Raises `ToolFailure` when the caps do not leave as much. Without caps, or with a payment that came with the
+    call, nothing is reserved.
     """
     own = request.spec.budget.max_total_charge_usd
     if request.spend is None or request.caps is None or not request.spend.is_capped:
-        return own
+        return RunLimit(own, "call" if own is not None else None)
     answer = await ledgers.reserve(
         ReserveInput(
             spend=request.spend,
             caller=request.caller,
             caps=request.caps,
             amount_usd=own,
+            actor_usd=await own_usd_of() if own is None else None,
             task_spent_usd=request.task_spent_usd,
         )
     )
     if answer.refusal is not None:
         raise ToolFailure(refused_by_cap(answer.refusal))
-    return answer.granted_usd
+    return RunLimit(answer.granted_usd, answer.basis)
 
 
 async def reserved_further_limit(ledgers: Ledgers, request: ResurrectRunInput) -> Decimal | None:

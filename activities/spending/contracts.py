@@ -20,6 +20,9 @@ _EXACT = Decimal("0.000000001")
 """Platform and prices know nine digits at most; more are noise of binary fractions."""
 
 Cap = Literal["task", "day", "month"]
+Basis = Literal["call", "actor", "history", "caps"]
+"""The reason for the amount that is reserved: the call's own limit, the most that the Actor may cost, what the caller's
+earlier runs of the Actor have cost, or what the caps leave."""
 Payer = Literal["operator", "caller", "payment"]
 
 
@@ -92,7 +95,10 @@ class ReserveInput(Contract):
     caps: SpendingCaps
     amount_usd: Decimal | None = Field(default=None, description="Most that it may cost; None: what the caps leave.")
     task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task cost.")
-    hold: bool = Field(default=True, description="False: only ask whether anything is left.")
+    actor_usd: Decimal | None = Field(
+        default=None, description="Most that a run of the Actor costs by the Actor's own settings, if that is known."
+    )
+    hold: bool = Field(default=True, description="False: only find out whether as much is left.")
 
 
 class CapRefusal(Contract):
@@ -110,11 +116,18 @@ class CapRefusal(Contract):
         """What is neither spent nor reserved."""
         return max(self.cap_usd - self.spent_usd - self.reserved_usd, Decimal(0))
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether as much is left when the runs have ended that have reserved it, unless they spend it."""
+        unspent = self.cap_usd - self.spent_usd
+        return bool(self.reserved_usd) and unspent > 0 and unspent >= (self.asked_usd or Decimal(0))
+
 
 class Reserved(Contract):
     """Answer of `reserve`: the amount that is held, or why nothing is."""
 
     granted_usd: Decimal | None = Field(default=None, description="None without a cap that limits it.")
+    basis: Basis | None = Field(default=None, description="Why it is as much; None from older versions.")
     refusal: CapRefusal | None = None
 
 
@@ -155,6 +168,7 @@ class OpenEntry(Contract):
     spend: Spend
     caller: Caller
     amount_usd: Decimal
+    basis: Basis | None = None
     since: datetime
 
 
@@ -191,6 +205,9 @@ class LedgerState(Contract):
     recent: tuple[str, ...] = Field(default=(), description="Entries that were settled, the latest last.")
     records: tuple[UsageRecord, ...] = Field(default=(), description="Settled entries that are not in the store yet.")
     kept: int = Field(default=0, description="How often records were stored.")
+    run_costs: dict[str, tuple[Decimal, ...]] = Field(
+        default={}, description="By Actor: what its latest runs have cost, the latest last."
+    )
 
 
 class LedgerOverview(Contract):

@@ -25,12 +25,13 @@ def resets(refusal: CapRefusal) -> str:
 
 
 def refused_by_cap(refusal: CapRefusal) -> ErrorEnvelope:
-    """The error of a call that a cap refuses."""
+    """The error of a call that a cap refuses. It is retryable where the end of other runs may leave enough."""
     asked = "cost money" if refusal.asked_usd is None else f"cost up to {_usd(refusal.asked_usd)} US dollars"
     advice = ["Give the call a budget within what is left (`options.budget.max_total_charge_usd`)"]
     if refusal.reserved_usd:
         advice.append("wait until running calls have ended")
-    return ErrorEnvelope.permanent(
+    envelope = ErrorEnvelope.transient if refusal.may_pass else ErrorEnvelope.permanent
+    return envelope(
         ErrorCategory.PAYMENT,
         "",
         f"This may {asked}, and {rest_of(refusal)}. Nothing was started.{resets(refusal)}",

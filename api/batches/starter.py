@@ -158,7 +158,14 @@ class BatchStarter:
         return BatchInput(
             place=before.place.model_copy(update={"call": call, "share": share, "is_fair": self._fair}),
             options=before.options.model_validate({**before.options.model_dump(), **given}),
-            state=state.model_copy(update={"stop": None, "stop_words": None}),
+            state=state.model_copy(
+                update={
+                    "stop": None,
+                    "stop_words": None,
+                    "stop_before": state.stop or state.stop_before,
+                    "stop_before_words": state.stop_words or state.stop_before_words,
+                }
+            ),
             leg=leg,
             listeners=before.listeners,
         )

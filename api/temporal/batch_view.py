@@ -41,7 +41,7 @@ async def batch_from(
         actor=summary.actor,
         schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
         status=_status(execution, outcome, progress, summary.total),
-        status_message=await _message(execution, progress),
+        status_message=await _message(execution, progress, summary.total),
         stopped_by=progress.stop,
         created_at=summary.created_at,
         finished_at=execution.close_time,
@@ -111,9 +111,11 @@ async def _live_state(execution: WorkflowExecution) -> BatchState | None:
     return None
 
 
-async def _message(execution: WorkflowExecution, progress: BatchProgress) -> str | None:
+async def _message(execution: WorkflowExecution, progress: BatchProgress, total: int) -> str | None:
     if progress.stop_words is not None:
-        return f"Stopped: {progress.stop_words}."
+        left = total - progress.counts.ended
+        further = f" {left} items have not run: resume the batch to run them." if left else ""
+        return f"Stopped: {progress.stop_words}.{further if execution.close_time is not None else ''}"
     if execution.status in _ENDED_ABNORMALLY:
         return "Its workflow did not end by itself; items that were under way may go on as tasks."
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
@@ -123,6 +125,8 @@ async def _message(execution: WorkflowExecution, progress: BatchProgress) -> str
                 return f"Attempt {activity.attempt} of a round, going on: {failure.message}"
         if execution.raw_description.workflow_extended_info.cancel_requested:
             return "Cancelling: waiting until the items under way have ended."
+        if progress.waits_because is not None:
+            return f"Waiting until other runs have ended: {progress.waits_because}"
     return None
 
 

@@ -18,7 +18,9 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.runs.resurrection_rules import has_money_left, is_cut_short
-from outlast.activities.spending.contracts import exact_usd
+from outlast.activities.spending.contracts import ReserveInput, Spend, exact_usd
+from outlast.activities.spending.ledger import Ledgers
+from outlast.activities.spending.refusals import refused_by_cap
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.eager_share import EagerShare
 from outlast.worker.batches.equal_tasks import EqualTasks
@@ -34,9 +36,10 @@ _ASKED_AT_ONCE = 20
 class WorkflowItemTasks:
     """See `outlast.activities.batches.tasks.ItemTasks`."""
 
-    def __init__(self, client: Client, objects: OutputObjects) -> None:
+    def __init__(self, client: Client, objects: OutputObjects, ledgers: Ledgers) -> None:
         """Start workflows with `client`. Answers of equal calls that are stored are in `objects`."""
         self._client = client
+        self._ledgers = ledgers
         self._eager = EagerShare(client)
         self._equal = EqualTasks(client, objects)
 
@@ -101,6 +104,17 @@ class WorkflowItemTasks:
             return None
         ended = await ended_call(self._client, description)
         return taken_up(description, ended, run).model_copy(update={"starts_anew": True})
+
+    async def refused(self, place: BatchPlace, item: ItemLine, *, limit_usd: Decimal | None) -> str | None:
+        """Why the caller's caps would refuse a run of the item now; None if they would not."""
+        call, summary = _call_of(place, item, limit_usd)
+        if call.caps is None or call.is_paid:
+            return None
+        amount = call.options.budget.max_total_charge_usd
+        spend = Spend(entry_id=f"probe:{place.batch_id}", actor=summary.actor, task_id=place.batch_id)
+        request = ReserveInput(spend=spend, caller=call.caller, caps=call.caps, amount_usd=amount, hold=False)
+        refusal = (await self._ledgers.reserve(request)).refusal
+        return refused_by_cap(refusal).message if refusal is not None and refusal.may_pass else None
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
         """How the task has ended, as soon as it has; None when there is none."""

@@ -10,6 +10,7 @@ from outlast.activities.batches.contracts import BatchState, StopReason
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.schedules.contracts import EndStatus, FiringEnd, Started
+from outlast.activities.spending.ledger import Ledgers
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.workflows.batches.batch import BatchWorkflow
@@ -22,10 +23,10 @@ _WANTED_STOPS = frozenset({StopReason.ENOUGH, StopReason.TIME})
 class WorkflowWork:
     """See `outlast.activities.schedules.started_work.StartedWork`."""
 
-    def __init__(self, client: Client, objects: OutputObjects) -> None:
+    def __init__(self, client: Client, objects: OutputObjects, ledgers: Ledgers) -> None:
         """Await workflows with `client`. Answers that are stored are in `objects`."""
         self._client = client
-        self._tasks = WorkflowItemTasks(client, objects)
+        self._tasks = WorkflowItemTasks(client, objects, ledgers)
 
     async def end_of(self, started: Started) -> FiringEnd:
         """How it has ended, as soon as it has."""

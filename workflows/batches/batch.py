@@ -196,8 +196,10 @@ class BatchWorkflow:
             await announce_batch(self._input, self._state, BatchStatus.WORKING.value, has_ended=False)
 
     def _ended(self) -> BatchOutcome:
-        self._tell()
         status = status_of(self._input.place, self._state)
+        if status is BatchStatus.STOPPED and self._state.stop is None and self._state.stop_before is not None:
+            self._stop(self._state.stop_before, self._state.stop_before_words or "")
+        self._tell()
         count_batch(status.value, self._state.stop)
         return BatchOutcome(status=status, state=self._state)
 

@@ -70,6 +70,7 @@ class BatchProgress(Contract):
     under_way: int
     stop: StopReason | None = None
     stop_words: str | None = None
+    waits_because: str | None = None
 
     @classmethod
     def nothing(cls) -> "BatchProgress":
@@ -85,4 +86,5 @@ class BatchProgress(Contract):
             under_way=len(state.under_way),
             stop=state.stop,
             stop_words=state.stop_words,
+            waits_because=state.waits_because,
         )

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringStatus
 
 _FAILED = frozenset({FiringStatus.FAILED, FiringStatus.REFUSED})
@@ -24,6 +25,8 @@ def reason_to_pause(order: FiringInput, outcome: FiringOutcome) -> str | None:
     error = outcome.error
     if outcome.status not in _FAILED or error is None or error.category not in order.spending.pause_on:
         return None
+    if error.category is ErrorCategory.PAYMENT and error.retryable:
+        return None  # Other runs have reserved what is left: it is free again before long.
     return f"Paused after a failure ({error.category.value}): {error.message[:_MAX_MESSAGE_CHARS]}"
 
 

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from outlast.activities.spending.contracts import (
+    Basis,
     BookedRun,
     Cap,
     CapRefusal,
@@ -26,6 +27,15 @@ RECENT_ENTRIES = 5_000
 """Settled entries that are known again. Repetitions come soon: they are retries of activities."""
 NEAR_CAP = Decimal("0.9")
 """The share of a cap from which on the caller is near it."""
+REMEMBERED_RUNS = 20
+"""Runs of an Actor whose costs are remembered."""
+REMEMBERED_ACTORS = 200
+RUNS_TO_JUDGE_BY = 3
+"""With fewer runs, the next one may cost anything."""
+HEADROOM = 5
+"""A call without a budget reserves as often what the dearest of the remembered runs has cost."""
+LEAST_USD = Decimal("0.05")
+"""Less is never reserved because of earlier runs: many of them cost next to nothing."""
 MAX_BOOKED = 1_000
 """Runs whose final usage is read later. Of a caller who runs more in that time, the oldest stay as they were booked."""
 
@@ -43,26 +53,46 @@ class Book:
         self._recent = dict.fromkeys(state.recent)
         self._kept = state.kept
         self.open = dict(state.open)
+        self._run_costs = dict(state.run_costs)
         self.booked = {run.spend.entry_id: run for run in state.booked}
         self.records = list(state.records)
 
-    def reserve(self, request: ReserveInput, now: datetime) -> Reserved:
-        """Hold what is asked for, or all that the caps leave; refuse what exceeds one of them."""
+    def reserve(self, request: ReserveInput, now: datetime, *, by_history: bool = True) -> Reserved:
+        """Hold what is asked for, or a sensible part of what the caps leave; refuse what exceeds one of them.
+
+        Without `by_history`, as in older versions, an amount that is not given is all that the caps leave.
+        """
         self._turn_pages(now)
         held = self.open.get(request.spend.entry_id)
         if held is not None:
-            return Reserved(granted_usd=held.amount_usd)
+            return Reserved(granted_usd=held.amount_usd, basis=held.basis)
         rests = list(self._rests(request))
         rest = min((one.left_usd for one in rests), default=None)
-        granted = request.amount_usd if request.amount_usd is not None else rest
+        granted, basis = self._amount(request, rest)
+        if not by_history:
+            granted, basis = (request.amount_usd if request.amount_usd is not None else rest), None
         refusal = next((one for one in rests if granted is None or granted > one.left_usd or not one.left_usd), None)
         if refusal is not None:
             return Reserved(refusal=refusal.model_copy(update={"asked_usd": request.amount_usd}))
         if granted is not None and request.hold:
             self.open[request.spend.entry_id] = OpenEntry(
-                spend=request.spend, caller=request.caller, amount_usd=granted, since=now
+                spend=request.spend, caller=request.caller, amount_usd=granted, basis=basis, since=now
             )
-        return Reserved(granted_usd=granted)
+        return Reserved(granted_usd=granted, basis=basis)
+
+    def _amount(self, request: ReserveInput, rest: Decimal | None) -> tuple[Decimal | None, Basis | None]:
+        """What is reserved: the call's own limit; without one, the least of what is known of the run's cost."""
+        if request.amount_usd is not None:
+            return request.amount_usd, "call"
+        known: list[tuple[Decimal, Basis]] = []
+        if request.actor_usd is not None:
+            known.append((request.actor_usd, "actor"))
+        costs = self._run_costs.get(request.spend.actor or "", ())
+        if request.spend.kind == "run" and len(costs) >= RUNS_TO_JUDGE_BY:
+            known.append((max(HEADROOM * max(costs), LEAST_USD), "history"))
+        if rest is not None:
+            known.append((rest, "caps"))
+        return min(known, default=(None, None))
 
     def near_caps(self, request: ReserveInput) -> tuple[Cap, ...]:
         """The caps of a request of which 90% or more is spent. What is only reserved does not count."""
@@ -83,6 +113,7 @@ class Book:
             self._month = _plus(self._month, settlement.cost_usd)
         if settlement.run_id is not None and settlement.spend.kind == "run":
             self._remember(settlement, settlement.run_id, now)
+            self._remember_cost(settlement)
         if settlement.cost_usd:
             self.records.append(UsageRecord(**dict(settlement), caller_id=self.caller_id, at=now))
         return True
@@ -150,6 +181,7 @@ class Book:
             recent=tuple(self._recent),
             records=tuple(self.records),
             kept=self._kept,
+            run_costs=self._run_costs,
         )
 
     def _remember(self, settlement: Settlement, run_id: str, now: datetime) -> None:
@@ -159,6 +191,15 @@ class Book:
         )
         while len(self.booked) > MAX_BOOKED:
             del self.booked[next(iter(self.booked))]
+
+    def _remember_cost(self, settlement: Settlement) -> None:
+        actor = settlement.spend.actor
+        if actor is None:
+            return
+        before = self._run_costs.pop(actor, ())
+        self._run_costs[actor] = (*before, settlement.cost_usd)[-REMEMBERED_RUNS:]
+        while len(self._run_costs) > REMEMBERED_ACTORS:
+            del self._run_costs[next(iter(self._run_costs))]
 
     @property
     def _reserved(self) -> Decimal:

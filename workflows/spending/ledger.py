@@ -44,6 +44,7 @@ from outlast.workflows.metrics import (
 )
 from outlast.workflows.spending.book import Book
 
+_BY_HISTORY = "reserve-by-history"
 KEEP_AT = 200
 """Records that go to the store together."""
 _PATIENCE = timedelta(minutes=10)
@@ -93,7 +94,8 @@ class SpendLedgerWorkflow:
     @workflow.update(name=RESERVE_UPDATE)
     def reserve(self, request: ReserveInput) -> Reserved:
         """Hold an amount, or refuse it."""
-        answer = self._book.reserve(request, workflow.now())
+        by_history = workflow.patched(_BY_HISTORY)
+        answer = self._book.reserve(request, workflow.now(), by_history=by_history)
         if answer.refusal is not None:
             count_refusal(answer.refusal.cap)
         count_near_caps(self._book.near_caps(request))

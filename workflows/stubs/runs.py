@@ -203,11 +203,13 @@ class Runs:
         reading = timedelta(seconds=ended.read_seconds)
         spent_on("fetch", reading)
         spent_on("run", -reading)
-        final = RunState.model_validate({**dict(ended), "adopted": run.adopted, "limit_usd": run.limit_usd})
+        final = RunState.model_validate(
+            {**dict(ended), "adopted": run.adopted, "limit_usd": run.limit_usd, "limit_basis": run.limit_basis}
+        )
         self._remember(final)
         if final.over_budget:
             await self.abort_open()
-            raise ToolError(self._stopped(final, f"the budget of {budget.max_total_charge_usd} US dollars"))
+            raise ToolError(self._stopped(final, _limit_of(final, budget)))
         return final, ended.rows
 
     async def _have_go_on(self, ended: RunState, budget: Budget) -> RunState:
@@ -419,6 +421,14 @@ class Runs:
             f"Run {run.run_id} was aborted: it reached {limit}.",
             hint=f"What it produced so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
         )
+
+
+def _limit_of(run: RunState, budget: Budget) -> str:
+    limit = f"the budget of {budget.max_total_charge_usd} US dollars"
+    if run.over_budget != "money" or run.limit_basis not in ("history", "actor"):
+        return limit
+    why = "the caller's earlier runs of this Actor" if run.limit_basis == "history" else "the Actor's own maximum"
+    return f"{limit}, which was set because of {why}: the call had no `options.budget.max_total_charge_usd`"
 
 
 def _with_whereabouts(envelope: ErrorEnvelope, run: RunState) -> ErrorEnvelope:

@@ -56,6 +56,8 @@ class Run(Response):
     exit_code: int | None = None
     usage_total_usd: float | None = None
     limit_usd: float | None = None
+    limit_basis: str | None = None
+    """Why its limit is so high: `call`, `actor`, `history` or `caps`."""
     console_url: str | None = None
     adopted: bool = False
     over_budget: str | None = None

@@ -62,6 +62,11 @@ async def test_too_many_failures_stop_the_batch_and_a_retry_runs_the_failed_ones
     after = await ended(api, batch["id"])
     assert (after["status"], after["failed"], after["completed"]) == ("stopped", 0, batch["completed"] + 3)
     assert after["waiting"] == batch["waiting"]
+    # What was never started is still there, for the reason for which the batch had stopped.
+    assert (after["stopped_by"], after["status_message"]) == (
+        "failures",
+        f"Stopped: 3 items have failed. {after['waiting']} items have not run: resume the batch to run them.",
+    )
     resumed = await api.post(f"/v1/batches/{batch['id']}/resume", json={})
     assert resumed.status_code == 202, resumed.text
     done = await ended(api, batch["id"])

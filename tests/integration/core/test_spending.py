@@ -29,6 +29,7 @@ from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.spending.ledger import KEEP_AT, SpendLedgerWorkflow
 from tests.histories.stale_times import with_stale_times
+from tests.support.calls.batches import begun, ended, sleepers
 from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
@@ -166,7 +167,8 @@ async def test_a_run_without_a_limit_gets_the_rest_of_the_caps_and_more_is_refus
     before = sandbox.counters["startsAccepted"]
     for budget, cap in (("0.05", "cap per task of 0.04"), ("0.035", "daily cap of 0.05")):
         refused = (await completed(capped_api, with_budget(sleeper_call(0), budget), **SAVER))["result"]["error"]
-        assert (refused["category"], refused["retryable"]) == ("payment", False)
+        # What another run has reserved may be free again when that has ended.
+        assert (refused["category"], refused["retryable"]) == ("payment", cap.startswith("daily"))
         assert f"This may cost up to {budget} US dollars, and of the {cap} US dollars" in refused["message"]
     assert f"{Decimal('0.02') - first:f} are left" in refused["message"]
     assert "0.03 reserved by runs that have not ended" in refused["message"]
@@ -357,3 +359,57 @@ async def test_who_gives_up_a_reservation_is_cancelled_and_not_failed(temporal: 
     with pytest.raises(asyncio.CancelledError):
         await reserving
     await ledger.terminate()
+
+
+@pytest.fixture
+async def generous_api(temporal: Client, service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """An API whose callers may spend a dollar a day."""
+    settings = api_settings(service.sandbox, api_keys=KEYS, spending={"per_day_usd": 1}, store_url=str(service.outputs))
+    async with serving_api(temporal, settings) as api:
+        yield api
+
+
+FRESH, LATE = bearer("fresh-key-0123456789"), bearer("late-key-0123456789")
+
+
+async def test_a_call_without_a_budget_leaves_room_for_others_once_its_actor_is_known(
+    generous_api: httpx.AsyncClient, temporal: Client, sandbox: Sandbox
+) -> None:
+    runs = [(await completed(generous_api, sleeper_call(0), **FRESH))["task"]["run"] for _ in range(4)]
+    assert [run["limit_basis"] for run in runs] == ["caps", "caps", "caps", "history"]
+    assert runs[0]["options"]["maxTotalChargeUsd"] == 1
+    assert (runs[3]["limit_usd"], runs[3]["options"]["maxTotalChargeUsd"]) == ("0.05", 0.05)
+    # Several at once, of which the first would have reserved all there is.
+    tasks = await asyncio.gather(*(started(generous_api, sleeper_call(600), **FRESH) for _ in range(3)))
+
+    async def all_run() -> bool:
+        seen = [(await generous_api.get(f"/v1/tasks/{task}", headers=FRESH)).json() for task in tasks]
+        return all(task["status"] == "working" and task["run"] for task in seen)
+
+    await eventually(all_run)
+    assert (await overview(temporal, "key:fresh")).reserved_usd == Decimal("0.15")
+    for task in tasks:
+        await generous_api.post(f"/v1/tasks/{task}/cancel", headers=FRESH)
+        await result_of(generous_api, task, **FRESH)
+
+
+async def test_a_batch_waits_for_money_that_is_only_reserved(generous_api: httpx.AsyncClient) -> None:
+    blocking = await started(generous_api, with_budget(sleeper_call(600), "0.9"), **LATE)
+
+    async def begun_to_run() -> bool:
+        return (await generous_api.get(f"/v1/tasks/{blocking}", headers=LATE)).json()["run"] is not None
+
+    await eventually(begun_to_run)
+    batch = await begun(generous_api, with_budget(sleepers(3, 0, concurrency=2), "0.2"), **LATE)
+
+    async def waits() -> dict[str, Any]:
+        seen = (await generous_api.get(f"/v1/batches/{batch}", headers=LATE)).json()
+        assert "Waiting until other runs have ended" in (seen["status_message"] or ""), seen
+        return seen
+
+    waiting = await eventually(waits)
+    assert (waiting["status"], waiting["failed"], waiting["stopped_by"]) == ("working", 0, None)
+    assert "0.90 reserved by runs that have not ended" in waiting["status_message"]
+    await generous_api.post(f"/v1/tasks/{blocking}/cancel", headers=LATE)
+    done = await ended(generous_api, batch, **LATE)
+    assert (done["status"], done["completed"], done["failed"], done["stopped_by"]) == ("completed", 3, 0, None)

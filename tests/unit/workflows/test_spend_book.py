@@ -4,8 +4,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import failure
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.spending.contracts import LedgerState, ReserveInput, Settlement, Spend, SpendingCaps
+from outlast.activities.spending.refusals import refused_by_cap
 from outlast.workflows.spending.book import MAX_BOOKED, RECENT_ENTRIES, Book
 
 EVENING = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
@@ -147,3 +152,86 @@ def test_a_monthly_limit_counts_from_the_first_day_and_not_from_the_last_midnigh
         assert book.overview(later).day.spent_usd == 0
     new_year = datetime(2027, 1, 1, 0, 1, tzinfo=UTC)
     assert book.reserve(reservation("c", "0.2", per_month_usd=1), new_year).refusal is None
+
+
+def ended_runs(book: Book, *costs: str, actor: str = "user/name") -> None:
+    for number, cost in enumerate(costs):
+        entry = settlement(f"{actor} {number} {cost}", cost, actor=actor).model_copy(update={"run_id": f"run-{number}"})
+        assert book.settle(entry, EVENING)
+
+
+def unlimited(entry: str, *, actor: str = "user/name", actor_usd: str | None = None, **caps: float) -> ReserveInput:
+    """A reservation for a call without a budget."""
+    most = Decimal(actor_usd) if actor_usd is not None else None
+    spend = Spend(entry_id=entry, actor=actor)
+    return ReserveInput(spend=spend, caller=CALLER, caps=SpendingCaps(**caps), actor_usd=most)
+
+
+@pytest.mark.parametrize(
+    ("costs", "actor_usd", "granted", "basis"),
+    [
+        ((), None, "20", "caps"),
+        (("0.2", "0.3"), None, "19.5", "caps"),  # two runs say little
+        (("0.2", "0.3", "0.1"), None, "1.5", "history"),
+        (("0.0001", "0", "0.002"), None, "0.05", "history"),
+        (("5", "0.1", "0.1"), None, "14.8", "caps"),
+        ((), "2.5", "2.5", "actor"),
+        (("0.2", "0.3", "0.1"), "0.5", "0.5", "actor"),
+        (("0.2", "0.3", "0.1"), "3", "1.5", "history"),
+        ((), "30", "20", "caps"),
+    ],
+)
+def test_a_call_without_a_budget_reserves_no_more_than_its_run_is_likely_to_cost(
+    costs: tuple[str, ...], actor_usd: str | None, granted: str, basis: str
+) -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    ended_runs(book, *costs)
+    book = Book(LedgerState.model_validate_json(book.state().model_dump_json()), EVENING)
+    answer = book.reserve(unlimited("a", actor_usd=actor_usd, per_day_usd=20), EVENING)
+    assert (answer.granted_usd, answer.basis) == (Decimal(granted), basis)
+    assert book.reserve(unlimited("a", per_day_usd=20), EVENING) == answer, "a repeated request gets the same"
+
+
+def test_only_the_latest_runs_of_the_same_actor_count() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    ended_runs(book, "3", *(["0.1"] * 19))
+    ended_runs(book, "4", "4", "4", actor="user/dear")
+    assert book.reserve(unlimited("a", per_day_usd=100), EVENING).granted_usd == 15
+    ended_runs(book, "0.2")
+    assert book.reserve(unlimited("b", per_day_usd=100), EVENING).granted_usd == 1
+    assert book.reserve(unlimited("c", actor="user/dear", per_day_usd=100), EVENING).granted_usd == 20
+    assert book.reserve(unlimited("d", actor="user/other", per_day_usd=100), EVENING).basis == "caps"
+
+
+def test_a_ledger_of_an_older_version_reserves_the_rest() -> None:
+    """So that its history replays: what was granted before is granted again."""
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    ended_runs(book, "0.2", "0.3", "0.1")
+    answer = book.reserve(unlimited("a", actor_usd="1", per_day_usd=20), EVENING, by_history=False)
+    assert (answer.granted_usd, answer.basis) == (Decimal("19.4"), None)
+
+
+@pytest.mark.parametrize(
+    ("spent", "held", "asked", "may_pass"),
+    [
+        ("0", "1", None, True),
+        ("0", "0.9", "0.5", True),
+        ("0.6", "0.4", "0.5", False),  # as much will not be left today
+        ("1", None, None, False),
+        ("0", None, "2", False),
+        ("0.999", "0.001", None, True),
+    ],
+)
+def test_a_refusal_may_pass_if_only_reservations_are_in_the_way(
+    spent: str, held: str | None, asked: str | None, may_pass: bool
+) -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    book.settle(settlement("spent", spent), EVENING)
+    if held is not None:
+        assert book.reserve(reservation("held", held, per_day_usd=1), EVENING).refusal is None
+    refusal = book.reserve(reservation("a", asked, per_day_usd=1), EVENING).refusal
+    assert refusal is not None
+    assert refusal.may_pass is may_pass
+    envelope = refused_by_cap(refusal)
+    assert (envelope.category, envelope.retryable) == (ErrorCategory.PAYMENT, may_pass)
+    assert failure(envelope).non_retryable, "Temporal repeats no start that was refused for money"

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 
 import pytest
 from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.batches import window
+from outlast.activities.batches import money_gate, window
 from outlast.activities.batches.activities import ROUND_HEARTBEAT_TIMEOUT, BatchActivities
 from outlast.activities.batches.batch_results import ResultsWriter, results_locator
 from outlast.activities.batches.contracts import (
@@ -24,6 +25,7 @@ from outlast.activities.batches.contracts import (
     ItemLine,
     ItemOutcome,
     ItemRow,
+    ItemStatus,
     LegInput,
     Lines,
     MetTask,
@@ -59,8 +61,12 @@ class Tasks:
         self.held: set[str] = set()
         self.shared: dict[str, MetTask] = {}
         """What somebody else has started for equal calls, by the key of the item that meets it once."""
+        self.is_final = False
         self.failing: dict[str, ErrorCategory] = {}
         """Items whose every attempt fails, and with what."""
+        self.fitting: int | None = None
+        """Runs for which the caller's caps leave enough at a time; None: they leave enough for all."""
+        self.asked = 0
         self.calls_left: int | None = None
         self.cost_usd = Decimal("0.01")
         self.may_start = asyncio.Event()
@@ -83,10 +89,13 @@ class Tasks:
         self._die_in_time()
         if task_id not in self.started:
             return None
+        if self._is_full():
+            error = ErrorEnvelope.transient(ErrorCategory.PAYMENT, "sleeper", "3.20 are left, 2.00 reserved.")
+            return ItemOutcome(status="failed", error=error)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0 if self.fitting is None else 0.002)
             while self.started[task_id] in self.held and task_id not in self.cancelled:
                 await asyncio.sleep(0.001)
         finally:
@@ -94,9 +103,14 @@ class Tasks:
         status = "cancelled" if task_id in self.cancelled else "completed"
         category = self.failing.get(self.started[task_id])
         if category is not None and status == "completed":
-            error = ErrorEnvelope.transient(category, "sleeper", "It failed.")
+            kind = ErrorEnvelope.permanent if self.is_final else ErrorEnvelope.transient
+            error = kind(category, "sleeper", "It failed.")
             return ItemOutcome(status="failed", error=error, cost_usd=self.cost_usd)
         return ItemOutcome(status=status, text=self.started[task_id], cost_usd=self.cost_usd)
+
+    async def refused(self, place: BatchPlace, item: ItemLine, *, limit_usd: Decimal | None) -> str | None:
+        self.asked += 1
+        return "Still reserved." if self._is_full() else None
 
     async def cancel(self, task_id: str) -> None:
         if task_id in self.started:
@@ -108,6 +122,9 @@ class Tasks:
 
     async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
         return frozenset()
+
+    def _is_full(self) -> bool:
+        return self.fitting is not None and self._at_once >= self.fitting
 
     def _die_in_time(self) -> None:
         if self.calls_left is not None:
@@ -435,6 +452,82 @@ async def test_other_failures_than_the_named_ones_are_not_retried(made: Make, ca
     assert [row.attempts for row in await batch.rows()] == [1]
 
 
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(money_gate, "_FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(money_gate, "_LONGEST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize("order", ["any", "given"])
+async def test_items_wait_while_other_runs_have_reserved_the_money(made: Make, order: str) -> None:
+    """Only one item fits at a time, so that the others have to wait for its end. None fails, and none is a retry."""
+    batch = await made(12, concurrency=4, order=order)
+    batch.tasks.fitting = 1
+    state = await batch.attempt(batch.request())
+    assert (state.counts.completed, state.counts.failed, state.stop, state.waits_because) == (12, 0, None, None)
+    rows = await batch.rows()
+    assert sorted(row.index for row in rows) == list(range(12))
+    assert batch.tasks.most_at_once == 1
+    assert len(batch.tasks.started) < 30, "the ledger is asked before an item is started again"
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_a_batch_says_what_it_waits_for_and_goes_on_from_there(made: Make) -> None:
+    """Another caller's run has reserved all there is: the round says so, and so does one after a worker's death."""
+    batch = await made(3, concurrency=2)
+    batch.tasks.fitting = 0
+    attempt = asyncio.ensure_future(batch.attempt(batch.request()))
+    while batch.beat is None or batch.beat.waits_because is None:
+        await asyncio.sleep(0.001)
+    assert "reserved" in batch.beat.waits_because
+    begun, asked = len(batch.tasks.started), batch.tasks.asked
+    while batch.tasks.asked < asked + 5:
+        await asyncio.sleep(0.001)
+    assert len(batch.tasks.started) == begun, "nothing is started while nothing has changed"
+    attempt.cancel()
+    with pytest.raises((asyncio.CancelledError, ApplicationError)):
+        await attempt
+    batch.tasks.fitting = 2
+    state = await batch.attempt(batch.request(), number=2)
+    assert (state.counts.completed, state.waits_because, state.stop) == (3, None, None)
+    assert len(await batch.rows()) == 3
+
+
+async def test_a_batch_that_is_cancelled_while_it_waits_ends(made: Make) -> None:
+    batch = await made(3, concurrency=2)
+    batch.tasks.fitting = 0
+    attempt = asyncio.ensure_future(batch.attempt(batch.request()))
+    while batch.beat is None or batch.beat.waits_because is None:
+        await asyncio.sleep(0.001)
+    attempt.cancel()
+    with pytest.raises((asyncio.CancelledError, ApplicationError)):
+        await attempt
+    stopped = batch.beat.model_copy(update={"stop": StopReason.CANCELLED, "stop_words": "it was cancelled"})
+    state = await batch.attempt(batch.request(stopped, step="abort"))
+    assert (state.under_way, state.counts.cancelled) == ((), 2)
+
+
+async def test_a_limit_that_is_spent_stops_the_batch(made: Make) -> None:
+    batch = await made(5, concurrency=1)
+    batch.tasks.failing = {"k1": ErrorCategory.PAYMENT}
+    batch.tasks.is_final = True
+    state = await batch.attempt(batch.request())
+    assert (state.stop, state.counts.failed) == (StopReason.CATEGORY, 1)
+
+
+async def test_after_a_retry_the_reason_for_the_stop_remains(made: Make) -> None:
+    batch = await made(6, concurrency=1, stop=StopRule(failures=1))
+    batch.tasks.failing = {"k1": ErrorCategory.NETWORK}
+    state = await batch.attempt(batch.request())
+    assert state.stop is StopReason.FAILURES
+    batch.tasks.failing = {}
+    leg = await batch.leg(state, kind="retry")
+    assert (leg.stop, leg.stop_before, leg.stop_before_words) == (None, StopReason.FAILURES, state.stop_words)
+    resumed = await batch.leg(state, kind="resume")
+    assert (resumed.stop, resumed.stop_before) == (None, None)
+
+
 RETRIED = {
     "k0": ErrorCategory.NETWORK,
     "k1": ErrorCategory.TIMEOUT,
@@ -476,7 +569,7 @@ async def test_a_resume_runs_what_was_cancelled_in_progress_or_never_started(mad
     state = await batch.attempt(batch.request(horizon=0))
     slots = (Slot(position=2, index=2, attempt=3, started=True), Slot(position=7, index=7, attempt=2))
     rows = [
-        ItemRow(key=f"k{n}", index=n, status=status, task_id=f"t{n}", attempts=attempts)
+        ItemRow(key=f"k{n}", index=n, status=cast(ItemStatus, status), task_id=f"t{n}", attempts=attempts)
         for n, status, attempts in (
             (0, "completed", 1),
             (1, "cancelled", 2),
