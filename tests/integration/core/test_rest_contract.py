@@ -406,7 +406,10 @@ async def test_paths_and_methods_that_do_not_exist_are_problems_too(api: httpx.A
 async def test_probes_and_metrics_answer(api: httpx.AsyncClient) -> None:
     assert (await api.get("/healthz")).text == "ok"
     ready = await api.get("/readyz")
-    assert (ready.status_code, ready.json()) == (200, {"ready": True, "checks": {"temporal": "ok", "worker": "ok"}})
+    assert (ready.status_code, ready.json()) == (
+        200,
+        {"ready": True, "checks": {"temporal": "ok", "worker": "ok", "disk": "ok"}},
+    )
     metrics = await api.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert "outlast_open_tasks" in metrics.text

@@ -71,7 +71,7 @@ async def test_an_outage_is_told_and_nothing_is_lost_over_it(own_temporal: OwnTe
         assert (shown["status"], shown["tool"], shown["actor"]) == ("working", "call-actor", "outlast/sleeper")
         await eventually(lambda: _waits_for_a_worker(api, task_id))
         checks = (await api.get("/readyz")).json()["checks"]
-        assert checks == {"temporal": "ok", "worker": "failing"}
+        assert checks == {"temporal": "ok", "worker": "failing", "disk": "ok"}
         assert (await api.get(f"/v1/tasks/{task_id}/result")).status_code == 202
         first = await anext(aiter(events(api, task_id)))
         assert (first.name, first.data["tool"]) == ("created", "call-actor")
