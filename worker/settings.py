@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import WorkerDeploymentConfig
 
+from outlast.activities.bounds import MAX_SECONDS
 from outlast.activities.llm.providers.models import ModelLimits
 from outlast.activities.llm.providers.prices import Price
 from outlast.activities.runs.unknown_runs import RestoredInterval
@@ -23,6 +25,7 @@ from outlast.workflows.contracts.queues import QUEUES
 
 APIFY_API = "https://api.apify.com"
 APIFY_CONSOLE = "https://console.apify.com"
+_MAX_NUMBER = 2**53 - 1
 
 
 class Settings(BaseSettings):
@@ -123,6 +126,17 @@ class Settings(BaseSettings):
     def _with_secret_files(cls, given: Mapping[str, object]) -> Mapping[str, object]:
         """Add the secrets that are read from files. Direct values win: by place, or as the first alias."""
         return {**read_secret_files(cls, os.environ), **given}
+
+    @field_validator("*")
+    @classmethod
+    def _within_bounds(cls, value: object, info: ValidationInfo) -> object:
+        """A number is finite, and one of seconds no longer than 30 years: durations become dates."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        most = MAX_SECONDS if (info.field_name or "").endswith("_seconds") else _MAX_NUMBER
+        if not value <= most:
+            raise PydanticKnownError("less_than_equal", {"le": most})
+        return value
 
     @field_validator("otlp_endpoint")
     @classmethod

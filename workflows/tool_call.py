@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Coroutine
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled_exception
 
+from outlast.activities.bounds import usd_flaw
 from outlast.activities.dispatch.contracts import RELEASE_SIGNAL
 from outlast.activities.failures.activity_failure import ATTEMPTS_FAIL_SIGNAL
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
@@ -126,6 +128,9 @@ class ToolCallWorkflow:
         return outcome if is_read_whole else outcome.without_rows(ctx.recorded_rows)
 
     async def _answer(self, ctx: ToolContext) -> ToolResult:
+        flaw = _budget_flaw(ctx.call)
+        if flaw is not None and workflow.patched("budget-bounds"):
+            return ToolResult.failed(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, flaw))
         try:
             return _noted(ctx.call, await run_handler(ctx, tool_for(ctx.call)))
         except (ToolError, UnknownTool) as error:
@@ -272,6 +277,16 @@ async def _abort_after_defect(ctx: ToolContext, error: Exception) -> ErrorEnvelo
     except ToolError as refused:
         return refused.envelope
     return error.envelope(ctx.call.tool) if isinstance(error, UnusableAnswer) else _defect(ctx.call.tool, error)
+
+
+def _budget_flaw(call: ToolCall) -> str | None:
+    """Why the call's limits on cost are none that a request may have. See `activities.bounds`."""
+    limits: dict[str, Decimal | None] = {"budget.max_total_charge_usd": call.options.budget.max_total_charge_usd}
+    if call.options.until is not None:
+        limits["until.usd"] = call.options.until.usd
+    if call.resurrects is not None:
+        limits["budget.max_total_charge_usd of the resurrection"] = call.resurrects.budget.max_total_charge_usd
+    return usd_flaw(limits)
 
 
 def _defect(tool: str, error: Exception) -> ErrorEnvelope:

@@ -27,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
         ModelActivities,
     )
 
+from outlast.activities.bounds import MAX_MINUTES
 from outlast.activities.contracts import Contract
 from outlast.activities.conversations.contracts import KeepMessagesInput
 from outlast.activities.conversations.references import ConversationOwner
@@ -165,7 +166,7 @@ class TurnWorkflow:
         minutes = self._input.budgets.minutes
         if minutes is None:
             return None
-        until = self._state.began + timedelta(minutes=minutes)
+        until = self._state.began + timedelta(minutes=min(minutes, MAX_MINUTES))
         return max((until - workflow.now()).total_seconds(), 0.001)
 
     async def _all_steps(self) -> Ending:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from outlast.activities.bounds import Count, Seconds, Usd
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
@@ -36,7 +37,7 @@ RowOrder = Literal["given", "any"]
 class StopRule(Contract):
     """When a batch stops before all of its items have run. What has stopped can be resumed."""
 
-    failures: int | None = Field(default=None, ge=1, description="Stop when this many items have failed.")
+    failures: Count | None = Field(default=None, ge=1, description="Stop when this many items have failed.")
     failure_share: float | None = Field(
         default=None,
         gt=0,
@@ -48,11 +49,11 @@ class StopRule(Contract):
         max_length=len(ErrorCategory),
         description="Stop when an item fails with one of these: it would refuse the others, too.",
     )
-    seconds: int | None = Field(
+    seconds: Seconds | None = Field(
         default=None, ge=1, description="Stop this many seconds after the start, or the resume."
     )
-    completed: int | None = Field(default=None, ge=1, description="Stop when this many items are completed.")
-    rows: int | None = Field(default=None, ge=1, description="Stop when the answers have this many rows.")
+    completed: Count | None = Field(default=None, ge=1, description="Stop when this many items are completed.")
+    rows: Count | None = Field(default=None, ge=1, description="Stop when the answers have this many rows.")
     under_way: Literal["finish", "cancel"] = Field(
         default="finish", description="What becomes of the items that are under way when the batch stops."
     )
@@ -71,9 +72,7 @@ class BatchOptions(Contract):
         description=f"By category of error: how often an item that fails with it is tried again, {MAX_RETRIES} times "
         "at most.",
     )
-    budget_usd: Decimal | None = Field(
-        default=None, gt=0, description="Most that all items may cost together, in US dollars."
-    )
+    budget_usd: Usd | None = Field(default=None, description="Most that all items may cost together, in US dollars.")
     stop: StopRule = StopRule()
 
 

@@ -11,6 +11,7 @@ from outlast.activities.batches.contracts import (
     StopReason,
     StopRule,
 )
+from outlast.activities.bounds import rounded_usd
 
 _EXACT = Decimal("0.000001")
 Stop = tuple[StopReason, str]
@@ -33,7 +34,7 @@ def item_limit(options: BatchOptions, state: BatchState, *, own_usd: Decimal | N
     left = left_usd(options, state)
     if left is None or left <= 0:
         return None
-    even = (left / (2 * options.concurrency)).quantize(_EXACT)
+    even = rounded_usd(left / (2 * options.concurrency), _EXACT)
     wanted = own_usd if own_usd is not None else max(state.highest_usd, even, _EXACT)
     return wanted if wanted <= left else None
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from outlast.activities.bounds import Tokens
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.conversations.references import ConversationOwner, ConversationRef, Digest
 from outlast.activities.llm.controls import ModelControls
@@ -90,10 +91,10 @@ class ModelMessage(Contract):
 class Usage(Contract):
     """Token counts of one model call; 0 where the provider reports none."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    cache_read_tokens: Tokens = 0
+    cache_write_tokens: Tokens = 0
 
 
 class TurnPiece(Contract):

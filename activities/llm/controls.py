@@ -1,10 +1,11 @@
 """The controls of a model's answer that a caller may set, and those that a request hook may change. Pure."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from outlast.activities.bounds import AtMost
 from outlast.activities.contracts import Contract
 
 ControlName = Literal["temperature", "effort", "thinking_tokens", "output_schema", "stop", "seed"]
@@ -26,7 +27,9 @@ class ModelControls(Contract):
         default=None, description="JSON Schema of an object that the model's final text must be."
     )
     stop: tuple[str, ...] = Field(default=(), description="Texts at which the model stops; they are not part of it.")
-    seed: int | None = Field(default=None, description="Equal seeds give equal answers, as far as the provider can.")
+    seed: Annotated[int, AtMost(2**63 - 1)] | None = Field(
+        default=None, description="Equal seeds give equal answers, as far as the provider can."
+    )
 
     @property
     def names(self) -> tuple[ControlName, ...]:

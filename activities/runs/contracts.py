@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from outlast.activities.bounds import MAX_COUNT, Count, Seconds, Usd
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.spending.contracts import Basis, Spend, SpendingCaps
 from outlast.activities.storages.contracts import DatasetPage
@@ -13,9 +14,6 @@ from outlast.activities.webhooks.contracts import BudgetWatch
 
 FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 """Run states after which the platform neither changes nor charges the run (Apify API v2, run object, `status`)."""
-
-MAX_UNTIL = 1_000_000_000
-"""More rows than any dataset has."""
 
 LOCAL_START_LIMIT = timedelta(seconds=6)
 """When a local attempt to start a run is given up. Temporal's SDK prolongs a workflow task that takes 8 seconds."""
@@ -26,11 +24,9 @@ LEAST_TASK_TIMEOUT = timedelta(seconds=10)
 class Budget(Contract):
     """The limits on what one task may cost. A limit that is absent does not apply."""
 
-    max_total_charge_usd: Decimal | None = Field(
-        default=None, gt=0, description="Maximum cost of the run, in US dollars."
-    )
-    max_items: int | None = Field(default=None, gt=0, description="Maximum number of dataset items of the run.")
-    max_run_seconds: int | None = Field(default=None, gt=0, description="Maximum duration of the run, in seconds.")
+    max_total_charge_usd: Usd | None = Field(default=None, description="Maximum cost of the run, in US dollars.")
+    max_items: Count | None = Field(default=None, gt=0, description="Maximum number of dataset items of the run.")
+    max_run_seconds: Seconds | None = Field(default=None, gt=0, description="Maximum duration of the run, in seconds.")
 
     def within(self, limit_usd: Decimal | None) -> Self:
         """These limits, with this one on the cost when there is one: it is never above the budget's own."""
@@ -40,7 +36,7 @@ class Budget(Contract):
 class Until(Contract):
     """When a run has produced enough: it is stopped gracefully as soon as any of these is true of it."""
 
-    rows: int | None = Field(default=None, ge=1, le=MAX_UNTIL, description="It has written so many rows.")
+    rows: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="It has written so many rows.")
     expression: str | None = Field(
         default=None,
         min_length=1,
@@ -48,8 +44,8 @@ class Until(Contract):
         description="JMESPath, applied to each row as it comes. A row matches when the result is true: not null, "
         "false or empty. A row that it does not fit (a function on a value of another type) does not match.",
     )
-    matches: int = Field(default=1, ge=1, le=MAX_UNTIL, description="So many rows match the `expression`.")
-    usd: Decimal | None = Field(default=None, gt=0, description="It has cost so many US dollars.")
+    matches: int = Field(default=1, ge=1, le=MAX_COUNT, description="So many rows match the `expression`.")
+    usd: Usd | None = Field(default=None, description="It has cost so many US dollars.")
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from outlast.activities.bounds import UsdFloat, rounded_usd
 from outlast.activities.contracts import Caller, Contract
 
 LEDGER_WORKFLOW = "SpendLedgerWorkflow"
@@ -28,7 +29,7 @@ Payer = Literal["operator", "caller", "payment"]
 
 def exact_usd(amount: float | Decimal) -> Decimal:
     """An amount as the platform or a price list gives it, without the noise of binary fractions."""
-    return Decimal(str(amount)).quantize(_EXACT).normalize() + 0
+    return rounded_usd(amount, _EXACT).normalize() + 0
 
 
 def ledger_id(caller_id: str) -> str:
@@ -39,9 +40,9 @@ def ledger_id(caller_id: str) -> str:
 class SpendingCaps(Contract):
     """Caps on a caller's spending, in US dollars; None for no cap. Days and months are those of UTC."""
 
-    per_task_usd: float | None = Field(default=None, gt=0, description="Most that one task may cost.")
-    per_day_usd: float | None = Field(default=None, gt=0, description="Most that the caller may spend in a day.")
-    per_month_usd: float | None = Field(default=None, gt=0, description="Most that the caller may spend in a month.")
+    per_task_usd: UsdFloat | None = Field(default=None, description="Most that one task may cost.")
+    per_day_usd: UsdFloat | None = Field(default=None, description="Most that the caller may spend in a day.")
+    per_month_usd: UsdFloat | None = Field(default=None, description="Most that the caller may spend in a month.")
 
     @property
     def are_set(self) -> bool:

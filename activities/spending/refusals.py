@@ -1,8 +1,8 @@
 """Refusals of a cap, in words: what is left of it, and when there is more."""
 
 from datetime import UTC, datetime
-from decimal import Decimal
 
+from outlast.activities.bounds import usd_text
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.spending.contracts import CapRefusal
 
@@ -12,10 +12,10 @@ _SETTINGS = {"task": "per_task_usd", "day": "per_day_usd", "month": "per_month_u
 
 def rest_of(refusal: CapRefusal) -> str:
     """How much of the cap is left, and why no more."""
-    held = f", {_usd(refusal.reserved_usd)} reserved by runs that have not ended" if refusal.reserved_usd else ""
+    held = f", {usd_text(refusal.reserved_usd)} reserved by runs that have not ended" if refusal.reserved_usd else ""
+    cap, left = usd_text(refusal.cap_usd), usd_text(refusal.left_usd)
     return (
-        f"of the {_CALLED[refusal.cap]} of {_usd(refusal.cap_usd)} US dollars {_usd(refusal.left_usd)} are left "
-        f"({_usd(refusal.spent_usd)} spent{held})"
+        f"of the {_CALLED[refusal.cap]} of {cap} US dollars {left} are left ({usd_text(refusal.spent_usd)} spent{held})"
     )
 
 
@@ -26,7 +26,7 @@ def resets(refusal: CapRefusal) -> str:
 
 def refused_by_cap(refusal: CapRefusal) -> ErrorEnvelope:
     """The error of a call that a cap refuses. It is retryable where the end of other runs may leave enough."""
-    asked = "cost money" if refusal.asked_usd is None else f"cost up to {_usd(refusal.asked_usd)} US dollars"
+    asked = "cost money" if refusal.asked_usd is None else f"cost up to {usd_text(refusal.asked_usd)} US dollars"
     advice = ["Give the call a budget within what is left (`options.budget.max_total_charge_usd`)"]
     if refusal.reserved_usd:
         advice.append("wait until running calls have ended")
@@ -37,12 +37,6 @@ def refused_by_cap(refusal: CapRefusal) -> ErrorEnvelope:
         f"This may {asked}, and {rest_of(refusal)}. Nothing was started.{resets(refusal)}",
         hint=f"{', '.join(advice)}, or ask the operator to raise `spending.{_SETTINGS[refusal.cap]}`.",
     )
-
-
-def _usd(amount: Decimal) -> str:
-    """At least two digits, and as many as there are."""
-    cents = amount.quantize(Decimal("0.01"))
-    return f"{cents if cents == amount else amount.normalize():f}"
 
 
 def _time(moment: datetime) -> str:

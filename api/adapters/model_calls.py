@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.json_numbers import exact_json
 from outlast.activities.unicode_text import NOTE, valid_json, valid_text
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
@@ -124,9 +125,9 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
     # Some models send nothing for a tool that takes no arguments.
     given = "{}" if arguments is None or arguments == "" else arguments
     try:
-        written: Any = json.loads(given) if isinstance(given, str) else given
+        written: Any = exact_json(given) if isinstance(given, str) else given
         if isinstance(written, str) and written.lstrip().startswith("{"):
-            written = json.loads(written)  # An object as JSON in a JSON string.
+            written = exact_json(written)  # An object as JSON in a JSON string.
         valid = valid_json(written)
         value = _json_value(valid)
     except (TypeError, ValueError, RecursionError) as error:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Query
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from outlast.activities.bounds import MAX_SECONDS
 from outlast.activities.contracts import JsonObject
 from outlast.api.access.principal import Principal
 from outlast.api.adapters.adapter import BACK_ENDS, Adapter
@@ -67,6 +68,7 @@ class CallsBody(KnownFieldsOnly):
     wait: float = Field(
         default=DEFAULT_WAIT_SECONDS,
         ge=0,
+        le=MAX_SECONDS,
         description="Seconds to wait for the answers, up to the server's limit. Tasks go on when they are over.",
     )
     options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of each call.")

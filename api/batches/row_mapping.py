@@ -1,6 +1,5 @@
 """From rows to items: which arguments an item has, and which key. Pure."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pydantic import JsonValue
 
 from outlast.activities.batches.contracts import MAX_KEY_CHARS
 from outlast.activities.contracts import JsonObject
+from outlast.activities.json_numbers import number_flaws
 
 _LONGEST_LIST = 100
 _ITEM_FIELDS = frozenset({"key", "arguments"})
@@ -105,11 +105,12 @@ def _as_type(text: str, types: Sequence[str]) -> JsonValue:
     if "string" in types or not types:
         return text
     word = text.strip()
+    if number_flaws(word.encode()):
+        return text  # which the schema's check refuses
     if "integer" in types and _INTEGER.fullmatch(word):
         return int(word)
     if "number" in types and _NUMBER.fullmatch(word):
-        number = float(word)
-        return number if math.isfinite(number) else text
+        return float(word)
     truth = {"true": True, "false": False}.get(word.lower())
     return truth if "boolean" in types and truth is not None else text
 

@@ -12,6 +12,7 @@ import orjson
 import zstandard
 from pydantic import JsonValue
 
+from outlast.activities.json_numbers import number_flaws
 from outlast.activities.outputs.format.nesting import is_too_deep
 from outlast.activities.outputs.store.dataset_source import rows_from
 from outlast.activities.outputs.store.reader import OutputReader
@@ -134,6 +135,8 @@ def _parsed(number: int, line: bytes) -> SourceRow:
         value: JsonValue = orjson.loads(valid_json_text(line))
     except orjson.JSONDecodeError as error:
         return SourceRow(number, problem=f"It is no JSON: {error.msg}, at character {error.colno}.")
+    if flaws := number_flaws(line):
+        return SourceRow(number, problem=f"{flaws[0].path}: {flaws[0].message}")
     if is_too_deep(value):
         return SourceRow(number, problem="It is nested too deeply.")
     return SourceRow(number, value)

@@ -1,7 +1,6 @@
 """Batches as every front door shows them."""
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Literal, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, model_validator
@@ -14,6 +13,7 @@ from outlast.activities.batches.contracts import (
     StopReason,
     StopRule,
 )
+from outlast.activities.bounds import MAX_COUNT, Usd
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS
 from outlast.workflows.batches.contracts import BatchStatus
@@ -100,8 +100,8 @@ class RowsOf(KnownFieldsOnly):
 
     output: str | None = Field(default=None, max_length=200, description="Locator of a stored output with rows.")
     dataset: str | None = Field(default=None, max_length=200, description="Id or name of a dataset.")
-    offset: int = Field(default=0, ge=0, description="First row, counted from 0.")
-    limit: int | None = Field(default=None, ge=1, description="Maximum number of rows.")
+    offset: int = Field(default=0, ge=0, le=MAX_COUNT, description="First row, counted from 0.")
+    limit: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Maximum number of rows.")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -147,8 +147,8 @@ class BatchChanges(KnownFieldsOnly):
     model_config = ConfigDict(extra="forbid")
 
     concurrency: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)
-    budget_usd: Decimal | None = Field(
-        default=None, gt=0, description="The new budget of the whole batch, including what it has cost so far."
+    budget_usd: Usd | None = Field(
+        default=None, description="The new budget of the whole batch, including what it has cost so far."
     )
     stop: StopRule | None = Field(default=None, description="The new stop rule. Counts and costs continue.")
 
@@ -208,8 +208,10 @@ class ResultsSelection(BaseModel):
         "`=`, `+`, `-` or `@`.",
     )
     status: ItemStatus | None = Field(default=None, description="Only items of this status, such as `failed`.")
-    offset: int = Field(default=0, ge=0, description="First row, counted from 0; with `status`, of that status.")
-    limit: int | None = Field(default=None, ge=1, description="Maximum number of rows.")
+    offset: int = Field(
+        default=0, ge=0, le=MAX_COUNT, description="First row, counted from 0; with `status`, of that status."
+    )
+    limit: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Maximum number of rows.")
 
 
 class BatchPage(BaseModel):

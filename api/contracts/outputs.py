@@ -2,14 +2,16 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from outlast.activities.bounds import MAX_COUNT
+
 
 class OutputSelection(BaseModel):
     """Which part of an output to return; all of it by default."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    offset: int = Field(default=0, ge=0, description="First row to return, counted from 0.")
-    limit: int | None = Field(default=None, ge=1, description="Maximum number of rows to return.")
+    offset: int = Field(default=0, ge=0, le=MAX_COUNT, description="First row to return, counted from 0.")
+    limit: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Maximum number of rows to return.")
     fields: str | None = Field(
         default=None, max_length=2_000, description="Fields to return of each row: comma-separated dot paths."
     )

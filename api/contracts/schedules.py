@@ -2,7 +2,6 @@
 
 import re
 from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Self
 
 from pydantic import (
@@ -16,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from outlast.activities.bounds import Usd
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.contracts.batches import BatchRequest
 from outlast.workflows.contracts.tool_calls import CallOptions
@@ -167,7 +167,7 @@ class ScheduleChanges(_Target):
     end_at: AwareDatetime | None = None
     overlap: Overlap | None = None
     catch_up_seconds: int | None = Field(default=None, ge=60, le=366 * 24 * 3600)
-    budget_usd: Decimal | None = Field(default=None, gt=0, description="What firings have cost already counts.")
+    budget_usd: Usd | None = Field(default=None, description="What firings have cost already counts.")
     pause_on: tuple[ErrorCategory, ...] | None = Field(default=None, max_length=len(ErrorCategory))
     note: str | None = Field(default=None, max_length=500)
 

@@ -1,4 +1,4 @@
-"""JSON bodies before a parser builds them: limits of their depth and number of values, and valid text.
+"""JSON bodies before a parser builds them: limits of their depth and number of values, valid text, and exact numbers.
 
 A parser and a validator hold the event loop for as long as they work, and make a hundred bytes of memory of two bytes
 of text. Counting needs a fraction of that time, and is done in a thread where the body is large.
@@ -14,13 +14,14 @@ from typing import cast
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.activities.content_types import kind_of
+from outlast.activities.json_numbers import number_flaws
 from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.limits.large_bodies import BodySlot
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.problems import Problem
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
-from outlast.api.http.problems import problem_response
+from outlast.api.http.problems import invalid_request, problem_response
 from outlast.api.http.streamed_bodies import is_streamed
 
 TEXT_WAS_REPLACED: ContextVar[bool] = ContextVar("text_was_replaced", default=False)
@@ -87,8 +88,8 @@ class JsonLimits:
 class StructureLimit:
     """ASGI middleware; responds 422 to bodies over the limits, and passes the others on with valid text.
 
-    Halves of characters, broken UTF-8 and NUL are replaced (`activities.unicode_text`). Reads the whole body, so a
-    limit of size comes first.
+    Halves of characters, broken UTF-8 and NUL are replaced (`activities.unicode_text`); numbers that a parser would
+    change are refused. Reads the whole body, so a limit of size comes first.
     """
 
     def __init__(self, app: ASGIApp, *, limits: JsonLimits, slots: CallerSlots) -> None:
@@ -105,9 +106,8 @@ class StructureLimit:
         body = await _read_body(receive)
         if body is None:
             return
-        is_json = _is_json(scope)
         if len(body) <= _SMALL_BYTES:
-            await self._serve(*self._checked(body, is_json), scope, receive, send)
+            await self._serve(*self._checked(scope, body), scope, receive, send)
             return
         principal: Principal | None = scope.get(PRINCIPAL_STATE)
         slot = BodySlot(self._slots, principal.caller.id if principal is not None else "")
@@ -118,23 +118,30 @@ class StructureLimit:
 
         try:
             await slot.begin()
-            checked = await asyncio.to_thread(self._checked, body, is_json)
+            checked = await asyncio.to_thread(self._checked, scope, body)
             await self._serve(*checked, scope, receive, ending)
         finally:
             slot.end()
 
-    def _checked(self, body: bytes, is_json: bool) -> tuple[bytes, bool, str | None]:
-        """The body to pass on, whether text was replaced in it, and the limit that it exceeds."""
+    def _checked(self, scope: Scope, body: bytes) -> tuple[bytes, bool, Problem | None]:
+        """The body to pass on, whether text was replaced in it, and why it is refused."""
+        is_json = _is_json(scope)
         written = _in_utf8(body) if is_json else body
-        valid = valid_json_text(written) if is_json else body
-        return valid, valid is not written, self._limits.excess(body)
+        excess = self._limits.excess(written)
+        if excess is not None:
+            return body, False, _problem(scope["path"], excess)
+        if not is_json:
+            return body, False, None
+        valid = valid_json_text(written)
+        flaws = number_flaws(valid)
+        return valid, valid is not written, invalid_request(scope["path"], flaws) if flaws else None
 
     async def _serve(
-        self, body: bytes, replaced: bool, excess: str | None, scope: Scope, receive: Receive, send: Send
+        self, body: bytes, replaced: bool, refusal: Problem | None, scope: Scope, receive: Receive, send: Send
     ) -> None:
         TEXT_WAS_REPLACED.set(replaced)
-        if excess is not None:
-            await problem_response(_problem(scope["path"], excess))(scope, receive, send)
+        if refusal is not None:
+            await problem_response(refusal)(scope, receive, send)
         else:
             await self._app(scope, _again(body, receive), send)
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -106,16 +106,24 @@ async def _invalid_request(request: Request, error: Exception) -> JSONResponse:
         return _unsupported_media_type(request)
     entries = error.errors()
     violations = [_violation(entry) for entry in entries[:MAX_VIOLATIONS]]
-    malformed = any(entry["type"] == "json_invalid" for entry in entries)
-    problem = Problem(
-        type=_type("bad-json" if malformed else "invalid-request"),
-        title="The body is not valid JSON" if malformed else "The request does not fit its schema",
-        status=400 if malformed else 422,
-        detail=_cut("; ".join(f"{entry.path or '(body)'}: {entry.message}" for entry in violations), MAX_DETAIL_CHARS),
-        instance=request.url.path,
-        violations=violations,
-    )
+    problem = invalid_request(request.url.path, violations)
+    if any(entry["type"] == "json_invalid" for entry in entries):
+        malformed = {"type": _type("bad-json"), "title": "The body is not valid JSON", "status": 400}
+        problem = problem.model_copy(update=malformed)
     return problem_response(problem)
+
+
+def invalid_request(path: str, violations: Sequence[Violation]) -> Problem:
+    """The problem of a request to `path` that breaks its schema in these places, of which 50 are shown."""
+    shown = list(violations[:MAX_VIOLATIONS])
+    return Problem(
+        type=_type("invalid-request"),
+        title="The request does not fit its schema",
+        status=422,
+        detail=_cut("; ".join(f"{entry.path or '(body)'}: {entry.message}" for entry in shown), MAX_DETAIL_CHARS),
+        instance=path,
+        violations=shown,
+    )
 
 
 def _body_is_not_json(request: Request, error: RequestValidationError) -> bool:

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 
 from outlast.activities.contracts import Caller
+from outlast.activities.json_numbers import number_flaws
 from outlast.api.batches.batch_results import result_pieces
 from outlast.api.batches.client import RowSource
 from outlast.api.batches.sources import Media, UploadedBody, inline_rows, uploaded_rows
@@ -216,6 +217,10 @@ def _media_of(request: Request) -> Media:
 
 
 def _settings(text: str) -> BatchSettings:
+    if flaws := number_flaws(text.encode()):
+        raise RequestValidationError(
+            [{"type": "number", "loc": ("header", "Outlast-Batch", one.path), "msg": one.message} for one in flaws]
+        )
     try:
         return BatchSettings.model_validate_json(text)
     except ValidationError as error:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from outlast.activities.bounds import MAX_SECONDS
 from outlast.api.contracts.sessions import (
     MessagePage,
     MessageRequest,
@@ -140,7 +141,10 @@ async def send_message(
     services: ServicesDep,
     caller: CallerDep,
     wait: Annotated[
-        float | None, Query(ge=0, description="With `stream: false`: seconds to wait for the end; the server's limit.")
+        float | None,
+        Query(
+            ge=0, le=MAX_SECONDS, description="With `stream: false`: seconds to wait for the end; the server's limit."
+        ),
     ] = None,
     last_event_id: Annotated[
         str | None, Header(description="When streaming: id of the last event of this turn that was received.")
@@ -176,7 +180,9 @@ async def get_turn(
     turn_id: TurnId,
     services: ServicesDep,
     caller: CallerDep,
-    wait: Annotated[float, Query(ge=0, description="Seconds to wait for its end, up to the server's limit.")] = 0,
+    wait: Annotated[
+        float, Query(ge=0, le=MAX_SECONDS, description="Seconds to wait for its end, up to the server's limit.")
+    ] = 0,
 ) -> Turn:
     """A turn and, once it has ended, its messages. Available as long as its session.
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from outlast.activities.bounds import MAX_SECONDS
 from outlast.api.contracts.tasks import (
     ResurrectRequest,
     SubmittedInput,
@@ -85,7 +86,9 @@ async def get_result(
     services: ServicesDep,
     caller: CallerDep,
     response: Response,
-    wait: Annotated[float, Query(ge=0, description="Seconds to wait for the result, up to the server's limit.")] = 0,
+    wait: Annotated[
+        float, Query(ge=0, le=MAX_SECONDS, description="Seconds to wait for the result, up to the server's limit.")
+    ] = 0,
 ) -> TaskAnswer:
     """A task's result. It can be read any number of times."""
     seconds = min(wait, services.settings.max_wait_seconds)

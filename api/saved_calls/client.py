@@ -1,9 +1,10 @@
 """`SavedCallClient`: saves calls for their caller, shows them, and opens them for those who start them."""
 
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import orjson
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
@@ -23,11 +24,13 @@ from outlast.api.metrics import LIMITED
 from outlast.api.saved_calls.store import DamagedCall, KeptCall, SavedCallStore
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.sealing import with_masked_values
+from outlast.workflows.tools.framework.phases import violations_of
 
 MAX_BYTES = 128 * 1024
 """Of what is kept of a call, or of a batch."""
 _RETRY_SECONDS = 30
 _OTHER_FORM = "It is in a form that this version does not know."
+Kept = TypeVar("Kept", bound=BaseModel)
 
 
 class SavedCallClient:
@@ -86,10 +89,7 @@ class SavedCallClient:
     async def opened(self, caller: Caller, name: str, arguments: JsonObject) -> ScheduledCall:
         """A saved call with its secrets, and `arguments` over its own. Raises `SavedCallNotFound`, `SealError`."""
         kept = await self._kept(caller, name)
-        try:
-            call = ScheduledCall.model_validate(open_values(kept.call, self._sealer, purpose=caller.id))
-        except ValidationError as error:
-            raise _unusable(DamagedCall(name, _OTHER_FORM, kept.saved_at)) from error
+        call = read_kept(ScheduledCall, open_values(kept.call, self._sealer, purpose=caller.id), name)
         return call.model_copy(update={"arguments": merged(call.arguments, arguments)})
 
     async def request(self, caller: Caller, name: str, arguments: JsonObject) -> TaskRequest:
@@ -135,6 +135,22 @@ class SavedCallClient:
                 "Delete one first.",
                 retry_after_seconds=_RETRY_SECONDS,
             )
+
+
+def read_kept(model: type[Kept], document: JsonValue, tool: str) -> Kept:
+    """A call or batch that was kept. Raises `InvalidCall` for one that a request may not be any longer."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise InvalidCall(
+            ErrorEnvelope.permanent(
+                ErrorCategory.VALIDATION,
+                tool,
+                f"{tool}, as it was kept, does not fit the schema of requests. Nothing was started.",
+                hint="Correct every violation listed, and save it again.",
+                violations=violations_of(error),
+            )
+        ) from error
 
 
 def task_request(call: ScheduledCall) -> TaskRequest:

@@ -22,7 +22,7 @@ from outlast.api.contracts.batches import BatchRequest, BatchSettings
 from outlast.api.contracts.schedules import ScheduledCall
 from outlast.api.contracts.tasks import ConnectedTaskRequest
 from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TooManyRequests, tool_error
-from outlast.api.saved_calls.client import SavedCallClient
+from outlast.api.saved_calls.client import SavedCallClient, read_kept
 from outlast.api.schedules.client import ScheduleClient
 from outlast.api.schedules.due import DueCalls
 from outlast.api.schedules.exact_times import LEAST_AHEAD
@@ -104,11 +104,11 @@ class CallerFirings:
 
     async def _start(self, caller: Caller, due: Due, request: StartFiringInput) -> Started:
         if due.batch is not None:
-            return await self._start_batch(caller, BatchRequest.model_validate(due.batch), request)
+            return await self._start_batch(caller, read_kept(BatchRequest, due.batch, request.tool), request)
         if due.saved is not None:
             call = await self._saved_calls.opened(caller, due.saved, due.arguments)
         else:
-            call = ScheduledCall.model_validate(due.call)
+            call = read_kept(ScheduledCall, due.call, request.tool)
         options = call.options.model_copy(update={"budget": _within(call, request.limit_usd)})
         asked = ConnectedTaskRequest(
             tool=call.tool,

@@ -9,6 +9,7 @@ from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, pydan
 from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, JSONPlainPayloadConverter
 from temporalio.exceptions import ApplicationError
 
+from outlast.activities.bounds import reading_recorded
 from outlast.workflows.contracts.row_text import without_repeated_rows
 from outlast.workflows.contracts.tool_calls import ToolOutcome, ToolResult
 
@@ -34,6 +35,11 @@ class LeanJSONPayloadConverter(PydanticJSONPlainPayloadConverter):
             message = f"A value of {type(value).__name__} cannot be written as JSON ({type(error).__name__})."
             raise ApplicationError(message, type=NOT_JSON, non_retryable=True) from None
         return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        """Read what was written before, also where there is a bound on it now."""
+        with reading_recorded():
+            return super().from_payload(payload, type_hint)
 
 
 def _written(value: Any) -> bytes:

@@ -31,6 +31,7 @@ from outlast.activities.batches.contracts import (
     StopReason,
 )
 from outlast.activities.batches.limits import item_limit
+from outlast.activities.bounds import MAX_SECONDS, usd_flaw
 from outlast.workflows.batches.announcements import announce_batch
 from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus, BatchSummary
 from outlast.workflows.batches.decisions import ROUND_NAMES, next_step, status_of, stopped_without_money
@@ -78,6 +79,10 @@ class BatchWorkflow:
     async def _work(self) -> BatchOutcome | None:
         """The outcome; None to continue as new."""
         try:
+            flaw = usd_flaw({"budget_usd": self._input.options.budget_usd})
+            if flaw is not None and workflow.patched("budget-bounds"):
+                self._stop(StopReason.DEFECT, f"it could not go on: {flaw}")
+                return await self._finished()
             if self._input.leg is not None and not await self._prepare():
                 return await self._finished()
             while (step := self._next_step()) is not None:
@@ -135,7 +140,7 @@ class BatchWorkflow:
             step=step,
             horizon=horizon,
             item_limit_usd=item_limit(given.options, self._state, own_usd=given.place.own_limit_usd),
-            until=self._began + timedelta(seconds=seconds) if seconds is not None else None,
+            until=self._began + timedelta(seconds=min(seconds, MAX_SECONDS)) if seconds is not None else None,
             looks_back=looks_back,
         )
 

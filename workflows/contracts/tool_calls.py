@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from outlast.activities.bounds import Seconds
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
@@ -192,7 +193,7 @@ class CallOptions(Contract):
         max_length=MAX_OWN_WEBHOOKS,
         description="Addresses that are told of this task, besides those that the caller has subscribed.",
     )
-    run_heartbeat_seconds: int = Field(
+    run_heartbeat_seconds: Seconds = Field(
         default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
     )
 

@@ -2,10 +2,11 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from outlast.activities.bounds import MAX_SECONDS, MAX_USD, AtMost, Count, Minutes, Tokens, UsdFloat
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.conversations.references import ConversationRef, Digest, caller_part
 from outlast.activities.failures.contracts import ErrorEnvelope
@@ -48,21 +49,21 @@ class ToolSnapshot(Contract):
 class Budgets(Contract):
     """Limits of a turn, or of all turns of a session together. A limit that is absent does not apply."""
 
-    steps: int | None = Field(default=None, ge=1, description="Calls of the model.")
-    tokens: int | None = Field(default=None, ge=1, description="Tokens in and out, cached ones included.")
-    usd: float | None = Field(
-        default=None, gt=0, description="US dollars for models whose prices are known, and for Actors."
+    steps: Count | None = Field(default=None, ge=1, description="Calls of the model.")
+    tokens: Tokens | None = Field(default=None, ge=1, description="Tokens in and out, cached ones included.")
+    usd: UsdFloat | None = Field(
+        default=None, description="US dollars for models whose prices are known, and for Actors."
     )
-    minutes: float | None = Field(default=None, gt=0, description="Time from a turn's beginning to its end.")
+    minutes: Minutes | None = Field(default=None, gt=0, description="Time from a turn's beginning to its end.")
 
 
 class Spent(Contract):
     """Usage so far."""
 
-    steps: int = 0
+    steps: Count = 0
     usage: Usage = Usage()
-    usd: float = 0.0
-    seconds: float = 0.0
+    usd: Annotated[float, AtMost(int(MAX_USD))] = 0.0
+    seconds: Annotated[float, AtMost(MAX_SECONDS)] = 0.0
 
 
 class StepSeconds(Contract):

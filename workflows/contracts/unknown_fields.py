@@ -6,7 +6,7 @@ these are refused where they are part of a request, at any depth.
 
 import difflib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache, partial
 from itertools import islice
 from types import UnionType
@@ -14,6 +14,8 @@ from typing import Annotated, Any, Final, Literal, Self, Union, cast, get_args, 
 
 from pydantic import AliasChoices, BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from outlast.activities.bounds import checking_bounds
 
 MAX_REPORTED: Final = 20
 MAX_LISTED: Final = 200
@@ -24,18 +26,25 @@ Look = Callable[[object, Place], Found]
 
 
 class KnownFieldsOnly(BaseModel):
-    """A model of what a caller sends: an unknown field, in it or in any model inside it, is a violation."""
+    """A model of what a caller sends: an unknown field, in it or in any model inside it, is a violation.
+
+    So is a number out of bounds, see `activities.bounds`.
+    """
+
+    @classmethod
+    def _bounds(cls) -> AbstractContextManager[None]:
+        return checking_bounds()
 
     @model_validator(mode="wrap")
     @classmethod
     def _refuse_unknown_fields(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         unknown = dict(islice(unknown_fields(cls, data), MAX_REPORTED))
         if not unknown:
-            with _countable_errors():
+            with _countable_errors(), cls._bounds():
                 return handler(data)
         errors = [_error(place, message) for place, message in unknown.items()]
         try:
-            with _countable_errors():
+            with _countable_errors(), cls._bounds():
                 handler(_known_part(cls, cast(Mapping[str, object], data)))
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from outlast.activities.bounds import Seconds, Usd
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import Due, Started
@@ -14,6 +15,7 @@ from outlast.activities.schedules.contracts import Due, Started
 MAX_TIMES = 20
 """Cron expressions, and intervals, of one schedule."""
 LEAST_INTERVAL_SECONDS = 60
+MAX_INTERVAL_SECONDS = 366 * 24 * 3600
 DEFAULT_CATCH_UP_SECONDS = 24 * 3600
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all"]
@@ -23,8 +25,8 @@ Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all
 class Interval(Contract):
     """Every so many seconds, counted from 1970-01-01T00:00:00Z."""
 
-    seconds: int = Field(ge=LEAST_INTERVAL_SECONDS, le=366 * 24 * 3600, description="Length of the interval.")
-    offset_seconds: int = Field(default=0, ge=0, description="How long after the interval's beginning it is due.")
+    seconds: int = Field(ge=LEAST_INTERVAL_SECONDS, le=MAX_INTERVAL_SECONDS, description="Length of the interval.")
+    offset_seconds: Seconds = Field(default=0, ge=0, description="How long after the interval's beginning it is due.")
 
 
 class Timing(Contract):
@@ -63,8 +65,8 @@ class Timing(Contract):
 class Spending(Contract):
     """What a schedule may spend, and what stops it."""
 
-    budget_usd: Decimal | None = Field(
-        default=None, gt=0, description="Most that all firings may cost together, in US dollars. Then it is paused."
+    budget_usd: Usd | None = Field(
+        default=None, description="Most that all firings may cost together, in US dollars. Then it is paused."
     )
     pause_on: tuple[ErrorCategory, ...] = Field(
         default=(ErrorCategory.PAYMENT, ErrorCategory.AUTHENTICATION, ErrorCategory.PERMISSION),

@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
         FiringStartActivities,
     )
 
+from outlast.activities.bounds import usd_flaw
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import (
     FIRING_WORKFLOW,
@@ -71,6 +72,10 @@ class ScheduleFiringWorkflow:
         return outcome
 
     async def _work(self) -> FiringOutcome:
+        flaw = usd_flaw({"budget_usd": self._input.spending.budget_usd})
+        if flaw is not None and workflow.patched("budget-bounds"):
+            error = ErrorEnvelope.permanent(ErrorCategory.VALIDATION, self._input.tool, flaw)
+            return await self._ended(FiringStatus.REFUSED, error=error)
         left = self._left_usd()
         if left is not None and left <= 0:
             error = ErrorEnvelope.permanent(

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+from outlast.activities.bounds import usd_text
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringStatus
 
@@ -11,9 +12,10 @@ _MAX_MESSAGE_CHARS = 300
 
 def used_up(order: FiringInput, spent_usd: Decimal) -> str:
     """Says that the schedule's budget is spent."""
+    budget = usd_text(order.spending.budget_usd or Decimal(0))
     return (
-        f"The schedule's budget of {_usd(order.spending.budget_usd)} US dollars is used up: its firings have cost "
-        f"{_usd(spent_usd)}. Raise `budget_usd` and resume the schedule."
+        f"The schedule's budget of {budget} US dollars is used up: its firings have cost "
+        f"{usd_text(spent_usd)}. Raise `budget_usd` and resume the schedule."
     )
 
 
@@ -28,11 +30,3 @@ def reason_to_pause(order: FiringInput, outcome: FiringOutcome) -> str | None:
     if error.category is ErrorCategory.PAYMENT and error.retryable:
         return None  # Other runs have reserved what is left: it is free again before long.
     return f"Paused after a failure ({error.category.value}): {error.message[:_MAX_MESSAGE_CHARS]}"
-
-
-def _usd(amount: Decimal | None) -> str:
-    """At least two digits, and as many as there are."""
-    if amount is None:
-        return "any"
-    cents = amount.quantize(Decimal("0.01"))
-    return f"{cents if cents == amount else amount.normalize():f}"

@@ -6,6 +6,7 @@ from typing import cast
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from outlast.activities.json_numbers import number_flaws
 from outlast.activities.llm.contracts import (
     AnswerPart,
     CallModelInput,
@@ -107,6 +108,8 @@ def read_arguments(raw: str) -> dict[str, JsonValue] | None:
 
 
 def _json(text: str) -> object:
+    if number_flaws(text.encode(errors="replace")):
+        return None
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:

@@ -1,12 +1,16 @@
 """The cost of model calls, for models whose prices are known."""
 
 from collections.abc import Mapping
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from outlast.activities.bounds import MAX_USD
 from outlast.activities.llm.contracts import Usage
 
 _MILLION = 1_000_000
+_PerMillion = Annotated[float, Field(ge=0, le=int(MAX_USD), allow_inf_nan=False)]
+"""0 is the price of a model that costs nothing."""
 
 
 class Price(BaseModel):
@@ -14,10 +18,10 @@ class Price(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cache_read: float | None = Field(default=None, ge=0)
-    cache_write: float | None = Field(default=None, ge=0)
+    input: _PerMillion
+    output: _PerMillion
+    cache_read: _PerMillion | None = None
+    cache_write: _PerMillion | None = None
 
 
 def cost_usd(prices: Mapping[str, Price], provider_id: str, model_id: str, usage: Usage) -> float | None:

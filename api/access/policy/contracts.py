@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
+from outlast.activities.bounds import MAX_COUNT, checking_bounds
 from outlast.activities.runs.contracts import MAX_RESURRECTIONS
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.webhooks.contracts import MAX_WAITING, MAX_WAITING_TESTS
@@ -30,42 +31,67 @@ class _Entry(BaseModel):
 class Limits(_Entry):
     """How much one caller may use at once. The defaults are far above what one honest user needs."""
 
-    requests_per_second: float = Field(default=200, gt=0, description="Requests per second over longer times.")
-    request_burst: int = Field(default=2_000, ge=1, description="Requests that may come at once.")
-    open_streams: int = Field(default=1_000, ge=1, description="Streams of events and rows (GET) open at once.")
-    waiting_requests: int = Field(default=2_500, ge=1, description="Other requests without an answer at once.")
+    requests_per_second: float = Field(
+        default=200, gt=0, le=MAX_COUNT, description="Requests per second over longer times."
+    )
+    request_burst: int = Field(default=2_000, ge=1, le=MAX_COUNT, description="Requests that may come at once.")
+    open_streams: int = Field(
+        default=1_000, ge=1, le=MAX_COUNT, description="Streams of events and rows (GET) open at once."
+    )
+    waiting_requests: int = Field(
+        default=2_500, ge=1, le=MAX_COUNT, description="Other requests without an answer at once."
+    )
     concurrent_starts: int = Field(
-        default=4, ge=1, description="Tasks that an API process starts at a time; more wait for their turn."
+        default=4,
+        ge=1,
+        le=MAX_COUNT,
+        description="Tasks that an API process starts at a time; more wait for their turn.",
     )
     concurrent_lists: int = Field(
-        default=2, ge=1, description="Lists of tasks that an API process reads at a time; more wait for their turn."
+        default=2,
+        ge=1,
+        le=MAX_COUNT,
+        description="Lists of tasks that an API process reads at a time; more wait for their turn.",
     )
     concurrent_tasks: int = Field(
-        default=100, ge=1, description="Tasks that take a worker's time at once; later ones are queued."
+        default=100, ge=1, le=MAX_COUNT, description="Tasks that take a worker's time at once; later ones are queued."
     )
-    queued_tasks: int = Field(default=10_000, ge=0, description="Tasks that are queued at once.")
-    batches: int = Field(default=20, ge=0, description="Batches that have not ended.")
-    batch_items: int = Field(default=100_000, ge=1, description="Items of one batch.")
-    schedules: int = Field(default=100, ge=0, description="Schedules.")
-    saved_calls: int = Field(default=1_000, ge=0, description="Saved calls.")
-    webhooks: int = Field(default=20, ge=0, description="Webhooks that are subscribed.")
+    queued_tasks: int = Field(default=10_000, ge=0, le=MAX_COUNT, description="Tasks that are queued at once.")
+    batches: int = Field(default=20, ge=0, le=MAX_COUNT, description="Batches that have not ended.")
+    batch_items: int = Field(default=100_000, ge=1, le=MAX_COUNT, description="Items of one batch.")
+    schedules: int = Field(default=100, ge=0, le=MAX_COUNT, description="Schedules.")
+    saved_calls: int = Field(default=1_000, ge=0, le=MAX_COUNT, description="Saved calls.")
+    webhooks: int = Field(default=20, ge=0, le=MAX_COUNT, description="Webhooks that are subscribed.")
     webhook_deliveries: int = Field(
         default=MAX_WAITING,
         ge=1,
+        le=MAX_COUNT,
         description="Events that wait for receivers of webhooks; others are undelivered.",
     )
-    webhook_tests: int = Field(default=MAX_WAITING_TESTS, ge=1, description="`webhook.test` events not delivered yet.")
-    sessions: int = Field(default=10_000, ge=1, description="Sessions that have not ended.")
-    stored_bytes: int = Field(default=100_000_000_000, ge=0, description="Bytes of stored outputs.")
-    concurrent_queries: int = Field(default=8, ge=1, description="Queries of stored outputs (JMESPath) at once.")
-    mcp_sessions: int = Field(default=1_000, ge=1, description="MCP sessions (2025-11-25) open at once.")
-    actors_per_connection: int = Field(default=50, ge=1, description="Names in the URL of an MCP connection.")
+    webhook_tests: int = Field(
+        default=MAX_WAITING_TESTS, ge=1, le=MAX_COUNT, description="`webhook.test` events not delivered yet."
+    )
+    sessions: int = Field(default=10_000, ge=1, le=MAX_COUNT, description="Sessions that have not ended.")
+    stored_bytes: int = Field(default=100_000_000_000, ge=0, le=2**63 - 1, description="Bytes of stored outputs.")
+    concurrent_queries: int = Field(
+        default=8, ge=1, le=MAX_COUNT, description="Queries of stored outputs (JMESPath) at once."
+    )
+    mcp_sessions: int = Field(default=1_000, ge=1, le=MAX_COUNT, description="MCP sessions (2025-11-25) open at once.")
+    actors_per_connection: int = Field(
+        default=50, ge=1, le=MAX_COUNT, description="Names in the URL of an MCP connection."
+    )
 
 
 class Caps(SpendingCaps):
     """The caps as an operator writes them: a name that does not exist is an error, not no cap."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _within_bounds(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        with checking_bounds():
+            return handler(data)
 
 
 class KeyEntry(_Entry):

@@ -65,7 +65,7 @@ def parse_policy(path: Path, text: bytes) -> Policy:
         content: dict[str, object] = tomllib.loads(text.decode())
     except UnicodeDecodeError as error:
         raise PolicyError(path, [f"is not UTF-8 (byte {error.start})"]) from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:  # a number of too many digits
         raise PolicyError(path, [f"is not TOML: {error}"]) from None
     if not content:
         raise PolicyError(path, ['is empty: restore it, or write what holds, such as anonymous = "none"'])

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+from outlast.activities.json_numbers import number_flaws
 from outlast.api.cli.errors import BadInput
 
 _EXAMPLE = """An example: outlast call outlast--sleeper '{"seconds": 5}'"""
@@ -37,7 +38,9 @@ def _read_source(source: str) -> tuple[str, str]:
 
 def _parse_object(text: str, origin: str) -> dict[str, Any]:
     try:
-        value: Any = json.loads(text, parse_constant=_refuse_constant)
+        if flaws := number_flaws(text.encode()):
+            raise BadInput(f"{flaws[0].path or 'The arguments'}: {flaws[0].message}")
+        value: Any = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise BadInput(f"Not valid JSON in {origin}, {place}: {error.msg}.", hint=_EXAMPLE) from error
@@ -46,10 +49,6 @@ def _parse_object(text: str, origin: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadInput(f"The arguments must be a JSON object; {origin} holds {_kind(value)}.", hint=_EXAMPLE)
     return cast("dict[str, Any]", value)
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise BadInput(f"{constant} is not a JSON number.")
 
 
 def _put(arguments: dict[str, Any], pair: str) -> None:
@@ -70,8 +69,8 @@ def _put(arguments: dict[str, Any], pair: str) -> None:
 def _value(text: str) -> Any:
     """The value of valid JSON, else the text itself: `5`, `true`, `["a"]`, `hello`."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, BadInput):
+        return text if number_flaws(text.encode()) else json.loads(text)
+    except ValueError:
         return text
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from outlast.activities.json_numbers import exact_json
 from outlast.api.cli.show.output import Output
 from outlast.api.cli.show.questions import approval_text
 from outlast.api.cli.show.wording import ahead, local_time, one_line, printable
@@ -81,7 +82,7 @@ async def _ask_approval(output: Output, lines: Lines, *, may_edit: bool) -> Answ
         continue
     content: dict[str, Any] = {"decision": "no" if choice in _NO else "yes"}
     if choice in _EDIT:
-        content["arguments"] = await _typed(output, lines, "The arguments, as JSON:", json.loads)
+        content["arguments"] = await _typed(output, lines, "The arguments, as JSON:", exact_json)
     note = await lines.ask(output, "[dim]A note (Enter for none):[/]")
     return {"action": "accept", "content": {**content, "note": note} if note else content}
 
@@ -118,7 +119,7 @@ def as_typed(text: str, field: dict[str, Any]) -> Any:
     if "string" in types or "enum" in field:
         return text
     try:
-        return json.loads(text)
+        return exact_json(text)
     except ValueError:
         return text
 

@@ -7,7 +7,7 @@ import typer
 
 from outlast.api.cli.ask.until_conditions import UNTIL_HELP
 from outlast.api.cli.completion import complete_tool
-from outlast.api.cli.show.parse_durations import parse_duration
+from outlast.api.cli.show.parse_durations import parse_duration, parse_usd
 
 _ITEMS = "Items"
 _LIMITS = "Limits"
@@ -49,8 +49,8 @@ RetryOption = Annotated[
     typer.Option("--retry", metavar="CATEGORY=N", help="Try items again that fail so: rate_limit=3."),
 ]
 ConcurrencyOption = Annotated[int | None, _limit("Items under way at a time (10).", "--concurrency", "-c", min=1)]
-BudgetOption = Annotated[float | None, _limit("What all items may cost together.", metavar="USD", min=0)]
-MaxUsdOption = Annotated[float | None, _limit("What one item may cost.", metavar="USD", min=0)]
+BudgetOption = Annotated[float | None, _limit("What all items may cost together.", metavar="USD", parser=parse_usd)]
+MaxUsdOption = Annotated[float | None, _limit("What one item may cost.", metavar="USD", parser=parse_usd)]
 MaxItemsOption = Annotated[int | None, _limit("Rows that one item's run may produce.", min=1)]
 MaxRunTimeOption = Annotated[
     float | None, _limit("Time that one item's run may take.", parser=parse_duration, metavar="TIME")

@@ -12,7 +12,7 @@ from outlast.api.cli.completion import complete_tool
 from outlast.api.cli.errors import CliError, ExitCode
 from outlast.api.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
 from outlast.api.cli.running import Context, run_action
-from outlast.api.cli.show.parse_durations import parse_duration
+from outlast.api.cli.show.parse_durations import parse_duration, parse_usd
 
 if TYPE_CHECKING:
     from outlast.client import CallOptions, Task, TaskAnswer
@@ -91,7 +91,9 @@ DeadlineOption = Annotated[
     float | None,
     _limit_option("The task fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME"),
 ]
-MaxUsdOption = Annotated[float | None, _limit_option("US dollars that the run may cost.", min=0)]
+MaxUsdOption = Annotated[
+    float | None, _limit_option("US dollars that the run may cost.", metavar="USD", parser=parse_usd)
+]
 MaxItemsOption = Annotated[int | None, _limit_option("Rows that the run may produce.", min=1)]
 MaxRunTimeOption = Annotated[
     float | None, _limit_option("Time that the run may take.", parser=parse_duration, metavar="TIME")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from outlast.api.cli.completion import complete_tool
-from outlast.api.cli.show.parse_durations import parse_duration
+from outlast.api.cli.show.parse_durations import parse_duration, parse_usd
 
 _WHAT = "What it starts"
 _WHEN = "When it is due"
@@ -71,12 +71,12 @@ CatchUpOption = Annotated[
     float | None,
     _when("How late what was due while the server was away is started (1d).", parser=parse_duration, metavar="TIME"),
 ]
-BudgetOption = Annotated[float | None, _limit("What all firings may cost together.", metavar="USD", min=0)]
+BudgetOption = Annotated[float | None, _limit("What all firings may cost together.", metavar="USD", parser=parse_usd)]
 PauseOnOption = Annotated[
     list[str] | None,
     _limit("Pause after such a failure; `none` for none (payment, authentication, permission).", metavar="CATEGORY"),
 ]
-MaxUsdOption = Annotated[float | None, _limit("What each call may cost.", metavar="USD", min=0)]
+MaxUsdOption = Annotated[float | None, _limit("What each call may cost.", metavar="USD", parser=parse_usd)]
 MaxItemsOption = Annotated[int | None, _limit("Rows that each call's run may produce.", min=1)]
 MaxRunTimeOption = Annotated[
     float | None, _limit("Time that each call's run may take.", parser=parse_duration, metavar="TIME")

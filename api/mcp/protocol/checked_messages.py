@@ -22,6 +22,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from outlast.activities.json_numbers import number_flaws_in
 from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.http.json_limits import JsonLimits
 
@@ -30,6 +31,7 @@ log = logging.getLogger("outlast.mcp")
 _NOTIFICATIONS = "notifications/"
 """How the methods of all notifications of MCP begin."""
 
+_MAX_FLAWS = 20
 Item = SessionMessage | Exception
 """What the SDK's transport gives: an exception for a line that is no message, which the SDK passes over in silence."""
 
@@ -107,8 +109,11 @@ class CheckedMessages:
         if isinstance(item.message, JSONRPCNotification) and not item.message.method.startswith(_NOTIFICATIONS):
             # The SDK takes a request whose id is null, an object or a fraction for a notification.
             return _error(INVALID_REQUEST, "A request needs an id that is a string or an integer.", None)
-        excess = self._limits.excess_in(item.message.model_dump())
+        message = item.message.model_dump()
+        excess = self._limits.excess_in(message)
         if excess is None:
+            excess = "; ".join(f"{flaw.path}: {flaw.message}" for flaw in number_flaws_in(message)[:_MAX_FLAWS])
+        if not excess:
             return None
         request_id = item.message.id if isinstance(item.message, JSONRPCRequest) else None
         return _error(INVALID_PARAMS, excess, request_id)

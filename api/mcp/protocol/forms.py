@@ -3,8 +3,9 @@
 A form has no field for an object or a list of objects. The form asks for those as JSON text, which is parsed later.
 """
 
-import json
 from typing import Any
+
+from outlast.activities.json_numbers import exact_json
 
 _PLAIN = frozenset({"string", "number", "integer", "boolean"})
 
@@ -41,7 +42,7 @@ def _is_json_field(schema: Schema, name: str, definitions: Schema) -> bool:
 def _parsed_json(value: Any) -> Any:
     """Text that is not JSON stays text; the check of the answer reports it."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return exact_json(value) if isinstance(value, str) else value
     except ValueError:
         return value
 

@@ -260,3 +260,30 @@ async def test_what_cannot_go_on_stops_and_says_why(client: Client) -> None:
         outcome = await (await begun(client, queue, 10)).result()
     assert (outcome.status, outcome.state.stop) == (BatchStatus.STOPPED, StopReason.DEFECT)
     assert "The items are lost." in str(outcome.state.stop_words)
+
+
+@pytest.mark.parametrize("budget", ["1e30", "1e400", "1e-3000"])
+async def test_a_budget_that_is_no_amount_ends_the_batch_before_anything_is_started(
+    client: Client, budget: str
+) -> None:
+    """It failed its first step for ever: it came from before there was a bound, or around the entry points."""
+
+    async def carry_on(request: RoundInput) -> BatchState:
+        return ten_more(request)
+
+    rounds = Rounds(carry_on)
+    async with serving(client, rounds) as queue:
+        outcome = await (await begun(client, queue, 20, budget_usd=Decimal(budget))).result()
+    assert (outcome.status, outcome.state.stop) == (BatchStatus.STOPPED, StopReason.DEFECT)
+    assert "`budget_usd` is 1E" in (outcome.state.stop_words or "")
+    assert rounds.asked == []
+
+
+async def test_a_stop_rule_of_more_seconds_than_there_are_dates_is_a_long_time(client: Client) -> None:
+    async def carry_on(request: RoundInput) -> BatchState:
+        return ten_more(request)
+
+    rounds = Rounds(carry_on)
+    async with serving(client, rounds) as queue:
+        outcome = await (await begun(client, queue, 10, stop={"seconds": 10**15})).result()
+    assert outcome.status is BatchStatus.COMPLETED

@@ -1,12 +1,20 @@
 """Schedules: what they start, when they are due, and what is told of it."""
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from temporalio.client import Client
 
+from outlast.activities.contracts import Caller
+from outlast.activities.schedules.contracts import Due
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
+from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from tests.support.calls.schedules import fired, firings, scheduled, seen, triggered
 from tests.support.eventually import eventually
 from tests.support.stacks.sandbox import Sandbox
@@ -259,3 +267,24 @@ async def test_the_same_request_again_changes_nothing_and_another_is_a_conflict(
     assert again["created_at"] == made["created_at"]
     other = await api.post("/v1/schedules", json={"id": "once", "call": DOUBLE, "cron": ["0 0 * * *"]})
     assert (other.status_code, other.json()["type"]) == (409, "urn:outlast:problem:schedule-exists")
+
+
+async def test_a_budget_that_is_no_amount_ends_the_firing_and_starts_nothing(temporal: Client) -> None:
+    firing = FiringInput(
+        schedule_id="old",
+        temporal_id="old",
+        caller=Caller(id="local"),
+        due=Due(call=DOUBLE),
+        tool="double",
+        timing=Timing(),
+        spending=Spending(budget_usd=Decimal("1e400")),
+        created_at=datetime.now(UTC),
+        fingerprint="",
+    )
+    handle = await temporal.start_workflow(
+        ScheduleFiringWorkflow.run, firing, id=f"firing-{uuid4()}", task_queue=TOOLS_TASK_QUEUE
+    )
+    outcome = await handle.result()
+    assert (outcome.status, outcome.started) == ("refused", None)
+    assert outcome.error is not None
+    assert "`budget_usd` is 1E+400" in outcome.error.message

@@ -71,6 +71,13 @@ def test_the_variables_hold_where_the_file_is_silent(tmp_path: Path) -> None:
             '[callers."key:a".limits]\nopen_streams = 0',
             'callers."key:a".limits.open_streams: Input should be',
         ),
+        *(
+            (f"[defaults.spending]\nper_task_usd = {amount}", "per_task_usd: Input should be")
+            for amount in ("1e30", "1e400", "1e-3000", "nan", "inf", "-0.0", "0", "-1", "1e-13", "true", "'1e900000'")
+        ),
+        ("[defaults.limits]\nrequests_per_second = inf", "requests_per_second: Input should be"),
+        (f"[defaults.limits]\nstored_bytes = 1{'0' * 30}", "stored_bytes: Input should be"),
+        (f"[defaults.limits]\nstored_bytes = 1{'0' * 5_000}", "is not TOML"),
         ("[[rules]]\ncaller = 'a'\ntool = 'b'\naction = 'maybe'", "rules.0.action: Input should be 'allow', 'ask' or"),
         ("rules = [", "is not TOML"),
         ("[defaults]\napify_token_env = 'A'\napify_token_file = 'b'", "defaults: name either apify_token_env or"),

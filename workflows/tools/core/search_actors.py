@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from outlast.activities.actors.contracts import ActorCard, ActorSearchPage
+from outlast.activities.bounds import Offset
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.answers.answer import MAX_ANSWER_BYTES, Answer
 from outlast.workflows.tools.core.actor_card import short_card
@@ -24,7 +25,7 @@ class SearchActorsArguments(Arguments):
         ),
     )
     limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=100, description="Actors to return at most.")
-    offset: int = Field(default=0, ge=0, description="Actors to skip, to go on from an earlier search.")
+    offset: Offset = Field(default=0, ge=0, description="Actors to skip, to go on from an earlier search.")
     category: Id | None = Field(default=None, description="Only this Store category, for example `TRAVEL`.")
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
+from outlast.activities.bounds import Offset
 from outlast.workflows.tools.framework.tool import Arguments
 
 _ID_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*([~/][A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
@@ -45,7 +46,7 @@ class KeyValueStoreArguments(Arguments):
 class PageArguments(Arguments):
     """Which page of a list."""
 
-    offset: int = Field(default=0, ge=0, description="Number of entries to skip at the start.")
+    offset: Offset = Field(default=0, ge=0, description="Number of entries to skip at the start.")
     limit: int = Field(default=10, ge=1, le=100, description="Maximum number of entries to return.")
 
 

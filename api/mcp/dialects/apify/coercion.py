@@ -1,5 +1,6 @@
 """Arguments as clients of Apify's server may send them: numbers as texts, and names that no tool knows."""
 
+import math
 import re
 
 from pydantic import JsonValue
@@ -36,8 +37,8 @@ def _as_known(schema: JsonValue, value: JsonValue) -> JsonValue:
         return coerced_object(schema, value)
     if isinstance(value, list):
         return [_as_known(schema.get("items"), entry) for entry in value]
-    if not kinds or _fits(value, kinds):
-        return value
+    if not kinds or _fits(value, kinds) or (isinstance(value, bool) and "exclusiveMinimum" in schema):
+        return value  # a limit on cost or rows is not made of a truth value
     # Of a broken list in a text, a list of that text would be made, which nobody has meant.
     if kinds == ["array"] and not (isinstance(value, str) and looks_like_json(value)):
         return [_as_known(schema.get("items"), value)]
@@ -79,9 +80,9 @@ def _as_number(kind: str, value: JsonValue) -> int | float | None:
     number = _number_in(value.strip())
     if number is None:
         return None
-    if number.is_integer():
+    if number.is_integer() and abs(number) < 2**63:
         return int(number)
-    return number if kind == "number" else None
+    return number if kind == "number" and math.isfinite(number) else None
 
 
 def _number_in(text: str) -> float | None:

@@ -4,6 +4,9 @@ import math
 from decimal import Decimal
 from typing import Any, cast
 
+from temporalio import workflow
+
+from outlast.activities.bounds import MAX_SECONDS, MAX_USD, usd_flaw
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
@@ -43,17 +46,17 @@ limits what it may cost.
 """
 
 
-MAX_SECONDS = 1_000_000_000
-"""The longest time-out of a run: 30 years. A longer one is a mistake, and no duration of this program."""
 RUN_ARGUMENTS: JsonObject = {
     "input": free_object("What the Actor takes, by its own input schema."),
     "callOptions": inner(
         {
             "memory": number("Memory in megabytes, a power of two.", minimum=128, maximum=32_768),
-            "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0),
+            "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0, maximum=MAX_SECONDS),
             "build": text("Tag or number of the build; the Actor's default without it."),
             "maxItems": integer("Items to be charged at most.", exclusiveMinimum=0),
-            "maxTotalChargeUsd": number("What the run may cost at most, in US dollars.", exclusiveMinimum=0),
+            "maxTotalChargeUsd": number(
+                "What the run may cost at most, in US dollars.", exclusiveMinimum=0, maximum=int(MAX_USD)
+            ),
         },
         "How the run is carried out.",
     ),
@@ -100,6 +103,8 @@ def options_of(ctx: ToolContext, given: dict[str, Any]) -> RunOptions:
         raise _refused(ctx, f"callOptions.build has {len(build)} characters; the limit is {MAX_ID_CHARS}.")
     if timeout > MAX_SECONDS:
         raise _refused(ctx, f"callOptions.timeout is larger than {MAX_SECONDS} seconds. 0 is no limit.")
+    if (flaw := _flaw_of(cost)) is not None and workflow.patched("budget-bounds"):
+        raise _refused(ctx, flaw)
     return RunOptions(
         memory=int(options["memory"]) if options.get("memory") else None,
         timeout=math.ceil(timeout) or None,
@@ -107,6 +112,10 @@ def options_of(ctx: ToolContext, given: dict[str, Any]) -> RunOptions:
         maxItems=options.get("maxItems"),
         maxTotalChargeUsd=Decimal(str(cost)) if cost is not None else None,
     )
+
+
+def _flaw_of(cost: float | None) -> str | None:
+    return usd_flaw({"callOptions.maxTotalChargeUsd": None if cost is None else Decimal(str(cost))})
 
 
 def _refused(ctx: ToolContext, message: str) -> ToolError:

@@ -1,10 +1,9 @@
 """Tools that start and look after batches: one tool over many inputs. The front door answers them itself."""
 
-from decimal import Decimal
-
 from pydantic import Field, JsonValue
 
 from outlast.activities.batches.contracts import MAX_CONCURRENCY, MAX_KEY_CHARS, ItemStatus
+from outlast.activities.bounds import Count, Offset, Usd
 from outlast.workflows.contracts.reuse import Age
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
@@ -45,11 +44,11 @@ class StartBatchArguments(Arguments):
     )
     key: Id | None = Field(default=None, description="For rows: the field whose value names the item.")
     concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time.")
-    budget_usd: Decimal | None = Field(
-        default=None, gt=0, alias="budgetUsd", description="Most that all items may cost together, in US dollars."
+    budget_usd: Usd | None = Field(
+        default=None, alias="budgetUsd", description="Most that all items may cost together, in US dollars."
     )
-    item_budget_usd: Decimal | None = Field(
-        default=None, gt=0, alias="itemBudgetUsd", description="Most that the run of one item may cost, in US dollars."
+    item_budget_usd: Usd | None = Field(
+        default=None, alias="itemBudgetUsd", description="Most that the run of one item may cost, in US dollars."
     )
     reuse_max_age: Age | None = Field(
         default=None,
@@ -57,10 +56,10 @@ class StartBatchArguments(Arguments):
         description="Do not run what an equal call of yours has answered within this time, such as 6h, or is running: "
         "the item takes that answer. With budgetUsd it needs itemBudgetUsd, since only runs of one limit are equal.",
     )
-    stop_after_failures: int | None = Field(
+    stop_after_failures: Count | None = Field(
         default=None, ge=1, alias="stopAfterFailures", description="Stop when so many items have failed."
     )
-    enough: int | None = Field(default=None, ge=1, description="Stop when so many items are completed.")
+    enough: Count | None = Field(default=None, ge=1, description="Stop when so many items are completed.")
     name: Id | None = Field(default=None, description="For people; any text.")
 
 
@@ -82,7 +81,7 @@ class GetBatchResultsArguments(BatchArguments):
     """Which results of which batch."""
 
     status: ItemStatus | None = Field(default=None, description="Only items of this status, such as failed.")
-    offset: int = Field(default=0, ge=0, description="First row, counted from 0.")
+    offset: Offset = Field(default=0, ge=0, description="First row, counted from 0.")
     limit: int = Field(default=20, ge=1, le=MAX_ROWS, description="Rows to return at most.")
 
 

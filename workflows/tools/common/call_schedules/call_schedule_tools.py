@@ -1,11 +1,11 @@
 """Tools that have calls of tools started when they are due. The front door answers them itself."""
 
-from decimal import Decimal
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from outlast.workflows.schedules.contracts import LEAST_INTERVAL_SECONDS, Overlap
+from outlast.activities.bounds import Usd
+from outlast.workflows.schedules.contracts import LEAST_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS, Overlap
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, ToolAnnotations, tool
 
@@ -35,15 +35,18 @@ class ScheduleCallArguments(Arguments):
         description="Minute, hour, day of month, month, day of week, as in 17 2 * * *. Give cron or everySecs.",
     )
     every_secs: int | None = Field(
-        default=None, ge=LEAST_INTERVAL_SECONDS, alias="everySecs", description="An interval, in seconds."
+        default=None,
+        ge=LEAST_INTERVAL_SECONDS,
+        le=MAX_INTERVAL_SECONDS,
+        alias="everySecs",
+        description="An interval, in seconds.",
     )
     time_zone: str = Field(
         default="UTC", max_length=100, alias="timeZone", description="Of the cron expression, as Europe/Prague."
     )
     overlap: Overlap = Field(default="skip", description="When it is due while an earlier call is under way.")
-    budget_usd: Decimal | None = Field(
+    budget_usd: Usd | None = Field(
         default=None,
-        gt=0,
         alias="budgetUsd",
         description="Most that all its calls may cost together, in US dollars. Then it is paused.",
     )

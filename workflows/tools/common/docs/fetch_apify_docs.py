@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from outlast.activities.bounds import Offset
 from outlast.activities.web.contracts import DocsPage, DocsPageInput
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
@@ -19,7 +20,7 @@ class FetchDocsArguments(Arguments):
         description="URL of the documentation page, e.g. https://docs.apify.com/platform/actors. A `#fragment` gives "
         "that section only.",
     )
-    offset: int = Field(default=0, ge=0, description="For a long page: bytes to skip, as the last answer gives it.")
+    offset: Offset = Field(default=0, ge=0, description="For a long page: bytes to skip, as the last answer gives it.")
 
 
 class DocsText(Answer):

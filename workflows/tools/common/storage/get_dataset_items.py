@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from outlast.activities.bounds import Offset
 from outlast.activities.storages.contracts import DatasetItemsInput
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
@@ -14,7 +15,7 @@ from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, to
 class DatasetItemsArguments(DatasetArguments):
     """Which rows, and which of their fields."""
 
-    offset: int = Field(default=0, ge=0, description="Number of items to skip at the start.")
+    offset: Offset = Field(default=0, ge=0, description="Number of items to skip at the start.")
     limit: int = Field(
         default=20, ge=1, le=1_000, description="Maximum number of items to return; fewer when they are large."
     )

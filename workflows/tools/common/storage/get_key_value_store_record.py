@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, field_validator
 
+from outlast.activities.bounds import Offset
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.storages.contracts import Record, RecordInput
 from outlast.activities.unicode_text import NOTE
@@ -36,7 +37,7 @@ class RecordArguments(KeyValueStoreArguments):
     record_key: str = Field(
         alias="recordKey", min_length=1, max_length=256, description="Key of the record to retrieve."
     )
-    offset: int = Field(default=0, ge=0, description="For a long text: bytes to skip, as the last answer gives it.")
+    offset: Offset = Field(default=0, ge=0, description="For a long text: bytes to skip, as the last answer gives it.")
 
     @field_validator("record_key")
     @classmethod
