@@ -11,7 +11,7 @@ from outlast.activities.failures.classify import failure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.spending.contracts import LedgerState, ReserveInput, Settlement, Spend, SpendingCaps
 from outlast.activities.spending.refusals import refused_by_cap
-from outlast.workflows.spending.book import MAX_BOOKED, RECENT_ENTRIES, Book
+from outlast.workflows.spending.book import MAX_BOOKED, RECENT_ENTRIES, REMEMBERED_ACTORS, Book
 
 EVENING = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 12, 1, tzinfo=UTC)
@@ -48,6 +48,74 @@ def test_what_is_held_is_not_given_twice_and_what_is_settled_counts_once() -> No
     book = Book(LedgerState.model_validate_json(book.state().model_dump_json()), EVENING)
     assert not book.settle(settlement("a", "0.25"), EVENING)
     assert book.overview(EVENING) == overview
+
+
+def test_a_reservation_that_is_released_is_free_and_its_entry_can_still_be_booked() -> None:
+    """A run that was taken for one that had never started has cost something after all."""
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    book.reserve(reservation("a", "0.6", per_day_usd=1), EVENING)
+    book.release("a")
+    book.release("unknown")
+    assert book.reserve(reservation("b", "0.9", per_day_usd=1), EVENING).granted_usd == Decimal("0.9")
+    assert book.settle(settlement("a", "0.1"), EVENING)
+    assert book.overview(EVENING).day.spent_usd == Decimal("0.1")
+    assert book.overview(EVENING).reservations == 1
+
+
+def test_a_repeated_settlement_books_nothing_and_still_frees_what_is_reserved() -> None:
+    """An attempt that was given up reserves again, after another one has booked the run."""
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    book.settle(settlement("a", "0.2"), EVENING)
+    book.reserve(reservation("a", "0.6", per_day_usd=1), EVENING)
+    assert not book.settle(settlement("a", "0.2"), EVENING)
+    overview = book.overview(EVENING)
+    assert (overview.day.spent_usd, overview.reserved_usd, overview.reservations) == (Decimal("0.2"), 0, 0)
+
+
+def test_a_request_that_only_wants_to_know_holds_nothing() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    request = reservation("a", "0.6", per_day_usd=1).model_copy(update={"hold": False})
+    assert book.reserve(request, EVENING).granted_usd == Decimal("0.6")
+    assert book.overview(EVENING).reservations == 0
+    assert book.reserve(reservation("b", "0.5", per_day_usd=1), EVENING).refusal is None
+    assert book.reserve(request, EVENING).refusal is not None
+
+
+def test_reservations_of_an_age_are_those_from_then_and_before() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    for seconds in (0, 1, 2):
+        book.reserve(reservation(f"e{seconds}", "0.1", per_day_usd=1), EVENING + timedelta(seconds=seconds))
+    found = book.open_since(EVENING + timedelta(seconds=1))
+    assert [entry.spend.entry_id for entry in found] == ["e0", "e1"]
+
+
+def test_a_monthly_refusal_counts_what_is_reserved_and_names_the_first_of_the_next_month() -> None:
+    middle = datetime(2026, 12, 10, 12, 30, tzinfo=UTC)
+    book = Book(LedgerState(caller_id="key:ann"), middle)
+    book.settle(settlement("a", "0.2"), middle)
+    book.reserve(reservation("b", "0.5", per_month_usd=1), middle)
+    refused = book.reserve(reservation("c", "0.4", per_month_usd=1), middle).refusal
+    assert refused is not None
+    assert (refused.cap, refused.spent_usd, refused.reserved_usd, refused.left_usd) == (
+        "month",
+        Decimal("0.2"),
+        Decimal("0.5"),
+        Decimal("0.3"),
+    )
+    assert refused.resets_at == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_records_that_are_stored_are_dropped_and_later_ones_go_into_the_next_bundle() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    for number in range(5):
+        book.settle(settlement(f"e{number}", "0.1"), EVENING)
+    assert book.bundle == 0
+    book.forget(3)
+    assert [record.spend.entry_id for record in book.records] == ["e3", "e4"]
+    assert book.bundle == 1
+    book = Book(LedgerState.model_validate_json(book.state().model_dump_json()), EVENING)
+    book.forget(2)
+    assert (book.records, book.bundle) == ([], 2)
 
 
 def test_a_cap_that_is_used_up_to_the_cent_leaves_nothing() -> None:
@@ -201,6 +269,22 @@ def test_only_the_latest_runs_of_the_same_actor_count() -> None:
     assert book.reserve(unlimited("b", per_day_usd=100), EVENING).granted_usd == 1
     assert book.reserve(unlimited("c", actor="user/dear", per_day_usd=100), EVENING).granted_usd == 20
     assert book.reserve(unlimited("d", actor="user/other", per_day_usd=100), EVENING).basis == "caps"
+
+
+def test_the_costs_of_the_actors_that_ran_last_are_remembered() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    costs = ("0.1", "0.1", "0.1")
+    ended_runs(book, *costs, actor="user/often")
+    for number in range(REMEMBERED_ACTORS - 1):
+        ended_runs(book, *costs, actor=f"user/{number}")
+    ended_runs(book, "0.2", actor="user/often")
+    ended_runs(book, *costs, actor="user/new")
+    assert len(book.state().run_costs) == REMEMBERED_ACTORS
+    bases: list[str | None] = []
+    for name in ("often", "0", "1", "new"):
+        request = unlimited("a", actor=f"user/{name}", per_day_usd=100).model_copy(update={"hold": False})
+        bases.append(book.reserve(request, EVENING).basis)
+    assert bases == ["history", "caps", "history", "history"]
 
 
 def test_a_ledger_of_an_older_version_reserves_the_rest() -> None:

@@ -225,6 +225,7 @@ Make = Callable[..., "asyncio.Future[Batch]"]
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(window, "_FLUSH_SECONDS", 0.0005)
     monkeypatch.setattr(window, "_LOOK_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(window, "_LONGEST_PAUSE_SECONDS", 0.001)
 
     async def make(count: int, *, equal: bool = False, **options: object) -> Batch:
         objects = OutputObjects.open(str(tmp_path))

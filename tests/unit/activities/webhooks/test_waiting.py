@@ -144,6 +144,59 @@ def test_a_few_failures_do_not_make_new_events_wait_and_all_that_wait_are_tried_
     assert queue.delivered == [name(1), name(2), name(3)]
 
 
+def test_new_events_wait_from_the_fifth_failure_in_a_row_on() -> None:
+    queue = Queue()
+    queue.fail(1, 2, 3, 4)
+    assert not queue.receiver.holds
+    queue.fail(5)
+    assert queue.receiver.holds
+
+
+def test_after_an_event_was_delivered_while_others_fail_new_ones_wait_behind_these() -> None:
+    queue = Queue()
+    queue.fail(1, 2, 3)
+    wanted = queue.receiver.next_round(CALLER, HOOK, queue.now + FIRST)
+    assert wanted is not None
+    delivered = RoundAttempt(delivery_id=name(1), outcome="delivered")
+    queue.receiver.take(wanted, RoundResult(attempts=(delivered,), now=queue.now + FIRST), 0.5)
+    assert (queue.receiver.is_open, queue.receiver.holds) == (False, True)
+
+
+def test_a_round_ends_with_the_failure_that_opens_the_breaker() -> None:
+    queue = Queue()
+    queue.fail(100, 101, 102)
+    for number in range(1, 50):
+        queue.add(number)
+    queue.is_away = True
+    queue.now += FIRST
+    wanted = queue.round()
+    assert wanted is not None
+    assert queue.attempts == [name(number) for number in range(1, 1 + OPENS_AFTER)]
+    assert wanted.stops_after_failures == OPENS_AFTER
+
+
+def test_a_webhook_that_was_changed_is_tried_at_once_whatever_it_waits_for() -> None:
+    queue = Queue()
+    queue.add(1, failed=True, asked=1_200)
+    queue.now += timedelta(minutes=2)
+    queue.receiver.recheck(queue.now)
+    assert queue.due == queue.now
+    queue.run(timedelta(minutes=2))
+    assert queue.delivered == [name(1)]
+    # One that was refused for its own sake, too.
+    queue = Queue()
+    queue.refuses = {name(0)}
+    queue.fail(0)
+    queue.add(1)
+    queue.run(timedelta(hours=1))
+    assert queue.due is not None
+    assert queue.due > queue.now
+    queue.refuses = set()
+    queue.receiver.recheck(queue.now)
+    queue.run(queue.now - START)
+    assert queue.delivered == [name(1), name(0)]
+
+
 def test_while_a_receiver_fails_new_events_wait_and_one_probe_is_made_after_each_pause() -> None:
     queue = away(50)
     assert queue.receiver.holds
