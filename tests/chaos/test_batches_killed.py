@@ -63,7 +63,8 @@ async def test_a_batch_cancelled_while_its_worker_is_dead_leaves_nothing_running
     assert (await chaos.http.post(f"/v1/batches/{batch.id}/cancel")).status_code == 202
     chaos.stack.worker.start()
     end = await batch.ended()
-    assert (end["status"], end["status_message"]) == ("cancelled", "Stopped: it was cancelled.")
+    assert end["status"] == "cancelled"
+    assert end["status_message"].startswith("Stopped: it was cancelled. ")
     chaos.expect_nothing_running()
     assert set(chaos.books.runs_per_operation()) <= {1}
     stopped = await batch.rows()
