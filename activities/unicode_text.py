@@ -8,15 +8,16 @@ purpose. Code behind the entry can rely on valid text. Pure.
 |---|---|
 | a Python string | `valid_text` |
 | a parsed JSON value, with its keys | `valid_json` |
+| a text field of a pydantic model | `ValidText` |
 | bytes of JSON, JSON lines, or server-sent events with JSON | `valid_json_text`; in chunks `JsonTextCleaner` |
 | a Python string in pieces, whose pieces may end in the middle of a character | `TextPieces` |
 """
 
 import re
-from typing import Final, TypeVar, cast
+from typing import Annotated, Final, TypeVar, cast
 
 import orjson
-from pydantic import JsonValue
+from pydantic import AfterValidator, JsonValue
 
 REPLACEMENT: Final = "\ufffd"
 NOTE: Final = f"Characters that are not valid Unicode (halves, broken UTF-8, NUL) were replaced by {REPLACEMENT}."
@@ -79,6 +80,10 @@ def valid_json_text(data: bytes) -> bytes:
     cleaner = JsonTextCleaner()
     cleaned = cleaner.feed(data) + cleaner.end()
     return cleaned if cleaner.replaced else data
+
+
+ValidText = Annotated[str, AfterValidator(valid_text)]
+"""A text field of a model that is made of texts of others, such as the message of a tool's own error."""
 
 
 class JsonTextCleaner:

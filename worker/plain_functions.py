@@ -12,6 +12,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_size import MAX_VALUES, has_more_values
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.call_context import CallContext
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
@@ -20,7 +21,7 @@ from outlast.workflows.tools.framework.plain_functions import (
     PlainFunctionInput,
     PlainFunctionResult,
 )
-from outlast.workflows.tools.framework.results import UnusableAnswer, as_result
+from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import UnknownTool
@@ -46,7 +47,10 @@ class PlainFunctions:
                     value = await function(*arguments, **context)
                 except ToolError as error:
                     raise ToolFailure(error.envelope) from None
-                except Exception as error:
+                except UnusableAnswer as error:  # Of a `ToolResult` that the function has made.
+                    raise ToolFailure(error.envelope(request.tool)) from None
+                except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
+                    # Whatever else it raises, the function was run. `sys.exit()` would end the worker.
                     if isinstance(error, ToolFailure) or _is_of_its_surroundings(error):
                         raise
                     raise _logged_defect(request, error) from None
@@ -58,11 +62,15 @@ class PlainFunctions:
                     raise _logged_defect(request, error) from None
 
 
-def _is_of_its_surroundings(error: Exception) -> bool:
+def _is_of_its_surroundings(error: BaseException) -> bool:
     """Whether the function failed because of a network, a file or the platform, and not because of what it does.
 
-    A value that it could not read or write (`ValueError`, also that of a parser or of pydantic) is its own affair.
+    A value that it could not read or write (`ValueError`, also that of a parser or of pydantic) is its own affair. So
+    is a cancellation that nobody has asked for.
     """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return activity.is_cancelled() or activity.is_worker_shutdown() or (task is not None and task.cancelling() > 0)
     if isinstance(error, ValueError):
         return False
     return classify(error).category in (*RETRYABLE, ErrorCategory.FILESYSTEM, ErrorCategory.PERMISSION)
@@ -85,7 +93,7 @@ def _answered(request: PlainFunctionInput, value: object) -> PlainFunctionResult
     return PlainFunctionResult(result=result, is_object=is_object)
 
 
-def _logged_defect(request: PlainFunctionInput, error: Exception) -> ToolFailure:
+def _logged_defect(request: PlainFunctionInput, error: BaseException) -> ToolFailure:
     extra = {"tool": request.tool, "caller": request.caller_id, "session": request.session_id}
     activity.logger.error("a plain function has a defect", exc_info=error, extra=extra)
     return ToolFailure(_defect(request, error))
@@ -154,7 +162,7 @@ def _too_large(request: PlainFunctionInput, size: str) -> ToolFailure:
     )
 
 
-def _defect(request: PlainFunctionInput, error: Exception) -> ErrorEnvelope:
+def _defect(request: PlainFunctionInput, error: BaseException) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.UNKNOWN,
         request.tool,

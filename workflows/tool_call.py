@@ -28,6 +28,7 @@ from outlast.workflows.contracts.tool_calls import (
     ToolOutcome,
     ToolResult,
 )
+from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.metrics import count_tool_call
 from outlast.workflows.runtime.context import Guarded, ToolContext
 from outlast.workflows.runtime.executors import describe_run
@@ -36,7 +37,7 @@ from outlast.workflows.stubs.search_attributes import upsert_search_attributes
 from outlast.workflows.stubs.signatures import signature
 from outlast.workflows.stubs.task_log import Part, log_end
 from outlast.workflows.tools.framework.middleware import run_handler
-from outlast.workflows.tools.framework.results import UnusableAnswer, with_changes
+from outlast.workflows.tools.framework.results import with_changes
 from outlast.workflows.tools.registry import UnknownTool, tells_changes, tool_for
 from outlast.workflows.webhooks.announcing import TASK_ENDS, announce, subject_of
 
@@ -135,7 +136,8 @@ class ToolCallWorkflow:
             return _noted(ctx.call, await run_handler(ctx, tool_for(ctx.call)))
         except (ToolError, UnknownTool) as error:
             return _noted(ctx.call, ToolResult.failed(error.envelope))
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            # A handler that leaves its process (`sys.exit`) would take the worker with it, again and again.
             if is_cancelled_exception(error):
                 raise
             workflow.logger.exception("The handler of %s has a defect", ctx.call.tool)
@@ -271,7 +273,7 @@ async def _shielded(work: Coroutine[Any, Any, T]) -> T:
         return await task
 
 
-async def _abort_after_defect(ctx: ToolContext, error: Exception) -> ErrorEnvelope:
+async def _abort_after_defect(ctx: ToolContext, error: BaseException) -> ErrorEnvelope:
     try:
         await ctx.runs.abort_open()
     except ToolError as refused:
@@ -289,7 +291,7 @@ def _budget_flaw(call: ToolCall) -> str | None:
     return usd_flaw(limits)
 
 
-def _defect(tool: str, error: Exception) -> ErrorEnvelope:
+def _defect(tool: str, error: BaseException) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.UNKNOWN,
         tool,

@@ -20,6 +20,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, 
 from outlast.activities.failures.provider_error import ProviderError
 from outlast.activities.platform import apify
 from outlast.activities.secrets.sealer import SealError
+from outlast.activities.unicode_text import valid_text
 
 MAX_MESSAGE_CHARS = 2_000
 CAPACITY_RETRY_DELAY = timedelta(seconds=10)
@@ -159,7 +160,8 @@ class ToolFailure(Exception):
 
 
 def without_credentials(text: str) -> str:
-    """`text` without anything that looks like a credential."""
+    """`text`, as valid Unicode, without anything that looks like a credential."""
+    text = valid_text(text)
     for pattern in _SECRET_PATTERNS:
         text = pattern.sub("[redacted]", text)
     return text

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from outlast.activities.contracts import Contract
+from outlast.activities.unicode_text import ValidText
 
 
 class ErrorCategory(StrEnum):
@@ -30,8 +31,10 @@ class ErrorCategory(StrEnum):
 class Violation(Contract):
     """One way in which arguments break a schema."""
 
-    path: str = Field(description="JSON Pointer (RFC 6901) to the offending value; empty for the arguments themselves.")
-    message: str
+    path: ValidText = Field(
+        description="JSON Pointer (RFC 6901) to the offending value; empty for the arguments themselves."
+    )
+    message: ValidText
 
     @classmethod
     def at(cls, parts: Iterable[str | int], message: str) -> "Violation":
@@ -46,12 +49,12 @@ class ErrorEnvelope(Contract):
     `message` contains no secret and has at most 2,000 characters.
     """
 
-    tool: str
-    message: str
+    tool: ValidText
+    message: ValidText
     category: ErrorCategory
     retryable: bool
     attempt: int = Field(default=1, description="Which attempt failed; the first is 1.")
-    hint: str | None = Field(default=None, description="What to do about it.")
+    hint: ValidText | None = Field(default=None, description="What to do about it.")
     allowed_tools: tuple[str, ...] | None = None
     violations: tuple[Violation, ...] | None = None
 

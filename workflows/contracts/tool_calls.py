@@ -3,9 +3,17 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from outlast.activities.bounds import Seconds
 from outlast.activities.contracts import Caller, Contract, SealedSecret
@@ -13,11 +21,13 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState, Until
 from outlast.activities.spending.contracts import SpendingCaps
+from outlast.activities.unicode_text import ValidText
 from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS, WebhookListener
 from outlast.workflows.contracts.own_webhooks import OwnWebhook
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.reuse import Reuse
 from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
+from outlast.workflows.contracts.written_json import as_json
 
 DEFAULT_DEADLINE_SECONDS = 24 * 3600
 
@@ -125,6 +135,17 @@ class ToolResult(Contract):
     @classmethod
     def _as_it_was_recorded(cls, recorded: object) -> object:
         return with_repeated_rows(recorded)
+
+    @field_validator("structured", "meta", mode="wrap")
+    @classmethod
+    def _as_pydantic_writes_it(cls, value: object, validated: ValidatorFunctionWrapHandler) -> Any:
+        """A tool may put dates, decimals and other values of Python there. Raises `UnusableAnswer` for the rest."""
+        try:
+            return validated(value)
+        except ValidationError:
+            if isinstance(value, dict | BaseModel):
+                return as_json(cast("BaseModel | dict[Any, Any]", value))
+            raise
 
     @property
     def text(self) -> str:
@@ -404,7 +425,7 @@ class Progress(Contract):
 
     done: float = Field(allow_inf_nan=False)
     total: float | None = Field(default=None, allow_inf_nan=False)
-    message: str
+    message: ValidText
 
 
 class TaskSummary(Contract):

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from temporalio import workflow
 
 from outlast.activities.runs.contracts import Budget, RunState
+from outlast.activities.unicode_text import valid_text
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import Progress, ToolCall
@@ -97,4 +98,4 @@ class ToolContext:
 
     def say(self, markdown: str) -> None:
         """Show operators what the call is doing (Temporal UI, current details)."""
-        workflow.set_current_details(markdown)
+        workflow.set_current_details(valid_text(markdown))

@@ -159,6 +159,14 @@ async def test_an_answer_is_written_as_pydantic_writes_it(api: httpx.AsyncClient
     half = await completed(api, {"tool": tool, "arguments": {"kind": "half", "marks": str(tmp_path)}})
     assert half["result"]["content"][0]["text"] == "caf\ufffd"
     assert half["result"]["structured"] == {"\ufffd": ["\ufffd"]}
+    names = await completed(api, {"tool": tool, "arguments": {"kind": "names", "marks": str(tmp_path)}})
+    assert names["result"]["structured"] == {
+        "caf\ufffd\ufffd": {"\ufffd": {"when": "2026-01-02", "model": "yes"}},
+        "caf\ufffd": 1,
+    }
+    result = await completed(api, {"tool": tool, "arguments": {"kind": "result", "marks": str(tmp_path)}})
+    assert result["result"]["content"][0]["text"] == "done"
+    assert result["result"]["structured"] == WRITTEN
 
 
 @pytest.mark.parametrize(
@@ -170,6 +178,9 @@ async def test_an_answer_is_written_as_pydantic_writes_it(api: httpx.AsyncClient
         ("list", "a ToolResult, not list"),
         ("validation", "The tool has a defect (ValidationError)"),
         ("parser", "The tool has a defect (JSONDecodeError)"),
+        ("result of a number", "the value at /score is of type _Number"),
+        ("exit", "The tool has a defect (SystemExit)"),
+        ("cancelled", "The tool has a defect (CancelledError)"),
     ],
 )
 async def test_an_answer_that_is_none_belongs_to_the_tool_whose_effect_happens_once(
@@ -180,9 +191,18 @@ async def test_an_answer_that_is_none_belongs_to_the_tool_whose_effect_happens_o
     assert named in error["message"]
     assert (error["retryable"], error["category"]) == (False, "unknown")
     assert executions(tmp_path) == 1
-    if kind != "endless":
+    if kind not in {"endless", "cancelled"}:
         here = await completed(api, {"tool": "odd-answer-here", "arguments": {"kind": kind, "marks": str(tmp_path)}})
         assert named in here["result"]["error"]["message"]
+
+
+@pytest.mark.parametrize("tool", ["odd-answer", "odd-answer-here"])
+async def test_an_expected_error_may_quote_half_a_character(api: httpx.AsyncClient, tmp_path: Path, tool: str) -> None:
+    answer = await completed(api, {"tool": tool, "arguments": {"kind": "expected", "marks": str(tmp_path)}})
+    error = answer["result"]["error"]
+    assert error["category"] == "validation"
+    assert error["message"] == error["hint"] == error["violations"][0]["message"] == "caf\ufffd"
+    assert executions(tmp_path) == (1 if tool == "odd-answer" else 0)
 
 
 async def test_10_mb_of_json_count_once(api: httpx.AsyncClient, tmp_path: Path) -> None:

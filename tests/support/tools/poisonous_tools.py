@@ -1,6 +1,8 @@
 """Tools that would stop a worker, or fill its histories, if nothing stopped them. Loaded with OUTLAST_TOOLS_FROM."""
 
+import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,15 +10,18 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 from uuid import UUID, uuid4
 
 from pydantic import Field
 from temporalio import workflow
 
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.runs.contracts import RunSpec
+from outlast.activities.unicode_text import REPLACEMENT
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.handlers import Handler
 from outlast.workflows.tools.framework.phases import plain
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
@@ -138,6 +143,25 @@ def _endless() -> dict[str, object]:
     return endless
 
 
+def _exit() -> NoReturn:
+    """As the main function of a program that became a tool."""
+    sys.exit(3)
+
+
+def _expected() -> NoReturn:
+    half = "caf\ud83d"
+    raise ToolError(
+        ErrorEnvelope.permanent(
+            ErrorCategory.VALIDATION, "odd-answer", half, hint=half, violations=(Violation(path=half, message=half),)
+        )
+    )
+
+
+def _cancelled() -> NoReturn:
+    """As a library whose own task was cancelled."""
+    raise asyncio.CancelledError
+
+
 _ODD: dict[str, Callable[[], object]] = {
     "written": _written,
     "number": lambda: {"rows": [{"fine": 1}, {"score": _Number()}]},
@@ -147,6 +171,19 @@ _ODD: dict[str, Callable[[], object]] = {
     "validation": lambda: OddAnswerArguments.model_validate({"kind": 1}),
     "parser": lambda: json.loads("{"),
     "half": lambda: ToolResult(content=(TextContent(text="caf\ud83d"),), structured={"\ude00": ["\0"]}),
+    "names": lambda: {
+        "caf\ud83d": {"\udc00": {"when": date(2026, 1, 2), "model": _Named.YES}},
+        f"caf{REPLACEMENT}": 1,
+    },
+    "result": lambda: ToolResult(
+        content=(TextContent(text="done"),),
+        structured=_written(),
+        meta=cast("Any", {"when": date(2026, 1, 2), "half": "\ud83d"}),
+    ),
+    "result of a number": lambda: ToolResult(content=(), structured=cast("Any", {"score": _Number()})),
+    "exit": _exit,
+    "expected": _expected,
+    "cancelled": _cancelled,
     "large": lambda: {"rows": [{"text": "x" * 9_990} for _ in range(1_000)]},
 }
 

@@ -11,6 +11,7 @@ from temporalio.exceptions import is_cancelled_exception
 from outlast.activities.contracts import JsonObject
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.written_json import as_json
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.client_records import (
@@ -23,7 +24,7 @@ from outlast.workflows.tools.framework.client_records import (
 from outlast.workflows.tools.framework.hand_over import NoReply, hand_over, not_handed, required_reply
 from outlast.workflows.tools.framework.phases import ClientPhase, PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import Step, run_plain_function
-from outlast.workflows.tools.framework.results import as_json, as_result
+from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.schema_text import SchemaText
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
