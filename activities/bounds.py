@@ -118,7 +118,11 @@ Offset = Annotated[int, AtMost(2**53 - 1)]
 """Rows or bytes to skip: the largest whole number that every JSON parser keeps exact."""
 Tokens = Annotated[int, AtMost(MAX_TOKENS)]
 Seconds = Annotated[int, AtMost(MAX_SECONDS)]
-Minutes = Annotated[float, AtMost(MAX_MINUTES)]
+PositiveCount = Annotated[int, Field(ge=1), AtMost(MAX_COUNT)]
+PositiveTokens = Annotated[int, Field(ge=1), AtMost(MAX_TOKENS)]
+PositiveSeconds = Annotated[int, Field(ge=1), AtMost(MAX_SECONDS)]
+PositiveMinutes = Annotated[float, Field(gt=0), AtMost(MAX_MINUTES)]
+"""The lower bound stands in the type: of that of an optional field, pydantic writes `ge` into the JSON Schema."""
 
 
 def is_usd(amount: Decimal | float) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from outlast.activities.bounds import Count, Seconds, Usd
+from outlast.activities.bounds import PositiveCount, PositiveSeconds, Usd
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
@@ -37,7 +37,7 @@ RowOrder = Literal["given", "any"]
 class StopRule(Contract):
     """When a batch stops before all of its items have run. What has stopped can be resumed."""
 
-    failures: Count | None = Field(default=None, ge=1, description="Stop when this many items have failed.")
+    failures: PositiveCount | None = Field(default=None, description="Stop when this many items have failed.")
     failure_share: float | None = Field(
         default=None,
         gt=0,
@@ -49,11 +49,11 @@ class StopRule(Contract):
         max_length=len(ErrorCategory),
         description="Stop when an item fails with one of these: it would refuse the others, too.",
     )
-    seconds: Seconds | None = Field(
-        default=None, ge=1, description="Stop this many seconds after the start, or the resume."
+    seconds: PositiveSeconds | None = Field(
+        default=None, description="Stop this many seconds after the start, or the resume."
     )
-    completed: Count | None = Field(default=None, ge=1, description="Stop when this many items are completed.")
-    rows: Count | None = Field(default=None, ge=1, description="Stop when the answers have this many rows.")
+    completed: PositiveCount | None = Field(default=None, description="Stop when this many items are completed.")
+    rows: PositiveCount | None = Field(default=None, description="Stop when the answers have this many rows.")
     under_way: Literal["finish", "cancel"] = Field(
         default="finish", description="What becomes of the items that are under way when the batch stops."
     )

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
+from outlast.activities.json_schema.references import referenced
 
 MAX_CHANGES: Final = 20
 _MOST_VALUES = 50_000
@@ -56,7 +57,7 @@ def coerced(schema: JsonObject, arguments: JsonObject, *, at: str = "") -> Coerc
     - A string with JSON becomes the list, object, number or boolean where the schema has no string.
     """
     reading = _Reading(schema)
-    value = reading.object(schema, arguments, at)
+    value = reading.whole(arguments, at)
     return Coerced(value, tuple(reading.changes[:MAX_CHANGES]))
 
 
@@ -77,6 +78,10 @@ class _Reading:
         self._root = root
         self._left = _MOST_VALUES
         self.changes: list[str] = []
+
+    def whole(self, value: JsonObject, at: str) -> JsonObject:
+        """The arguments as the whole schema reads them: its properties may be behind a reference."""
+        return self.object(self._branch(self._root, "object", _MOST_STEPS) or self._root, value, at)
 
     def object(self, schema: JsonObject, value: JsonObject, at: str) -> JsonObject:
         """The object with its properties as `schema` reads them; the same object if nothing changes."""
@@ -140,7 +145,7 @@ class _Reading:
             return None
         found: list[Kinds | None] = [_typed_kinds(schema)]
         if "$ref" in schema:
-            found.append(self._kinds(self._referenced(schema["$ref"]), steps - 1))
+            found.append(self._kinds(referenced(self._root, schema["$ref"]), steps - 1))
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list):
                 each = [self._kinds(branch, steps - 1) for branch in branches]
@@ -155,8 +160,8 @@ class _Reading:
         if steps <= 0 or "properties" in schema or "items" in schema:
             return schema if steps > 0 else None
         if "$ref" in schema:
-            target = self._referenced(schema["$ref"])
-            return self._branch(target, kind, steps - 1) if isinstance(target, dict) else None
+            target = referenced(self._root, schema["$ref"])
+            return self._branch(target, kind, steps - 1) if target is not None else None
         branches = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
         if not isinstance(branches, list):
             return schema
@@ -166,14 +171,6 @@ class _Reading:
             if isinstance(branch, dict) and kind in (self._kinds(branch, steps - 1) or (kind,))
         ]
         return self._branch(fitting[0], kind, steps - 1) if len(fitting) == 1 else None
-
-    def _referenced(self, reference: JsonValue) -> JsonValue:
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return None
-        found: JsonValue = self._root
-        for part in reference.removeprefix("#/").split("/"):
-            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-        return found
 
 
 def kind_of(value: JsonValue) -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from outlast.activities.bounds import MAX_COUNT, Count, Seconds, Usd
+from outlast.activities.bounds import MAX_COUNT, PositiveCount, PositiveSeconds, Usd
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.spending.contracts import Basis, Spend, SpendingCaps
 from outlast.activities.storages.contracts import DatasetPage
@@ -25,8 +25,10 @@ class Budget(Contract):
     """The limits on what one task may cost. A limit that is absent does not apply."""
 
     max_total_charge_usd: Usd | None = Field(default=None, description="Maximum cost of the run, in US dollars.")
-    max_items: Count | None = Field(default=None, gt=0, description="Maximum number of dataset items of the run.")
-    max_run_seconds: Seconds | None = Field(default=None, gt=0, description="Maximum duration of the run, in seconds.")
+    max_items: PositiveCount | None = Field(default=None, description="Maximum number of dataset items of the run.")
+    max_run_seconds: PositiveSeconds | None = Field(
+        default=None, description="Maximum duration of the run, in seconds."
+    )
 
     def within(self, limit_usd: Decimal | None) -> Self:
         """These limits, with this one on the cost when there is one: it is never above the budget's own."""

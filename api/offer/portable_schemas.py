@@ -1,8 +1,10 @@
 """A tool's JSON Schema in a form that providers accept. One rejected schema fails the whole list of tools.
 
-Optional fields, defaults, `$defs` and everything else stay as they are. Three things differ, each only where it must:
-an object without `properties` gets none, rules at the top level (such as `anyOf`) move into the description, and fields
-whose names no provider takes get other names. The server checks every argument against the tool's own schema.
+Optional fields, defaults, `$defs` and everything else stay as they are. Four things differ, each only where it must:
+the top is an object with `properties` (a `$ref` there, as pydantic writes it for a model that contains itself, is
+followed), rules at the top level (such as `anyOf`) move into the description while the fields that they describe are
+listed with the others, and fields whose names no provider takes get other names. The server checks every argument
+against the tool's own schema.
 """
 
 import json
@@ -10,12 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pydantic import JsonValue
+
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.json_schema.references import referenced
 from outlast.api.offer.portable_names import FIELD_NAME, fitting_names
 from outlast.workflows.tools.framework.tool import Tool
 
 _REFUSED_AT_THE_TOP = ("oneOf", "anyOf", "allOf", "not", "enum")
+_FULL_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BY_FIELD = ("dependentRequired", "dependentSchemas")
 """Keywords at the top whose keys, and lists of names, are fields."""
 
@@ -29,6 +35,14 @@ class PortableTool:
     description: str
     schema: JsonObject
     fields: dict[str, str]
+
+    @property
+    def stays_whole(self) -> bool:
+        """Whether the tool's own schema is for clients that know all of JSON Schema 2020-12, as MCP 2026-07-28 has them
+        (SEP-2106): it declares this dialect in `$schema`, and only has rules at its top that providers refuse."""
+        own = self.definition.input_schema
+        is_declared = own.get("$schema") == _FULL_DIALECT
+        return is_declared and self.schema == {key: own[key] for key in own if key not in _REFUSED_AT_THE_TOP}
 
     def own_arguments(self, arguments: JsonObject) -> JsonObject:
         """A model's arguments under the tool's own names."""
@@ -46,22 +60,58 @@ class PortableTool:
 @lru_cache(maxsize=4_096)
 def repaired(definition: Tool) -> PortableTool | None:
     """`definition` under its own name, if providers refuse its schema as it is; else None."""
-    schema = definition.input_schema
-    properties = schema.get("properties")
-    names = properties if isinstance(properties, dict) else {}
-    if not any(keyword in schema for keyword in _REFUSED_AT_THE_TOP) and all(map(FIELD_NAME.fullmatch, names)):
-        return None
-    return portable(definition, definition.name)
+    shown = portable(definition, definition.name)
+    return None if shown.schema == definition.input_schema else shown
 
 
 def portable(definition: Tool, name: str) -> PortableTool:
     """`definition` under `name`."""
-    schema: JsonObject = {"type": "object", "properties": {}, **definition.input_schema}
+    schema = _as_object(definition.input_schema, definition.input_schema)
     rules = {keyword: schema.pop(keyword) for keyword in _REFUSED_AT_THE_TOP if keyword in schema}
+    schema["properties"] = _with_fields_of(rules, schema["properties"], definition.input_schema)
     description = definition.description
     if rules:
         description += f"\n\nThe arguments also have to fit this JSON Schema: {json.dumps(rules, ensure_ascii=False)}"
     return PortableTool(definition, name, description, *_with_fitting_fields(schema))
+
+
+def _as_object(schema: JsonObject, root: JsonObject) -> JsonObject:
+    """`schema`, a part of `root`, with the keywords of an object at its top."""
+    top, followed = schema, set[str]()
+    while (reference := str(top.get("$ref"))) not in followed:
+        target = referenced(root, reference)
+        if target is None:
+            break
+        followed.add(reference)
+        top = {**target, **{key: value for key, value in top.items() if key != "$ref"}}
+    top = {"type": "object", "properties": {}, **top}
+    if top["type"] != "object":
+        top["type"] = "object"  # Arguments are an object, whatever else the schema allows.
+    if not isinstance(top["properties"], dict):
+        top["properties"] = {}
+    if "required" in top and not isinstance(top["required"], list):
+        del top["required"]
+    return top
+
+
+def _with_fields_of(rules: JsonObject, properties: JsonValue, root: JsonObject) -> JsonObject:
+    """`properties` with the fields that only alternatives have (`anyOf`): a model is to see them as fields."""
+    found: dict[str, list[JsonValue]] = {}
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        branches = rules.get(keyword)
+        for branch in branches if isinstance(branches, list) else ():
+            fields = _as_object(branch, root)["properties"] if isinstance(branch, dict) else None
+            for name, field in fields.items() if isinstance(fields, dict) else ():
+                known = found.setdefault(name, [])
+                if field not in known:
+                    known.append(field)
+    own = properties if isinstance(properties, dict) else {}
+    more: JsonObject = {name: _any_of(each) for name, each in found.items() if name not in own}
+    return {**own, **more}
+
+
+def _any_of(schemas: list[JsonValue]) -> JsonValue:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _with_fitting_fields(schema: JsonObject) -> tuple[JsonObject, dict[str, str]]:

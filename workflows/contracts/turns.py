@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from outlast.activities.bounds import MAX_SECONDS, MAX_USD, AtMost, Count, Minutes, Tokens, UsdFloat
+from outlast.activities.bounds import (
+    MAX_SECONDS,
+    MAX_USD,
+    AtMost,
+    Count,
+    PositiveCount,
+    PositiveMinutes,
+    PositiveTokens,
+    UsdFloat,
+)
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.conversations.references import ConversationRef, Digest, caller_part
 from outlast.activities.failures.contracts import ErrorEnvelope
@@ -49,12 +58,12 @@ class ToolSnapshot(Contract):
 class Budgets(Contract):
     """Limits of a turn, or of all turns of a session together. A limit that is absent does not apply."""
 
-    steps: Count | None = Field(default=None, ge=1, description="Calls of the model.")
-    tokens: Tokens | None = Field(default=None, ge=1, description="Tokens in and out, cached ones included.")
+    steps: PositiveCount | None = Field(default=None, description="Calls of the model.")
+    tokens: PositiveTokens | None = Field(default=None, description="Tokens in and out, cached ones included.")
     usd: UsdFloat | None = Field(
         default=None, description="US dollars for models whose prices are known, and for Actors."
     )
-    minutes: Minutes | None = Field(default=None, gt=0, description="Time from a turn's beginning to its end.")
+    minutes: PositiveMinutes | None = Field(default=None, description="Time from a turn's beginning to its end.")
 
 
 class Spent(Contract):

@@ -30,6 +30,8 @@ def _with_wait(schema: dict[str, Any], definition: Tool, mode: str, max_wait_sec
 def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
     hints = definition.annotations
     shown = dialect_of(mode).shown(definition)
+    if shown is not None and not legacy:
+        shown = None if shown.stays_whole else shown
     schema = own_schema(definition, mode, max_wait_seconds)
     entry: dict[str, Any] = {
         "name": definition.name,

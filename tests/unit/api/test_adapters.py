@@ -20,10 +20,12 @@ from outlast.api.adapters.model_calls import ModelCall, Outcome, read_call
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.adapters.runner import CallScope
 from outlast.api.errors import BadRequest
+from outlast.api.mcp.protocol.tool_entries import tool_entries
 from outlast.api.offer.portable_names import FIELD_NAME, TOOL_NAME, fitting_names
-from outlast.api.offer.portable_schemas import portable
+from outlast.api.offer.portable_schemas import portable, repaired
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, tool
+from outlast.workflows.tools.loader import ToolSet
 from outlast.workflows.tools.registry import actor_tool_of, tools_of
 
 TOOLS = {f"{mode}:{definition.name}": definition for mode in ("default", "openai") for definition in tools_of(mode)}
@@ -131,6 +133,71 @@ def test_fields_that_no_provider_takes_have_names_of_their_own() -> None:
     assert "oneOf" not in shown.schema
     assert '{"oneOf": [{"required": ["$top"]}]}' in shown.description
     assert definition.input_schema == schema
+
+
+class Node(Arguments):
+    """Contains itself: pydantic writes a schema with `$ref` at its top."""
+
+    name: str
+    children: tuple["Node", ...] = ()
+
+
+def of_schema(schema: dict[str, Any]) -> Tool:
+    return tool("odd").category(Category.DEV).describe("Odd.").args_schema(schema).server(nothing).build()
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({}, {"type": "object", "properties": {}}),
+        ({"type": "object"}, {"type": "object", "properties": {}}),
+        ({"type": ["object", "null"], "properties": None}, {"type": "object", "properties": {}}),
+        (
+            {"properties": {"a": {}}, "required": None, "$defs": {"x": {"enum": [1]}}},
+            {"type": "object", "properties": {"a": {}}, "$defs": {"x": {"enum": [1]}}},
+        ),
+        ({"$ref": "#"}, {"type": "object", "properties": {}, "$ref": "#"}),
+        ({"$ref": "https://example.com/x"}, {"type": "object", "properties": {}, "$ref": "https://example.com/x"}),
+    ],
+)
+def test_the_top_of_a_schema_is_an_object(schema: dict[str, Any], expected: dict[str, Any]) -> None:
+    shown = repaired(of_schema(schema))
+    assert shown is not None
+    assert shown.schema == expected
+
+
+def test_a_schema_that_refers_to_itself_at_its_top_is_followed() -> None:
+    shown = repaired(tool("node").category(Category.DEV).describe("N.").args(Node).server(nothing).build())
+    assert shown is not None
+    properties: Any = shown.schema["properties"]
+    assert ("$ref" in shown.schema, list(properties)) == (False, ["name", "children"])
+    Draft202012Validator(shown.schema).validate({"name": "a", "children": [{"name": "b"}]})
+
+
+def test_fields_that_only_alternatives_have_are_shown() -> None:
+    by_id: dict[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}, "kind": {"const": "id"}}}
+    by_url: dict[str, Any] = {"type": "object", "properties": {"the url": {"type": "string"}, "kind": {"const": "url"}}}
+    schema: dict[str, Any] = {"$defs": {"ById": by_id}, "anyOf": [{"$ref": "#/$defs/ById"}, by_url]}
+    shown = portable(of_schema(schema), "odd")
+    assert ("anyOf" in shown.schema, "anyOf" in shown.description) == (False, True)
+    properties: Any = shown.schema["properties"]
+    assert properties["id"] == {"type": "integer"}
+    assert properties["kind"] == {"anyOf": [{"const": "id"}, {"const": "url"}]}
+    (url,) = set(properties) - {"id", "kind"}
+    assert shown.own_arguments({url: "u"}) == {"the url": "u"}
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_only_clients_that_know_the_dialect_that_a_schema_declares_get_its_rules_in_place(legacy: bool) -> None:
+    rules: dict[str, Any] = {"allOf": [{"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}]}
+    plain: dict[str, Any] = {"type": "object", "properties": {"a": {}, "b": {}}, **rules}
+    declared = {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain}
+    renamed = {**declared, "properties": {"a b": {}}}
+    older = {**plain, "$schema": "http://json-schema.org/draft-07/schema#"}
+    schemas = (plain, declared, renamed, older)
+    tools = ToolSet("default", {str(number): of_schema(one) for number, one in enumerate(schemas)})
+    entries = tool_entries(tools, legacy=legacy, max_wait_seconds=50)
+    assert ["allOf" in entry["inputSchema"] for entry in entries] == [False, not legacy, False, False]
 
 
 def test_a_claude_message_calls_only_by_its_tool_use_blocks() -> None:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pydantic import Field, JsonValue
 
-from outlast.activities.bounds import Count, Seconds, Usd
+from outlast.activities.bounds import PositiveCount, PositiveSeconds, Usd
 from outlast.activities.runs.contracts import Budget, RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
@@ -36,9 +36,9 @@ class RunOptions(Arguments):
     memory: int | None = Field(
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
     )
-    timeout: Seconds | None = Field(default=None, ge=1, description="Maximum duration of the run, in seconds.")
+    timeout: PositiveSeconds | None = Field(default=None, description="Maximum duration of the run, in seconds.")
     build: Id | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
-    max_items: Count | None = Field(default=None, ge=1, alias="maxItems", description="Rows to be charged at most.")
+    max_items: PositiveCount | None = Field(default=None, alias="maxItems", description="Rows to be charged at most.")
     max_total_charge_usd: Usd | None = Field(
         default=None, alias="maxTotalChargeUsd", description="Maximum cost of the run, in US dollars."
     )

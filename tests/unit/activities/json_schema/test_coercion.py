@@ -153,3 +153,16 @@ def test_an_error_about_a_type_says_what_was_sent() -> None:
 
 def test_broken_json_looks_like_it() -> None:
     assert [looks_like_json(text) for text in ('["a"', ' {"a"', "a", "", "5")] == [True, True, False, False, False]
+
+
+def test_a_schema_whose_top_is_a_reference_is_followed() -> None:
+    """As pydantic writes it for a model that contains itself."""
+    node: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer"},
+            "children": {"type": "array", "items": {"$ref": "#/$defs/a%20node"}},
+        },
+    }
+    read = coerced({"$defs": {"a node": node}, "$ref": "#/$defs/a%20node"}, {"children": '[{"size": "3"}]'})
+    assert read.arguments == {"children": [{"size": 3}]}

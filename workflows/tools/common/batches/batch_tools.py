@@ -3,7 +3,7 @@
 from pydantic import Field, JsonValue
 
 from outlast.activities.batches.contracts import MAX_CONCURRENCY, MAX_KEY_CHARS, ItemStatus
-from outlast.activities.bounds import Count, Offset, Usd
+from outlast.activities.bounds import Offset, PositiveCount, Usd
 from outlast.workflows.contracts.reuse import Age
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
@@ -56,10 +56,10 @@ class StartBatchArguments(Arguments):
         description="Do not run what an equal call of yours has answered within this time, such as 6h, or is running: "
         "the item takes that answer. With budgetUsd it needs itemBudgetUsd, since only runs of one limit are equal.",
     )
-    stop_after_failures: Count | None = Field(
-        default=None, ge=1, alias="stopAfterFailures", description="Stop when so many items have failed."
+    stop_after_failures: PositiveCount | None = Field(
+        default=None, alias="stopAfterFailures", description="Stop when so many items have failed."
     )
-    enough: Count | None = Field(default=None, ge=1, description="Stop when so many items are completed.")
+    enough: PositiveCount | None = Field(default=None, description="Stop when so many items are completed.")
     name: Id | None = Field(default=None, description="For people; any text.")
 
 
