@@ -58,7 +58,11 @@ def reading_recorded() -> Generator[None]:
 
 
 class AtMost:
-    """Marks a number that may not be larger than `limit` in a request. Other constraints are those of the field."""
+    """Marks a number that may not be larger than `limit` in a request.
+
+    A lower bound stands before the mark, in the same annotation: of one of the field, pydantic publishes `ge`, which no
+    reader of JSON Schema knows.
+    """
 
     def __init__(self, limit: int) -> None:
         """The largest number accepted."""
@@ -114,15 +118,13 @@ Usd = Annotated[Decimal, Field(gt=0, allow_inf_nan=False), _UsdBounds()]
 UsdFloat = Annotated[float, Field(gt=0), _UsdBounds()]
 """As `Usd`, for contracts that have recorded it as a float."""
 Count = Annotated[int, AtMost(MAX_COUNT)]
-Offset = Annotated[int, AtMost(2**53 - 1)]
+Offset = Annotated[int, Field(ge=0), AtMost(2**53 - 1)]
 """Rows or bytes to skip: the largest whole number that every JSON parser keeps exact."""
 Tokens = Annotated[int, AtMost(MAX_TOKENS)]
-Seconds = Annotated[int, AtMost(MAX_SECONDS)]
 PositiveCount = Annotated[int, Field(ge=1), AtMost(MAX_COUNT)]
 PositiveTokens = Annotated[int, Field(ge=1), AtMost(MAX_TOKENS)]
 PositiveSeconds = Annotated[int, Field(ge=1), AtMost(MAX_SECONDS)]
 PositiveMinutes = Annotated[float, Field(gt=0), AtMost(MAX_MINUTES)]
-"""The lower bound stands in the type: of that of an optional field, pydantic writes `ge` into the JSON Schema."""
 
 
 def is_usd(amount: Decimal | float) -> bool:

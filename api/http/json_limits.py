@@ -32,6 +32,7 @@ _CHUNK_BYTES = 1024 * 1024
 _BRACKETS = b"[]{}"
 _BLANKS = b" \t\r\n"
 _NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
+_MCP = "/mcp"
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -89,7 +90,8 @@ class StructureLimit:
     """ASGI middleware; responds 422 to bodies over the limits, and passes the others on with valid text.
 
     Halves of characters, broken UTF-8 and NUL are replaced (`activities.unicode_text`); numbers that a parser would
-    change are refused. Reads the whole body, so a limit of size comes first.
+    change are refused, those at `/mcp` by `mcp.posted_message` with a JSON-RPC error. Reads the whole body, so a limit
+    of size comes first.
     """
 
     def __init__(self, app: ASGIApp, *, limits: JsonLimits, slots: CallerSlots) -> None:
@@ -133,7 +135,7 @@ class StructureLimit:
         if not is_json:
             return body, False, None
         valid = valid_json_text(written)
-        flaws = number_flaws(valid)
+        flaws = number_flaws(valid) if scope["path"] != _MCP else ()
         return valid, valid is not written, invalid_request(scope["path"], flaws) if flaws else None
 
     async def _serve(

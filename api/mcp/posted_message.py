@@ -1,6 +1,7 @@
 """The envelope of a JSON-RPC message that was posted: looked at before the MCP SDK reads the message."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self, cast
@@ -11,8 +12,13 @@ from pydantic_core import from_json
 from starlette.responses import Response
 from starlette.types import Message, Receive
 
+from outlast.activities.failures.contracts import Violation
+from outlast.activities.json_numbers import number_flaws
+
 _SMALL_BYTES = 64 * 1024
 _NO_ID = object()
+_MAX_FLAWS = 20
+_MAX_DIGITS = 40
 
 
 @dataclass(frozen=True)
@@ -26,13 +32,16 @@ class PostedMessage:
     request_id: object = _NO_ID
     message: types.JSONRPCMessage | None = None
     """The message as the SDK reads it, so that both see the same; None for what it will refuse."""
+    number_flaws: tuple[Violation, ...] = ()
+    """Numbers in it that a parser would change."""
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
         """Never raises: what cannot be read is an empty message, for which the SDK has the error."""
+        flaws = number_flaws(body)
         try:
-            document: object = from_json(body)
-        except ValueError:
+            document: object = json.loads(body, parse_int=_shortened) if flaws else from_json(body)
+        except (ValueError, RecursionError):
             return cls()
         if not isinstance(document, Mapping):
             return cls()
@@ -44,6 +53,7 @@ class PostedMessage:
             tool=name if isinstance(name, str) else None,
             request_id=fields.get("id", _NO_ID),
             message=_message_in(document),
+            number_flaws=flaws,
         )
 
     @property
@@ -60,6 +70,20 @@ class PostedMessage:
         if not self.is_request or (isinstance(self.request_id, str | int) and not isinstance(self.request_id, bool)):
             return None
         return f"The id of a request must be a string or an integer; this one is {_kind_of(self.request_id)}."
+
+    def refusal(self, *, is_handshake_era: bool) -> Response | None:
+        """The answer to a message that the SDK must not see; None for any other."""
+        if self.bad_id is not None:
+            return _error_response(types.INVALID_REQUEST, self.bad_id, None, 400)
+        if not self.number_flaws:
+            return None
+        shown = self.number_flaws[:_MAX_FLAWS]
+        reason = "; ".join(f"{flaw.path}: {flaw.message}" for flaw in shown)
+        if not self.is_request:
+            return _error_response(types.INVALID_PARAMS, reason, None, 400)
+        # Clients of the versions with a handshake read no errors in answers that are not 200.
+        status = 200 if is_handshake_era else 400
+        return _error_response(types.INVALID_PARAMS, reason, cast(str | int, self.request_id), status)
 
 
 async def posted_message(receive: Receive) -> tuple[PostedMessage, Receive]:
@@ -88,12 +112,10 @@ def again(message: Message, receive: Receive) -> Receive:
     return replayed
 
 
-def invalid_request(reason: str) -> Response:
-    """The answer to a message that is no request: 400, with an error whose id is null (JSON-RPC 2.0, section 5)."""
-    error = types.JSONRPCError(
-        jsonrpc="2.0", id=None, error=types.ErrorData(code=types.INVALID_REQUEST, message=reason)
-    )
-    return Response(error.model_dump_json(exclude_unset=True), status_code=400, media_type="application/json")
+def _error_response(code: int, reason: str, request_id: str | int | None, status: int) -> Response:
+    """An error, whose id is null where that of the message is none (JSON-RPC 2.0, section 5)."""
+    error = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=reason))
+    return Response(error.model_dump_json(exclude_unset=True), status_code=status, media_type="application/json")
 
 
 def _message_in(document: object) -> types.JSONRPCMessage | None:
@@ -101,6 +123,11 @@ def _message_in(document: object) -> types.JSONRPCMessage | None:
         return types.jsonrpc_message_adapter.validate_python(document, by_name=False)
     except ValidationError:
         return None
+
+
+def _shortened(digits: str) -> int:
+    """A whole number, or its first digits: Python refuses to read thousands of them."""
+    return int(digits[:_MAX_DIGITS])
 
 
 def _kind_of(value: object) -> str:

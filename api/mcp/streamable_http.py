@@ -23,7 +23,7 @@ from outlast.api.http.problems import error_response
 from outlast.api.mcp.connections import parameters_of, selection_from
 from outlast.api.mcp.method_scopes import scopes_of_message
 from outlast.api.mcp.open_exchanges import OpenExchanges, Sender, session_place
-from outlast.api.mcp.posted_message import PostedMessage, again, invalid_request, posted_message
+from outlast.api.mcp.posted_message import PostedMessage, again, posted_message
 from outlast.api.mcp.protocol.versions import SESSION_HEADER, is_handshake_era, session_of
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.step_up import check_scopes
@@ -69,8 +69,9 @@ class Authenticated:
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
             return
-        if posted.bad_id is not None:
-            await invalid_request(posted.bad_id)(scope, receive, send)
+        refusal = posted.refusal(is_handshake_era=is_handshake_era(request))
+        if refusal is not None:
+            await refusal(scope, receive, send)
             return
         scope[PRINCIPAL_STATE] = principal
         # The SDK allows a session to be used only with the credential that opened it.

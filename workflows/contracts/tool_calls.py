@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from outlast.activities.bounds import Seconds
+from outlast.activities.bounds import PositiveSeconds
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
@@ -214,8 +214,8 @@ class CallOptions(Contract):
         max_length=MAX_OWN_WEBHOOKS,
         description="Addresses that are told of this task, besides those that the caller has subscribed.",
     )
-    run_heartbeat_seconds: Seconds = Field(
-        default=30, gt=0, description="Seconds without a heartbeat after which another worker follows the run."
+    run_heartbeat_seconds: PositiveSeconds = Field(
+        default=30, description="Seconds without a heartbeat after which another worker follows the run."
     )
 
     @model_validator(mode="after")

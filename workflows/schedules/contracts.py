@@ -3,11 +3,11 @@
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from outlast.activities.bounds import Seconds, Usd
+from outlast.activities.bounds import MAX_SECONDS, AtMost, Usd
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import Due, Started
@@ -26,7 +26,9 @@ class Interval(Contract):
     """Every so many seconds, counted from 1970-01-01T00:00:00Z."""
 
     seconds: int = Field(ge=LEAST_INTERVAL_SECONDS, le=MAX_INTERVAL_SECONDS, description="Length of the interval.")
-    offset_seconds: Seconds = Field(default=0, ge=0, description="How long after the interval's beginning it is due.")
+    offset_seconds: Annotated[int, Field(ge=0), AtMost(MAX_SECONDS)] = Field(
+        default=0, description="How long after the interval's beginning it is due."
+    )
 
 
 class Timing(Contract):

@@ -11,10 +11,11 @@ import pytest
 
 from tests.support.hostile.party import Party
 from tests.support.hostile.request_fields import VALUE, Field, Operation, Schemas, operations, with_value
-from tests.support.http.mcp_wire import MODERN
+from tests.support.http.mcp_wire import LEGACY, MODERN
 
 JSON_TYPE = {"Content-Type": "application/json"}
 MOST_USD = 1_000_000_000
+PYDANTIC_BOUNDS = {"ge", "gt", "le", "lt"}
 NO_NUMBERS = ("1e400", "1e-3000", "NaN", "Infinity", "-Infinity", "1e900000", "-1e900000", "9" * 5_000)
 NO_PARAMETERS = ("1e400", "NaN", "Infinity", "-Infinity", "1e900000", "9" * 400)
 NO_MONEY = (
@@ -48,6 +49,7 @@ def test_money_in_a_request_is_within_bounds(everybody: list[Party]) -> None:
             assert refused(ann, operation, field, value), f"{operation.method} {operation.path}: {field} = {value[:50]}"
         for value in MONEY:
             assert not refused(ann, operation, field, value), f"{operation.method} {operation.path}: {field} = {value}"
+    assert sorted(misspelt_bounds(ann.ask("GET", "/openapi.json").json())) == []
     assert ann.ask("GET", "/v1/batches").json()["batches"] == []
     assert ann.ask("GET", "/v1/schedules").json()["schedules"] == []
 
@@ -103,6 +105,7 @@ def test_numbers_in_the_arguments_of_tools_have_bounds(everybody: list[Party], m
                     params = {"name": tool["name"], "arguments": arguments}
                     assert is_refused(rpc(ann, path, "tools/call", params, value), field.name), told
     assert tried > 100
+    assert sorted(misspelt_bounds(tools)) == []
     meta = {"outlast/options": {"budget": {"max_total_charge_usd": VALUE}}}
     params = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {}}, "_meta": meta}
     for value in NO_MONEY:
@@ -117,6 +120,31 @@ def test_numbers_that_no_parser_keeps_are_refused_with_their_path(everybody: lis
         assert answer.json()["violations"][0]["path"] == "/arguments/input/list/1/id"
     kept = '{"arguments": {"text": "9007199254740993"}}'
     assert everybody[0].ask("POST", "/v1/tools/say/call", content=kept, headers=JSON_TYPE).status_code in (200, 202)
+
+
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+@pytest.mark.parametrize("value", ["1" + "0" * 30, "1e400", "NaN", "9" * 5_000])
+def test_a_message_with_such_a_number_is_answered_by_its_id(everybody: list[Party], revision: str, value: str) -> None:
+    """Both as a client of this revision reads an error."""
+    params = {"name": "say", "arguments": {"text": VALUE}}
+    answer = rpc(everybody[0], "/mcp", "tools/call", params, value, revision=revision)
+    assert answer["status"] == (200 if revision == LEGACY else 400)
+    assert answer["id"] == 1
+    assert answer["error"]["code"] == -32602
+    assert "/params/arguments/text" in answer["error"]["message"]
+
+
+def misspelt_bounds(document: Any, place: str = "") -> Iterator[str]:
+    """Where a published schema has a bound by pydantic's name, which no reader of JSON Schema knows."""
+    if isinstance(document, dict):
+        inner = [(name, value) for name, value in document.items()]  # type: ignore[misc]
+        yield from (
+            f"{place}/{name}" for name, value in inner if name in PYDANTIC_BOUNDS and not isinstance(value, dict)
+        )
+    else:
+        inner = [*enumerate(document)] if isinstance(document, list) else []  # type: ignore[misc]
+    for name, value in inner:
+        yield from misspelt_bounds(value, f"{place}/{name}")
 
 
 def documented(party: Party) -> Iterator[Operation]:
@@ -145,7 +173,9 @@ def refused(party: Party, operation: Operation, field: Field, value: str) -> boo
     return any(f"/{field.name}" in path for path in paths)
 
 
-def rpc(party: Party, path: str, method: str, params: dict[str, Any], value: str = "null") -> dict[str, Any]:
+def rpc(
+    party: Party, path: str, method: str, params: dict[str, Any], value: str = "null", *, revision: str = MODERN
+) -> dict[str, Any]:
     """The answer to one request of MCP, without a session, with `value` in the place of `VALUE`."""
     own = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
     params = {**params, "_meta": {**own, **params.get("_meta", {})}}
@@ -153,7 +183,7 @@ def rpc(party: Party, path: str, method: str, params: dict[str, Any], value: str
     headers = {
         **JSON_TYPE,
         "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": MODERN,
+        "MCP-Protocol-Version": revision,
         "Mcp-Method": method,
     }
     if method == "tools/call":

@@ -25,7 +25,7 @@ class SearchActorsArguments(Arguments):
         ),
     )
     limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=100, description="Actors to return at most.")
-    offset: Offset = Field(default=0, ge=0, description="Actors to skip, to go on from an earlier search.")
+    offset: Offset = Field(default=0, description="Actors to skip, to go on from an earlier search.")
     category: Id | None = Field(default=None, description="Only this Store category, for example `TRAVEL`.")
 
 

@@ -46,7 +46,7 @@ class KeyValueStoreArguments(Arguments):
 class PageArguments(Arguments):
     """Which page of a list."""
 
-    offset: Offset = Field(default=0, ge=0, description="Number of entries to skip at the start.")
+    offset: Offset = Field(default=0, description="Number of entries to skip at the start.")
     limit: int = Field(default=10, ge=1, le=100, description="Maximum number of entries to return.")
 
 

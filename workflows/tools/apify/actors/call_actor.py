@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from temporalio import workflow
 
-from outlast.activities.bounds import MAX_SECONDS, MAX_USD, usd_flaw
+from outlast.activities.bounds import MAX_SECONDS, usd_flaw
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
@@ -51,17 +51,18 @@ RUN_ARGUMENTS: JsonObject = {
     "callOptions": inner(
         {
             "memory": number("Memory in megabytes, a power of two.", minimum=128, maximum=32_768),
-            "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0, maximum=MAX_SECONDS),
+            "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0),
             "build": text("Tag or number of the build; the Actor's default without it."),
             "maxItems": integer("Items to be charged at most.", exclusiveMinimum=0),
-            "maxTotalChargeUsd": number(
-                "What the run may cost at most, in US dollars.", exclusiveMinimum=0, maximum=int(MAX_USD)
-            ),
+            "maxTotalChargeUsd": number("What the run may cost at most, in US dollars.", exclusiveMinimum=0),
         },
         "How the run is carried out.",
     ),
 }
-"""Arguments of the tools that run any Actor, besides the Actor's name."""
+"""Arguments of the tools that run any Actor, besides the Actor's name.
+
+`options_of` checks the upper bounds: the schemas are those of the peer, which lists none.
+"""
 
 
 def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:

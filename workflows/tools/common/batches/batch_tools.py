@@ -81,7 +81,7 @@ class GetBatchResultsArguments(BatchArguments):
     """Which results of which batch."""
 
     status: ItemStatus | None = Field(default=None, description="Only items of this status, such as failed.")
-    offset: Offset = Field(default=0, ge=0, description="First row, counted from 0.")
+    offset: Offset = Field(default=0, description="First row, counted from 0.")
     limit: int = Field(default=20, ge=1, le=MAX_ROWS, description="Rows to return at most.")
 
 

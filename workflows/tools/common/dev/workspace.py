@@ -17,7 +17,7 @@ class ReadArguments(Arguments):
     """Which file, and which of its lines."""
 
     path: str = Field(min_length=1, max_length=1_024, description="File, relative to the workspace.")
-    offset: Offset = Field(default=0, ge=0, description="Lines to skip.")
+    offset: Offset = Field(default=0, description="Lines to skip.")
     limit: int = Field(default=2_000, ge=1, le=100_000, description="Lines to read at most.")
 
 

@@ -20,7 +20,7 @@ class FetchDocsArguments(Arguments):
         description="URL of the documentation page, e.g. https://docs.apify.com/platform/actors. A `#fragment` gives "
         "that section only.",
     )
-    offset: Offset = Field(default=0, ge=0, description="For a long page: bytes to skip, as the last answer gives it.")
+    offset: Offset = Field(default=0, description="For a long page: bytes to skip, as the last answer gives it.")
 
 
 class DocsText(Answer):

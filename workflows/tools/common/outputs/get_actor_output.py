@@ -28,7 +28,7 @@ class OutputArguments(Arguments):
         description='Comma-separated list of fields to include, with dot paths into nested values: "crawl.statusCode", '
         '"images.0.url"; "reviews.rating" of a list of reviews gives the list of ratings.',
     )
-    offset: Offset = Field(default=0, ge=0, description="Number of items to skip.")
+    offset: Offset = Field(default=0, description="Number of items to skip.")
     limit: int = Field(default=100, ge=1, le=1_000, description="Maximum number of items; fewer when they are large.")
 
     @model_validator(mode="after")

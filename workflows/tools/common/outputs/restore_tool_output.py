@@ -27,7 +27,7 @@ class RestoreArguments(Arguments):
     """Which output, and which part of it."""
 
     locator: str = Field(min_length=1, max_length=200, description="The locator, exactly as an answer gave it.")
-    offset: Offset = Field(default=0, ge=0, description="Where to begin: a row of rows, a byte of anything else.")
+    offset: Offset = Field(default=0, description="Where to begin: a row of rows, a byte of anything else.")
     limit: int | None = Field(
         default=None,
         ge=1,

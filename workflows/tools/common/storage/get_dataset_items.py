@@ -15,7 +15,7 @@ from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, to
 class DatasetItemsArguments(DatasetArguments):
     """Which rows, and which of their fields."""
 
-    offset: Offset = Field(default=0, ge=0, description="Number of items to skip at the start.")
+    offset: Offset = Field(default=0, description="Number of items to skip at the start.")
     limit: int = Field(
         default=20, ge=1, le=1_000, description="Maximum number of items to return; fewer when they are large."
     )

@@ -37,7 +37,7 @@ class RecordArguments(KeyValueStoreArguments):
     record_key: str = Field(
         alias="recordKey", min_length=1, max_length=256, description="Key of the record to retrieve."
     )
-    offset: Offset = Field(default=0, ge=0, description="For a long text: bytes to skip, as the last answer gives it.")
+    offset: Offset = Field(default=0, description="For a long text: bytes to skip, as the last answer gives it.")
 
     @field_validator("record_key")
     @classmethod
