@@ -89,9 +89,14 @@ async def test_every_button_of_the_search_widget_works(wire: Wire) -> None:
     async with widget_of(wire, "search-actors") as host:
         await host.give_answer(await call(wire, "search-actors", {"keywords": "", "limit": 1}))
         frame = host.frame
-        await expect(frame.get_by_role("listitem")).to_have_count(1)
-        await frame.get_by_role("button", name="Show more").click()
-        site_crawler = frame.get_by_role("listitem").filter(has_text="outlast/site-crawler")
+        listed = frame.get_by_role("listitem")
+        await expect(listed).to_have_count(1)
+        site_crawler = listed.filter(has_text="outlast/site-crawler")
+        shown = 0
+        while not (shown and await site_crawler.count()):
+            shown = await listed.count()
+            await frame.get_by_role("button", name="Show more").click()
+            await expect(listed).not_to_have_count(shown)
         await site_crawler.get_by_role("button", name="Details").click()
         await expect(frame.locator(".field").first).to_contain_text("startUrls array, required")
         await site_crawler.get_by_role("button", name="Run").click()

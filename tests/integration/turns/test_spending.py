@@ -96,7 +96,7 @@ async def test_a_cap_that_is_used_up_between_the_pieces_of_a_summary_stops_it(
         model_prices=PRICES,
         store_url=str(service.outputs),
         # Enough for the first message; the first piece of the summary uses up the rest.
-        spending={"per_day_usd": first["cost_usd"] * 1.1},
+        spending={"per_day_usd": round(first["cost_usd"] * 1.1, 6)},
     )
     async with serving_api(await connect(service.temporal_address), settings) as http:
         http.headers.update(bearer("thrifty-key-0123456789"))
