@@ -58,7 +58,9 @@ async def serve(settings: ApiSettings) -> None:
     config = uvicorn.Config(
         app,
         http=limited_protocol(
-            request_seconds=settings.request_seconds, connections_per_address=settings.connections_per_address
+            request_seconds=settings.request_seconds,
+            connections_per_address=settings.connections_per_address,
+            unread_seconds=settings.unread_seconds,
         ),
         ws="none",
         host=settings.api_host,

@@ -132,6 +132,11 @@ class ApiSettings(Settings):
     request_seconds: float = Field(
         default=60, gt=0, description="Longest time for the head of a request to arrive, and then for its body."
     )
+    unread_seconds: float = Field(
+        default=60,
+        gt=0,
+        description="Longest time in which a client takes nothing of what waits for it; then its connection is closed.",
+    )
     connections_per_address: int = Field(default=4_000, ge=1, description="Connections that one address may have open.")
     failed_credentials_per_minute: int = Field(
         default=60, ge=1, description="Wrong bearer tokens that one address may try per minute."

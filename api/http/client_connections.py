@@ -4,18 +4,29 @@ uvicorn limits neither. Without it, requests that are sent by halves would be he
 """
 
 import asyncio
+import fcntl
 import json
+import socket
+import sys
+import termios
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar, Protocol, cast
 
 import h11
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outlast.api.access.limits.addresses import UNKNOWN, network_of
 from outlast.api.contracts.problems import MEDIA_TYPE, Problem
-from outlast.api.metrics import LIMITED
+from outlast.api.metrics import ENDED_RESPONSES, LIMITED
 
+_PIECE_BYTES = 16 * 1024
+"""Size of the pieces of a response. At most two are held for a client that does not read."""
+_UNSENT_BYTES = 64 * 1024
+_LOOKS = 4
+"""Looks at the reader of a connection within the time in which it may take nothing."""
 _EXTENSION = "outlast.connection"
 
 
@@ -46,11 +57,17 @@ def connection_of(scope: Scope) -> Connection:
     return scope.get("extensions", {}).get(_EXTENSION) or _UnknownConnection()
 
 
-def limited_protocol(*, request_seconds: float, connections_per_address: int) -> type[H11Protocol]:
-    """The protocol for uvicorn's `http`. The head of a request, and then its body, may each take `request_seconds`."""
+def limited_protocol(
+    *, request_seconds: float, connections_per_address: int, unread_seconds: float = 60.0
+) -> type[H11Protocol]:
+    """The protocol for uvicorn's `http`. The head of a request, and then its body, may each take `request_seconds`.
+
+    A connection is closed when its client has taken nothing for `unread_seconds` of what waits for it.
+    """
 
     class Limited(_LimitedProtocol):
         _seconds = request_seconds
+        _unread_seconds = unread_seconds
         _most = connections_per_address
         _open: ClassVar[Counter[str]] = Counter()
 
@@ -59,12 +76,16 @@ def limited_protocol(*, request_seconds: float, connections_per_address: int) ->
 
 class _LimitedProtocol(H11Protocol):
     _seconds: float
+    _unread_seconds: float
     _most: int
     _open: ClassVar[Counter[str]]
     _arriving: asyncio.TimerHandle | None = None
     _waits_for: object = None
     _address: str | None = None
     _is_lost = False
+    _unread: asyncio.TimerHandle | None = None
+    _unread_bytes = 0
+    _unread_since = 0.0
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -72,7 +93,7 @@ class _LimitedProtocol(H11Protocol):
 
         async def with_connection(scope: Scope, receive: Receive, send: Send) -> None:
             scope.setdefault("extensions", {})[_EXTENSION] = self
-            await app(scope, receive, send)
+            await app(scope, receive, partial(self._send_paced, send))
 
         self.app = cast(Any, with_connection)
 
@@ -85,8 +106,30 @@ class _LimitedProtocol(H11Protocol):
         while not self._is_lost:  # or uvicorn reports that the response is not whole
             await asyncio.sleep(0)
 
+    async def _send_paced(self, send: Send, message: Message) -> None:
+        """Send a body in pieces, each when the client has taken most of the one before, and wait for the last one."""
+        body: bytes = message.get("body", b"")
+        if len(body) > _PIECE_BYTES:
+            view = memoryview(body)
+            for start in range(0, len(body), _PIECE_BYTES):
+                if self.transport.is_closing():
+                    return
+                is_last = start + _PIECE_BYTES >= len(body)
+                more = not is_last or message.get("more_body", False)
+                await send({**message, "body": view[start : start + _PIECE_BYTES], "more_body": more})
+        else:
+            await send(message)
+        if message["type"] == "http.response.body":
+            await self.flow.drain()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # as its base
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=_PIECE_BYTES)
+        _keep_little_unsent(transport)
         self._address = network_of(self.client[0] if self.client else UNKNOWN)
         self._open[self._address] += 1
         if self._open[self._address] > self._most:
@@ -98,11 +141,15 @@ class _LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
         self._stop()
+        if self._unread is not None:
+            self._unread.cancel()
         if self._address is not None:
             self._open[self._address] -= 1
             if self._open[self._address] <= 0:
                 del self._open[self._address]
         super().connection_lost(exc)
+        # They refer to this connection: without them it needs no garbage collector, which comes late.
+        self.app = self.cycle = self.scope = cast(Any, None)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -113,6 +160,11 @@ class _LimitedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch()
+        self._watch_reader()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_reader()
 
     def _watch(self) -> None:
         """Start the clock when a head or a body begins to arrive, and stop it when that is whole."""
@@ -123,6 +175,28 @@ class _LimitedProtocol(H11Protocol):
         self._waits_for = waits_for
         if waits_for is not None:
             self._arriving = self.loop.call_later(self._seconds, self._too_slow)
+
+    def _watch_reader(self) -> None:
+        """Start the clock when something waits for the client, also when the connection is being closed."""
+        if self._unread is None and self.transport.get_write_buffer_size():
+            self._unread_bytes, self._unread_since = _unread_bytes(self.transport), self.loop.time()
+            self._look_at_reader_later()
+
+    def _look_at_reader_later(self) -> None:
+        self._unread = self.loop.call_later(self._unread_seconds / _LOOKS, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        self._unread = None
+        if not self.transport.get_write_buffer_size():
+            return
+        unread = _unread_bytes(self.transport)
+        if unread != self._unread_bytes:
+            self._unread_bytes, self._unread_since = unread, self.loop.time()
+        elif self.loop.time() - self._unread_since >= self._unread_seconds:
+            ENDED_RESPONSES.labels("unread").inc()
+            self.transport.abort()
+            return
+        self._look_at_reader_later()
 
     def _part_that_arrives(self) -> str | None:
         state = self.conn.their_state
@@ -149,6 +223,23 @@ class _LimitedProtocol(H11Protocol):
         if self._arriving is not None:
             self._arriving.cancel()
             self._arriving = None
+
+
+def _keep_little_unsent(transport: asyncio.Transport) -> None:
+    """Have the kernel take little more than it can send: its buffers grow to megabytes for clients that read slowly."""
+    connection: socket.socket | None = transport.get_extra_info("socket")
+    if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        with suppress(OSError):  # no TCP, or a system without it
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+
+
+def _unread_bytes(transport: asyncio.Transport) -> int:
+    """The bytes that the client's machine has not taken: those that wait here, and those that wait in the kernel."""
+    waiting, connection = transport.get_write_buffer_size(), transport.get_extra_info("socket")
+    with suppress(OSError):
+        sent = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+        waiting += int.from_bytes(sent, sys.byteorder)
+    return waiting
 
 
 def _response(status: int, title: str, problem: Problem) -> bytes:

@@ -7,9 +7,6 @@ from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_CHUNK_BYTES = 64 * 1024
-"""A client that does not read holds no more than this, and as much again as the socket buffers."""
-
 
 class Document:
     """An ASGI application that answers with one document, or with 304 to a client that has it already."""
@@ -35,10 +32,7 @@ class Document:
             return
         await send({"type": "http.response.start", "status": 200, "headers": list(self._whole)})
         body = b"" if scope["method"] == "HEAD" else self._body
-        for start in range(0, len(body), _CHUNK_BYTES):
-            piece = body[start : start + _CHUNK_BYTES]
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body"})
+        await send({"type": "http.response.body", "body": body})
 
     def _is_known(self, headers: Headers) -> bool:
         """Whether the client names this version (RFC 9110, section 13.1.2: weak comparison)."""

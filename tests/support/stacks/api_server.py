@@ -52,7 +52,9 @@ async def serving_api(
     if listener is None:
         listener, _ = listening()
     protocol = limited_protocol(
-        request_seconds=settings.request_seconds, connections_per_address=settings.connections_per_address
+        request_seconds=settings.request_seconds,
+        connections_per_address=settings.connections_per_address,
+        unread_seconds=settings.unread_seconds,
     )
     app = build_app(build_services(settings, client))
     async with (
