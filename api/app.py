@@ -25,6 +25,7 @@ from outlast.api.http.resource_metadata import install_resource_metadata
 from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.http.server_card import install_server_card
 from outlast.api.mcp.door import install_mcp
+from outlast.api.memory import freed_memory_given_back
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
     batch_routes,
@@ -129,6 +130,7 @@ async def _background(services: Services) -> AsyncGenerator[None]:
     series = partial(operator_routes.current_series, services)
     loading = asyncio.create_task(asyncio.to_thread(apify.load))
     async with (
+        freed_memory_given_back(),
         services.policy.watched(),
         services.queue_keeper.watching(),
         services.quick_calls.serving(),

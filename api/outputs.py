@@ -1,20 +1,21 @@
 """Stored outputs for the front doors: opened for their owner, read in parts, deleted."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import TypeVar
 
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import OutputKind, OutputScope, StoredOutput
 from outlast.activities.outputs.format.errors import OutputError, StoreUnavailable
-from outlast.activities.outputs.format.manifest import stored_output
+from outlast.activities.outputs.format.manifest import OutputManifest, stored_output
 from outlast.activities.outputs.select.streams import matches_stream, rows_stream
 from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.outputs.store.removal import delete_output
 from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.contracts.outputs import OutputSelection
@@ -23,15 +24,23 @@ from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
 Piece = TypeVar("Piece")
 
 
+class OutputTooLarge(Exception):
+    """The output is larger than its reader can take."""
+
+
 class StoredOutputs:
     """The outputs of one store. Every method raises `OutputRefusal`, or `OutputStoreUnavailable` when it is away.
 
     Whole outputs are streamed from here, by the process that is asked: a gigabyte does not pass through a workflow.
     """
 
-    def __init__(self, objects: OutputObjects, audit: AuditLog) -> None:
-        """Read from `objects`, where the workers write. What callers read and delete goes to `audit`."""
+    def __init__(self, objects: OutputObjects, audit: AuditLog, unread: UnreadBytes) -> None:
+        """Read from `objects`, where the workers write, within what callers may leave `unread`.
+
+        What callers read and delete goes to `audit`.
+        """
         self._objects = objects
+        self._unread = unread
         self._audit = audit
 
     async def open(self, caller: Caller, locator: str) -> OutputReader:
@@ -50,7 +59,7 @@ class StoredOutputs:
 
     async def _opened(self, caller: Caller, locator: str) -> OutputReader:
         with refusals():
-            return await open_output(self._objects, locator, caller.id)
+            return await open_output(self._objects, locator, caller.id, room=self._unread.room_of(caller.id))
 
     async def _delete(self, caller: Caller, locator: str) -> None:
         with refusals():
@@ -71,6 +80,7 @@ class StoredOutputs:
             async with aclosing(_selected(reader, selection)) as pieces:
                 async for piece in pieces:
                     yield piece
+                    del piece
 
     async def guarded(self, pieces: AsyncGenerator[Piece]) -> AsyncGenerator[Piece]:
         """`pieces` of an output, read by somebody else."""
@@ -78,12 +88,30 @@ class StoredOutputs:
             async with aclosing(pieces):
                 async for piece in pieces:
                     yield piece
+                    del piece
+
+    @asynccontextmanager
+    async def whole(
+        self, caller: Caller, locator: str, *, most_bytes: int, copies: int
+    ) -> AsyncGenerator[tuple[OutputManifest, bytes]]:
+        """An output of the caller's in one piece, with room for so many copies of it until the end of the block.
+
+        Raises `OutputTooLarge` for one of more than `most_bytes`.
+        """
+        reader = await self.open(caller, locator)
+        if reader.manifest.raw_size > most_bytes:
+            raise OutputTooLarge
+        with refusals():
+            async with reader.whole(copies=copies) as content:
+                yield reader.manifest, content
 
     async def content(self, reader: OutputReader, start: int, end: int) -> AsyncGenerator[bytes]:
         """Bytes `start` to `end` (exclusive) of the content."""
         with refusals():
-            async for piece in reader.bytes(start, end):
-                yield piece
+            async with aclosing(reader.bytes(start, end)) as pieces:
+                async for piece in pieces:
+                    yield piece
+                    del piece
 
 
 def _selected(reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
@@ -95,15 +123,17 @@ def _selected(reader: OutputReader, selection: OutputSelection) -> AsyncGenerato
     )
 
 
-async def begun(pieces: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+async def begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """`pieces`, with the first one read already, so that an error comes before the response's status is sent."""
-    first = await anext(pieces, None)
+    read = [await anext(pieces, None)]
 
     async def from_the_first() -> AsyncGenerator[bytes]:
-        if first is not None:
-            yield first
-            async for piece in pieces:
-                yield piece
+        async with aclosing(pieces):
+            if read[0] is not None:
+                yield read.pop()  # pyright: ignore[reportReturnType]  # and nothing holds it while the client reads
+                async for piece in pieces:
+                    yield piece
+                    del piece
 
     return from_the_first()
 

@@ -133,7 +133,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
     arguments, fair = LargeArguments(KeptParts(objects, namespace=client.namespace)), settings.fairness
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=fair)
-    outputs, ui_url = StoredOutputs(objects, audit), settings.temporal_ui_url
+    outputs, ui_url = StoredOutputs(objects, audit, limits.unread), settings.temporal_ui_url
     tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=fair)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
@@ -150,7 +150,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         audit=audit,
         tasks=tasks,
         resurrections=Resurrections(client, tasks, admission, starter, limits, audit),
-        task_rows=TaskRows(client, tasks, outputs, platform),
+        task_rows=TaskRows(client, tasks, outputs, platform, limits.unread),
         shares=shares,
         session_starts=session_starts,
         stored_bytes=stored_bytes,
@@ -158,7 +158,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         quick_calls=quick,
         open_tasks=KeptCount(tasks.count_open),
         near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
-        handoffs=Handoffs(tasks),
+        handoffs=Handoffs(tasks, limits.unread),
         batches=batches,
         stored_rows=stored_rows,
         saved_calls=saved_calls,
@@ -173,7 +173,7 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
         sessions=sessions,
         session_collection=SessionCollection(client, sessions, kept, outputs, audit, output_ttl=settings.output_ttl),
         turns=TurnClient(client, sessions, kept, catalogue, settings, policy, Informed(audit, listeners)),
-        session_events=SessionEvents(client),
+        session_events=SessionEvents(client, limits.unread),
         usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
         operations=OperationsReader(client),
         raw_payloads=RawPayloads(client),

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, cast
 
 import orjson
@@ -40,25 +41,31 @@ async def result_pieces(reader: OutputReader, selection: ResultsSelection) -> As
     if form == "csv":
         yield _csv_lines([COLUMNS])
     left = selection.limit
-    async for rows in _batches(reader, selection.status, selection.offset):
-        some = rows if left is None else rows[:left]
-        left = None if left is None else left - len(some)
-        if some:
-            yield b"".join(row + b"\n" for row in some) if form == "jsonl" else _csv_of(some, safe=selection.csv_safe)
-        if left == 0:
-            return
+    async with aclosing(_batches(reader, selection.status, selection.offset)) as batches:
+        async for rows in batches:
+            some = rows if left is None else rows[:left]
+            left = None if left is None else left - len(some)
+            if some and form == "jsonl":
+                yield b"".join(row + b"\n" for row in some)
+            elif some:
+                yield _csv_of(some, safe=selection.csv_safe)
+            del rows, some
+            if left == 0:
+                return
 
 
 async def _batches(reader: OutputReader, status: ItemStatus | None, offset: int) -> AsyncGenerator[list[bytes]]:
-    if status is None:
-        async for rows in reader.row_batches(offset):
-            yield rows
-        return
-    async for rows in reader.row_batches():
-        chosen = [row for row in rows if orjson.loads(row)["status"] == status]
-        skipped = min(offset, len(chosen))
-        offset -= skipped
-        yield chosen[skipped:]
+    async with aclosing(reader.row_batches(offset if status is None else 0)) as batches:
+        async for rows in batches:
+            if status is None:
+                yield rows
+            else:
+                chosen = [row for row in rows if orjson.loads(row)["status"] == status]
+                skipped = min(offset, len(chosen))
+                offset -= skipped
+                yield chosen[skipped:]
+                del chosen
+            del rows
 
 
 def _csv_of(rows: list[bytes], *, safe: bool) -> bytes:

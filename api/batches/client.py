@@ -3,7 +3,7 @@
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -111,7 +111,7 @@ class BatchClient:
         """The batch as it is now. Readable while no worker is alive. Raises `BatchNotFound`."""
         return await self._view(await self._described(caller, batch_id))
 
-    async def events(self, caller: Caller, batch_id: str) -> AsyncIterator[BatchEvent]:
+    async def events(self, caller: Caller, batch_id: str) -> AsyncGenerator[BatchEvent]:
         """The state of the batch, whenever it changes, until it has ended. Raises `BatchNotFound`."""
         return progress_events(await self.describe(caller, batch_id), lambda: self.describe(caller, batch_id))
 

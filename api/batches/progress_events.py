@@ -1,7 +1,7 @@
 """The progress of a batch as events: its state, whenever it has changed, until it has ended."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 
 from outlast.api.contracts.batches import Batch
@@ -13,7 +13,7 @@ from outlast.workflows.batches.contracts import BatchStatus
 _LOOK_SECONDS = 1.0
 
 
-async def progress_events(batch: Batch, look: Callable[[], Awaitable[Batch]]) -> AsyncIterator[BatchEvent]:
+async def progress_events(batch: Batch, look: Callable[[], Awaitable[Batch]]) -> AsyncGenerator[BatchEvent]:
     """`batch`, then what `look` finds changed, a second apart at least; the last event is `ended`.
 
     Silent while Temporal is away. Raises what else `look` raises.

@@ -2,19 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, JsonValue
+from starlette.types import Receive, Scope, Send
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.errors import ApiError, tool_error
 
 log = logging.getLogger("outlast.api")
 Piece = TypeVar("Piece")
+IN_ROOM_STATE = "outlast_in_room"
+"""Name in the scope of a request whose response is in room already that was taken for it."""
 KEEP_ALIVE_SECONDS = 15
 _SOON_SECONDS = 1.0
 
@@ -48,15 +51,65 @@ class StreamedEvent(Protocol):
         ...
 
 
-def event_stream(events: AsyncIterator[StreamedEvent]) -> StreamingResponse:
+class ClosingResponse(StreamingResponse):
+    """A response whose pieces are in room that was taken for them (see `unread_bytes`), until the next one is read.
+
+    However it ends, it closes what gives the pieces: others wait for the room.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it until its end, or until the client leaves.
+
+        The task group of `StreamingResponse` leaves a cycle behind, with all that was read, for the garbage collector.
+        """
+        scope[IN_ROOM_STATE] = True
+        sending = asyncio.create_task(self._send_and_close(send))
+        leaving = asyncio.create_task(self.listen_for_disconnect(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.wait({sending, leaving})
+
+    async def stream_response(self, send: Send) -> None:
+        """As its base, but nothing holds a piece while the next one is awaited."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for piece in self.body_iterator:
+            body = piece.encode(self.charset) if isinstance(piece, str) else piece
+            del piece
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            del body
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_and_close(self, send: Send) -> None:
+        try:
+            await self.stream_response(send)
+        finally:
+            if isinstance(self.body_iterator, AsyncGenerator):
+                await self.body_iterator.aclose()
+
+
+def event_stream(events: AsyncGenerator[StreamedEvent]) -> StreamingResponse:
     """`events` as a response, which ends when they do. When they fail, its last event is an `error` that says why."""
-    return sse_response(_frame(event) async for event in events)
+    return sse_response(_frames(events))
+
+
+async def _frames(events: AsyncGenerator[StreamedEvent]) -> AsyncGenerator[str]:
+    async with aclosing(events):
+        async for event in events:
+            frame = _frame(event)
+            del event
+            yield frame
+            del frame
 
 
 def sse_response(frames: AsyncGenerator[str | bytes]) -> StreamingResponse:
     """Frames of server-sent events as a response. When they fail, its last event is an `error` that says why."""
-    pieces = _with_keep_alive(frames, ": keep-alive\n\n", _failure)
-    return _open_response(pieces, "text/event-stream", first="retry: 2000\n\n")
+    pieces = _with_keep_alive(frames, ": keep-alive\n\n", _failure, first="retry: 2000\n\n")
+    return _open_response(pieces, "text/event-stream")
 
 
 def lines_response(lines: AsyncGenerator[str | bytes], media_type: str) -> StreamingResponse:
@@ -69,42 +122,40 @@ def lines_response(lines: AsyncGenerator[str | bytes], media_type: str) -> Strea
 
 async def begun_soon(pieces: AsyncGenerator[Piece]) -> AsyncGenerator[Piece]:
     """`pieces`. What fails within a second raises here, before the status of a response is sent."""
-    first = asyncio.ensure_future(anext(pieces, None))
-    await asyncio.wait({first}, timeout=_SOON_SECONDS)
-    if first.done():
-        first.result()
+    coming = [asyncio.ensure_future(anext(pieces, None))]
+    await asyncio.wait(coming, timeout=_SOON_SECONDS)
+    if coming[0].done():
+        coming[0].result()
 
     async def from_the_first() -> AsyncGenerator[Piece]:
         try:
-            piece = await first
+            piece = await coming[0]
+            coming.pop()  # nothing holds the first piece while the client reads
             while piece is not None:
                 yield piece
+                del piece
                 piece = await anext(pieces, None)
         finally:
-            first.cancel()
+            for first in coming:
+                first.cancel()
             await pieces.aclose()
 
     return from_the_first()
 
 
-def _open_response(pieces: AsyncGenerator[str | bytes], media_type: str, *, first: str = "") -> StreamingResponse:
-    async def whole() -> AsyncGenerator[str | bytes]:
-        if first:
-            yield first
-        async with aclosing(pieces):
-            async for piece in pieces:
-                yield piece
-
+def _open_response(pieces: AsyncGenerator[str | bytes], media_type: str) -> StreamingResponse:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(whole(), media_type=media_type, headers=headers)
+    return ClosingResponse(pieces, media_type=media_type, headers=headers)
 
 
 async def _with_keep_alive(
-    pieces: AsyncGenerator[str | bytes], keep_alive: str, failure: Callable[[Exception], str] | None
+    pieces: AsyncGenerator[str | bytes], keep_alive: str, failure: Callable[[Exception], str] | None, *, first: str = ""
 ) -> AsyncGenerator[str | bytes]:
     """The pieces, with something that says nothing at intervals, so that proxies keep the connection open."""
     pending = asyncio.ensure_future(anext(pieces, None))
     try:
+        if first:
+            yield first
         while True:
             done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE_SECONDS)
             if not done:
@@ -120,6 +171,7 @@ async def _with_keep_alive(
             if piece is None:
                 return
             yield piece
+            del piece
             pending = asyncio.ensure_future(anext(pieces, None))
     finally:
         pending.cancel()

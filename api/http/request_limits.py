@@ -7,10 +7,12 @@ from outlast.api.access.limits.caller_limits import CallerLimits, Slot
 from outlast.api.access.principal import Principal
 from outlast.api.errors import TooManyRequests
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
+from outlast.api.http.event_stream import IN_ROOM_STATE
 from outlast.api.http.problems import error_response
 
-_STREAMS = ("/events", "/rows", "/mcp")
-"""How the paths end of what may stay open for as long as a task goes on."""
+_STREAMS = ("/events", "/rows", "/results", "/export", "/mcp")
+"""How the paths end of what may stay open for as long as a task goes on, or its client reads."""
+_DOWNLOADS = "/v1/outputs/"
 
 
 class RequestLimits:
@@ -27,22 +29,24 @@ class RequestLimits:
         if principal is None:
             await self._app(scope, receive, send)
             return
-        caller = principal.caller
+        caller_id = principal.caller.id
+        room = self._limits.unread.room_of(caller_id)
 
-        async def with_headers(message: Message) -> None:
+        async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._limits.headers(caller.id))
-            await send(message)
+                MutableHeaders(scope=message).update(self._limits.headers(caller_id))
+            with room.counted(0 if IN_ROOM_STATE in scope else len(message.get("body", b""))):
+                await send(message)
 
         try:
-            self._limits.take_request(caller.id)
-            held = self._limits.slot(caller.id, _slot_of(scope))
+            self._limits.take_request(caller_id)
+            held = self._limits.slot(caller_id, _slot_of(scope))
             held.__enter__()
         except TooManyRequests as error:
-            await error_response(scope["path"], error)(scope, receive, with_headers)
+            await error_response(scope["path"], error)(scope, receive, counted)
             return
         try:
-            await self._app(scope, receive, with_headers)
+            await self._app(scope, receive, counted)
         finally:
             held.__exit__(None, None, None)
 
@@ -54,4 +58,5 @@ def _slot_of(scope: Scope) -> Slot:
     for its result, so it counts as waiting.
     """
     path: str = scope["path"].rstrip("/")
-    return "open_streams" if scope["method"] == "GET" and path.endswith(_STREAMS) else "waiting_requests"
+    is_stream = path.endswith(_STREAMS) or (path.startswith(_DOWNLOADS) and not path.endswith("/info"))
+    return "open_streams" if scope["method"] == "GET" and is_stream else "waiting_requests"

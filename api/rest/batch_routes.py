@@ -25,7 +25,7 @@ from outlast.api.contracts.batches import (
 )
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
-from outlast.api.http.event_stream import event_stream
+from outlast.api.http.event_stream import ClosingResponse, event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import begun
 from outlast.api.services import Services
@@ -172,7 +172,7 @@ async def get_results(
         "Content-Disposition": f'attachment; filename="{batch_id}.{form}"',
         "X-Content-Type-Options": "nosniff",
     }
-    return StreamingResponse(await begun(pieces), media_type=_MEDIA_TYPES[form], headers=headers)
+    return ClosingResponse(await begun(pieces), media_type=_MEDIA_TYPES[form], headers=headers)
 
 
 @router.post("/{batch_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))

@@ -13,6 +13,7 @@ from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.event_stream import ClosingResponse
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import StoredOutputs, begun
 from outlast.api.services import Services
@@ -78,6 +79,7 @@ async def _within_share(services: Services, caller: Caller, pieces: AsyncGenerat
         async with aclosing(pieces):
             async for piece in pieces:
                 yield piece
+                del piece
 
 
 async def _content(outputs: StoredOutputs, reader: OutputReader, content_range: str | None) -> Response:
@@ -115,7 +117,7 @@ async def _streamed(
         "X-Content-Type-Options": "nosniff",
         **(headers or {}),
     }
-    return StreamingResponse(await begun(pieces), status_code=status, media_type=media_type, headers=all_headers)
+    return ClosingResponse(await begun(pieces), status_code=status, media_type=media_type, headers=all_headers)
 
 
 def _range(header: str, size: int) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """`/v1/tasks/{task_id}/rows`: the rows of a task as its runs produce them."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from typing import Annotated
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 _LINES = "application/x-ndjson"
 _LINES_TYPES = (_LINES, "application/jsonl", "application/json-lines")
-_FRAMES_AT_ONCE = 256 * 1024
+_FRAMES_AT_ONCE = 16 * 1024
 """Bytes of frames that are put together to one piece of the response."""
 
 
@@ -66,6 +66,7 @@ async def _lines(rows: Rows) -> AsyncGenerator[bytes]:
         async for part in rows:
             if isinstance(part, RowChunk):
                 yield part.lines
+            del part
 
 
 async def _frames(rows: Rows) -> AsyncGenerator[bytes]:
@@ -74,14 +75,25 @@ async def _frames(rows: Rows) -> AsyncGenerator[bytes]:
             if isinstance(part, LastRow):
                 yield _end_frame(part)
                 continue
-            frames = bytearray()
-            for row_id, line in part.rows():
-                frames += _row_frame(row_id, line)
-                if len(frames) > _FRAMES_AT_ONCE:
-                    yield bytes(frames)
-                    frames.clear()
-            if frames:
-                yield bytes(frames)
+            for frames in _together(_row_frame(row_id, line) for row_id, line in part.rows()):
+                yield frames
+                del frames
+            del part
+
+
+def _together(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """The frames, as many at once as make a piece of the response."""
+    pieces: list[bytes] = []
+    size = 0
+    for frame in frames:
+        pieces.append(frame)
+        size += len(frame)
+        if size > _FRAMES_AT_ONCE:
+            together, size = b"".join(pieces), 0
+            pieces.clear()
+            yield together
+    if pieces:
+        yield b"".join(pieces)
 
 
 def _row_frame(row_id: str, line: bytes) -> bytes:

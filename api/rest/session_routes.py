@@ -6,6 +6,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.activities.bounds import MAX_SECONDS
+from outlast.activities.contracts import Caller
 from outlast.api.contracts.sessions import (
     MessagePage,
     MessageRequest,
@@ -17,8 +18,9 @@ from outlast.api.contracts.sessions import (
     Turn,
 )
 from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
-from outlast.api.http.event_stream import event_stream
+from outlast.api.http.event_stream import ClosingResponse, event_stream
 from outlast.api.http.problems import documented_problems
+from outlast.api.services import Services
 from outlast.api.sessions.carried_outputs import with_outputs
 from outlast.api.sessions.collection import MAX_PAGE
 from outlast.api.temporal.turn_events import position_of
@@ -119,8 +121,9 @@ async def export_session(
     exported = await services.session_collection.export(caller, session_id)
     if not outputs:
         return exported
-    pieces = with_outputs(exported, services.outputs, caller, services.settings.max_body_bytes)
-    return StreamingResponse(pieces, media_type="application/json")
+    room = services.limits.unread.room_of(caller.id)
+    pieces = with_outputs(exported, services.outputs, caller, room, services.settings.max_body_bytes)
+    return ClosingResponse(pieces, media_type="application/json")
 
 
 @router.post(
@@ -164,7 +167,7 @@ async def send_message(
     turn_id = await services.turns.send(caller, session_id, body)
     headers = {"Location": f"/v1/sessions/{session_id}/turns/{turn_id}"}
     if body.stream:
-        response = event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
+        response = await _turn_events(services, caller, session_id, turn_id, last_event_id)
         response.headers.update(headers)
         return response
     limit = services.settings.max_wait_seconds
@@ -220,7 +223,7 @@ async def follow_turn(
     `discard_text`, drop the step's text), `step-finish`
     (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
     """
-    return event_stream(await services.turns.events(caller, session_id, turn_id, after=last_event_id))
+    return await _turn_events(services, caller, session_id, turn_id, last_event_id)
 
 
 @router.get(
@@ -246,3 +249,10 @@ async def follow_session(
     """
     events = await services.session_events.follow(caller, session_id, after=last_event_id)
     return event_stream(events) if events is not None else Response(status_code=204)
+
+
+async def _turn_events(
+    services: Services, caller: Caller, session_id: str, turn_id: str, after: str | None
+) -> StreamingResponse:
+    room = services.limits.unread.room_of(caller.id)
+    return event_stream(await services.turns.events(caller, session_id, turn_id, room, after=after))

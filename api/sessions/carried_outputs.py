@@ -10,31 +10,48 @@ from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import ModelMessage
 from outlast.activities.outputs.contracts import OutputScope
 from outlast.activities.outputs.format.locators import locators_in
+from outlast.activities.outputs.format.manifest import OutputManifest
+from outlast.activities.outputs.store.room import Room
 from outlast.api.contracts.sessions import ExportedOutput, OutputLeftOut, SessionExport
 from outlast.api.errors import OutputRefusal
-from outlast.api.outputs import StoredOutputs
+from outlast.api.outputs import OutputTooLarge, StoredOutputs
 
 _TOO_LARGE = "too-large"
+_COPIES = 6
+"""Memory that an output takes on its way into the document, in multiples of its size."""
 
 
 async def with_outputs(
-    exported: SessionExport, outputs: StoredOutputs, caller: Caller, limit_bytes: int
+    exported: SessionExport, outputs: StoredOutputs, caller: Caller, room: Room, limit_bytes: int
 ) -> AsyncGenerator[bytes]:
     """The JSON of `exported` with the outputs that its messages name, as far as the document keeps to the limit.
 
-    One output at a time is in memory. Those that do not fit, or are gone, are named in `left_out`.
+    One output at a time is in memory, and in the caller's `room`. Those that do not fit, or are gone, are named in
+    `left_out`.
     """
     document = exported.model_dump_json(by_alias=True, exclude={"outputs", "left_out"}).encode()
+    del exported
     left, left_out, separator = limit_bytes - len(document), list[OutputLeftOut](), b""
-    yield document[:-1] + b',"outputs":['
-    for locator in locators_in(document.decode()):
-        found = await _exported(outputs, caller, locator, left)
-        if isinstance(found, str):
-            left_out.append(OutputLeftOut(locator=locator, reason=found))
-            continue
-        left -= len(found) + 1
-        yield separator + found
-        separator = b","
+    locators = list(locators_in(document.decode()))
+    async with room.hold(2 * len(document)):
+        yield document[:-1] + b',"outputs":['
+        del document
+    for locator in locators:
+        try:
+            async with outputs.whole(caller, locator, most_bytes=left, copies=_COPIES) as (manifest, content):
+                found = _exported(locator, manifest, content)
+                del content
+                if len(found) >= left:
+                    left_out.append(OutputLeftOut(locator=locator, reason=_TOO_LARGE))
+                    continue
+                left -= len(found) + 1
+                yield separator + found
+                del found
+                separator = b","
+        except OutputRefusal as error:
+            left_out.append(OutputLeftOut(locator=locator, reason=error.slug))
+        except OutputTooLarge:
+            left_out.append(OutputLeftOut(locator=locator, reason=_TOO_LARGE))
     yield b'],"left_out":' + to_json(left_out) + b"}"
 
 
@@ -72,16 +89,7 @@ def _renamed(message: ModelMessage, renamed: Mapping[str, str]) -> ModelMessage:
     return ModelMessage.model_validate_json(text) if named else message
 
 
-async def _exported(outputs: StoredOutputs, caller: Caller, locator: str, limit_bytes: int) -> bytes | str:
-    """The output's JSON, or why it is left out."""
-    try:
-        reader = await outputs.open(caller, locator)
-        manifest = reader.manifest
-        if manifest.raw_size > limit_bytes:
-            return _TOO_LARGE
-        content = b"".join([piece async for piece in outputs.content(reader, 0, manifest.raw_size)])
-    except OutputRefusal as error:
-        return error.slug
+def _exported(locator: str, manifest: OutputManifest, content: bytes) -> bytes:
     is_binary = manifest.kind == "binary"
     exported = ExportedOutput.model_construct(
         locator=locator,
@@ -90,5 +98,4 @@ async def _exported(outputs: StoredOutputs, caller: Caller, locator: str, limit_
         content_type=manifest.content_type,
         text=None if is_binary else content.decode(errors="replace"),
     ).model_dump(mode="json", exclude_none=True)
-    text = to_json(exported | ({"base64": base64.b64encode(content).decode()} if is_binary else {}))
-    return text if len(text) < limit_bytes else _TOO_LARGE
+    return to_json(exported | ({"base64": base64.b64encode(content).decode()} if is_binary else {}))

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.references import ConversationRef
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
+from outlast.activities.outputs.store.room import Room
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate
@@ -189,9 +190,9 @@ class TurnClient:
         return turn_view(session_id, result, block.messages)
 
     async def events(
-        self, caller: Caller, session_id: str, turn_id: str, *, after: str | None = None
-    ) -> AsyncIterator[TurnStreamEvent]:
-        """The turn's events after the one with id `after`, to its end.
+        self, caller: Caller, session_id: str, turn_id: str, room: Room, *, after: str | None = None
+    ) -> AsyncGenerator[TurnStreamEvent]:
+        """The turn's events after the one with id `after`, to its end, read into `room`.
 
         Raises `TurnNotFound`, `BadRequest`, and `ConversationLost` when Temporal has removed them.
         """
@@ -205,7 +206,7 @@ class TurnClient:
                 f"The events of turn {turn_id} are no longer kept. Its messages are: ask for the turn itself."
             ) from None
         first_run = description.raw_description.workflow_execution_info.first_run_id or description.run_id or ""
-        return TurnEventLog(self._client, description.id, first_run).live(after=position)
+        return TurnEventLog(self._client, description.id, first_run, room).live(after=position)
 
     async def cancel(self, caller: Caller, session_id: str, turn_id: str) -> Turn:
         """Stop the turn, its tools and their paid runs. Raises `TurnFinished`, `TurnNotFound`."""

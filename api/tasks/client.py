@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -329,11 +329,11 @@ class TaskClient:
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
             return TaskPage(tasks=tasks, next_page_token=next_token)
 
-    async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncIterator[TaskEvent]:
+    async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncGenerator[TaskEvent]:
         """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""
         position = position_of(after)
         await self.described(caller, task_id)
-        return self._stream(task_id, position)
+        return self._stream(caller, task_id, position)
 
     async def readiness(self, *, timeout_seconds: float) -> tuple[bool, bool]:
         """Whether the Temporal server answers, and whether a worker polls for tool calls."""
@@ -361,10 +361,13 @@ class TaskClient:
         with temporal_errors():
             return (await self._client.count_workflows(near_deadline_query(datetime.now(UTC)))).count
 
-    async def _stream(self, task_id: str, position: tuple[int, int]) -> AsyncIterator[TaskEvent]:
+    async def _stream(self, caller: Caller, task_id: str, position: tuple[int, int]) -> AsyncGenerator[TaskEvent]:
+        room = self._limits.unread.room_of(caller.id)
         with temporal_errors():
-            async for event in stream_events(self._client, task_id, after=position):
-                yield event
+            async with aclosing(stream_events(self._client, task_id, after=position, room=room)) as events:
+                async for event in events:
+                    yield event
+                    del event
 
     async def _existing(self, caller: Caller, task_id: str, fingerprints: tuple[str, ...]) -> Task:
         description = await self.described(caller, task_id)

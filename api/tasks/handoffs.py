@@ -5,11 +5,13 @@ process can serve them, and a client that reconnects sees what is open now.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.events import HandoffChange, OpenHandoff
 from outlast.api.contracts.tasks import Task, TaskListing
@@ -23,14 +25,19 @@ MAX_HANDOFFS: Final = 1_000
 """Maximum per caller, newest first, of its own and of others each. Older ones appear as these are answered."""
 LOOK_SECONDS: Final = 1.0
 """How long it takes until followers see a new hand-off, while they are few."""
+_EXPECTED_BYTES: Final = 64 * 1024
+_COPIES: Final = 4
+"""Memory that an open hand-off takes while it is sent, in multiples of its size as JSON."""
+_Identity = tuple[str, str, datetime | None]
 
 
 class Handoffs:
     """Finds the open hand-offs of callers."""
 
-    def __init__(self, tasks: TaskClient) -> None:
-        """Read hand-offs through `tasks`."""
+    def __init__(self, tasks: TaskClient, unread: UnreadBytes) -> None:
+        """Read hand-offs through `tasks`. Those who follow them do so within what they may leave `unread`."""
         self._tasks = tasks
+        self._unread = unread
 
     async def open(self, principal: Principal, tools: Sequence[str] = ()) -> list[OpenHandoff]:
         """The caller's open hand-offs, then the approvals that wait for it in the tasks of others.
@@ -45,20 +52,25 @@ class Handoffs:
             await _collect(self._tasks.to_approve(principal, tool=tool), others)
         return own + others
 
-    async def follow(self, principal: Principal, tools: Sequence[str] = ()) -> AsyncIterator[HandoffChange]:
+    async def follow(self, principal: Principal, tools: Sequence[str] = ()) -> AsyncGenerator[HandoffChange]:
         """The open hand-offs, then each that opens or closes. Silent during an outage of Temporal. Never ends."""
-        known: dict[tuple[str, str, datetime | None], OpenHandoff] = {}
+        known: dict[_Identity, HandoffChange] = {}
+        room, expected_bytes = self._unread.room_of(principal.caller.id), _EXPECTED_BYTES
         with LISTS.follower():
             while True:
-                try:
-                    now = {handoff.identity: handoff for handoff in await self.open(principal, tools)}
-                except TemporalUnavailable:
-                    now = known
-                for identity in (each for each in known if each not in now):
-                    yield _closed(known[identity])
-                for identity in (each for each in now if each not in known):
-                    yield HandoffChange(name="handoff", data=now[identity].model_dump(mode="json", exclude_none=True))
-                known = now
+                with suppress(TemporalUnavailable):
+                    async with room.hold(expected_bytes) as held:
+                        now = {handoff.identity: handoff for handoff in await self.open(principal, tools)}
+                        expected_bytes = max(_EXPECTED_BYTES, _COPIES * sum(map(_size_of, now.values())))
+                        held.holds(expected_bytes)
+                        for identity in [each for each in known if each not in now]:
+                            yield known.pop(identity)
+                        for identity in list(now):
+                            handoff = now.pop(identity)
+                            if identity not in known:
+                                known[identity] = _closed(handoff)
+                                yield _opened(handoff)
+                            del handoff
                 await asyncio.sleep(LISTS.pause_seconds(LOOK_SECONDS))
 
     async def _waiting(self, caller: Caller, tool: str | None) -> AsyncIterator[Task]:
@@ -79,6 +91,14 @@ async def _collect(tasks: AsyncIterator[Task], found: list[OpenHandoff]) -> None
         if len(found) >= MAX_HANDOFFS:
             del found[MAX_HANDOFFS:]
             return
+
+
+def _size_of(handoff: OpenHandoff) -> int:
+    return len(handoff.model_dump_json())
+
+
+def _opened(handoff: OpenHandoff) -> HandoffChange:
+    return HandoffChange(name="handoff", data=handoff.model_dump(mode="json", exclude_none=True))
 
 
 def _closed(handoff: OpenHandoff) -> HandoffChange:

@@ -6,10 +6,14 @@ gives the corresponding events. `follow_history` feeds it, from run to run.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
+from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
@@ -19,6 +23,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.failures.readable import readable
+from outlast.activities.outputs.store.room import Held, Room
 from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable
 from outlast.api.temporal.errors import is_outage
@@ -45,6 +50,17 @@ _PASSING = frozenset(
     }
 )
 _FAILURES_WITHOUT_PROGRESS = 5
+_PAGE_BYTES = 128 * 1024
+"""Room for a page that is being read. One that needs more is read again, with room for it."""
+_FIRST_PAGE = 2
+_LARGEST_PAGE = 64
+"""Pages that are read into limited room begin small, and grow while they remain small. The unit is a commit of
+Temporal: one event, or those that one step of the workflow has written."""
+_COPIES = 6
+"""Memory that an entry takes until its events were sent, in multiples of its size."""
+_NEWS_SECONDS = 0.2
+"""A page that takes longer is one that waits for new events, which takes no room."""
+_STORED_ELSEWHERE = b"json/external-storage-reference"
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
@@ -79,13 +95,22 @@ class RunFold(ABC, Generic[Event]):
 
 
 async def follow_history(
-    client: Client, workflow_id: str, run_id: str | None, new_fold: Callable[[int], RunFold[Event]], *, wait: bool
+    client: Client,
+    workflow_id: str,
+    run_id: str | None,
+    new_fold: Callable[[int], RunFold[Event]],
+    *,
+    wait: bool,
+    room: Room | None = None,
 ) -> AsyncGenerator[Event]:
     """The events of a workflow from the run `run_id` on (the latest run for None), to its end.
 
     With `wait`, follows a running workflow; without, gives the events so far. Gives nothing while Temporal or the store
     of payloads does not answer; afterwards it reads the run again from the beginning with a new fold, so callers have
     to skip the events that they already have. Ends early when Temporal has removed the history.
+
+    With `room`, for a client that may be slow, reads into it a few events at a time, which are in it until the next one
+    is asked for.
 
     Raises `TaskDataLost` for a payload that is lost, `TaskDataUnavailable` for one whose key is not in the ring, and
     `RPCError` for a request that Temporal refuses every time.
@@ -94,11 +119,15 @@ async def follow_history(
     while True:
         fold = new_fold(number)
         try:
-            handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-            async for entry in handle.fetch_history_events(wait_new_event=wait):
-                patience.has_read(number, entry.event_id)
-                for event in await fold.read(entry):
-                    yield event
+            history = _History(client, workflow_id, run_id, wait=wait)
+            entries = history.entries() if room is None else history.entries_into(room)
+            async with aclosing(entries):
+                async for entry in entries:
+                    patience.has_read(number, entry.event_id)
+                    events = deque(await fold.read(entry))
+                    del entry  # it would keep its whole page in memory until the next one comes
+                    while events:
+                        yield events.popleft()
         except (PayloadLost, ContentDamaged) as error:
             raise TaskDataLost(str(error)) from error
         except ContentKeyMissing as error:
@@ -113,6 +142,92 @@ async def follow_history(
         if fold.continued_as is None:
             return
         run_id, number = fold.continued_as, number + 1
+
+
+_Page = tuple[deque[HistoryEvent], bytes | None]
+
+
+@dataclass(frozen=True)
+class _History:
+    """The history of one run."""
+
+    client: Client
+    workflow_id: str
+    run_id: str | None
+    wait: bool
+
+    async def entries(self) -> AsyncGenerator[HistoryEvent]:
+        """The entries, page by page."""
+        token: bytes | None = None
+        while True:
+            page, token = await self._page(token)
+            while page:
+                yield page.popleft()
+            if token is None:
+                return
+
+    async def entries_into(self, room: Room) -> AsyncGenerator[HistoryEvent]:
+        """The entries, those of each page in `room` until the one after the last of them is asked for."""
+        token: bytes | None = None
+        commits, needed = _FIRST_PAGE, _PAGE_BYTES
+        while True:
+            async with room.hold(needed) as held:
+                page, following = await self._page_into(held, token, commits)
+                taken = _COPIES * sum(map(_size_of, page))
+                fits = taken <= needed
+                if fits:
+                    held.holds(taken)
+                    while page:
+                        yield page.popleft()
+            if not fits:
+                page.clear()
+                commits, needed = (1, _PAGE_BYTES) if commits > 1 else (1, taken)
+                continue
+            if following is None:
+                return
+            token, needed = following, _PAGE_BYTES
+            if 2 * taken < _PAGE_BYTES:
+                commits = min(2 * commits, _LARGEST_PAGE)
+
+    async def _page_into(self, held: Held, token: bytes | None, commits: int) -> "_Page":
+        """A page; one that waits for new events is read without room."""
+        reading = asyncio.ensure_future(self._page(token, commits))
+        try:
+            if not (await asyncio.wait({reading}, timeout=_NEWS_SECONDS))[0]:
+                held.holds(0)
+            return await reading
+        finally:
+            reading.cancel()
+
+    async def _page(self, token: bytes | None, commits: int | None = None) -> "_Page":
+        """The entries of at most `commits` commits, and the token of the next page, if there is one."""
+        handle = self.client.get_workflow_handle(self.workflow_id, run_id=self.run_id)
+        pages = handle.fetch_history_events(page_size=commits, next_page_token=token, wait_new_event=self.wait)
+        await pages.fetch_next_page()
+        return deque(pages.current_page or ()), pages.next_page_token
+
+
+def _size_of(entry: HistoryEvent) -> int:
+    """The bytes of an entry, with those of its payloads that are stored elsewhere."""
+    wire = entry.SerializeToString()
+    return len(wire) + (sum(_sizes_elsewhere(entry)) if _STORED_ELSEWHERE in wire else 0)
+
+
+def _sizes_elsewhere(message: Message) -> Iterator[int]:
+    """The sizes of the payloads in `message` that are stored elsewhere."""
+    if isinstance(message, Payload):
+        yield from (stored.size_bytes for stored in message.external_payloads)
+        return
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            values = value.values()
+        else:
+            values = value if field.is_repeated else (value,)
+        for each in values:
+            if isinstance(each, Message):
+                yield from _sizes_elsewhere(each)
 
 
 class _Patience:

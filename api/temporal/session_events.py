@@ -5,8 +5,9 @@ continues as new, so the numbers continue from run to run. Events are readable w
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
@@ -14,6 +15,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from outlast.activities.contracts import Caller
+from outlast.activities.outputs.store.room import Room
+from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.contracts.events import ConversationEvent
 from outlast.api.errors import SessionNotFound
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
@@ -97,13 +100,14 @@ class _SessionFold(RunFold[_Numbered]):
 class SessionEvents:
     """Reads and follows sessions. Raises `outlast.api.errors.ApiError`s."""
 
-    def __init__(self, client: Client) -> None:
-        """Read through `client`."""
+    def __init__(self, client: Client, unread: UnreadBytes) -> None:
+        """Read through `client`, within what callers may leave `unread`."""
         self._client = client
+        self._unread = unread
 
     async def follow(
         self, caller: Caller, session_id: str, *, after: str | None = None
-    ) -> AsyncIterator[ConversationEvent] | None:
+    ) -> AsyncGenerator[ConversationEvent] | None:
         """Events after the one with id `after`, as they happen, until the session ends.
 
         None when it has ended and nothing came after. Raises `SessionNotFound`, or `BadRequest` for a bad id.
@@ -111,11 +115,13 @@ class SessionEvents:
         position = _position_of(after)
         described = await self._described(caller, session_id)
         run_id = described.run_id or ""
+        room = self._unread.room_of(caller.id)
         if described.status is WorkflowExecutionStatus.RUNNING:
-            return self._stream(described.id, run_id, position, wait=True)
+            return self._stream(described.id, run_id, position, room, wait=True)
         with temporal_errors():
-            events = [event async for event in self._stream(described.id, run_id, position, wait=False)]
-        return _all_of(events) if events else None
+            async with aclosing(self._stream(described.id, run_id, position, room, wait=False)) as events:
+                is_empty = await anext(events, None) is None
+        return None if is_empty else self._stream(described.id, run_id, position, room, wait=False)
 
     async def _described(self, caller: Caller, session_id: str) -> WorkflowExecutionDescription:
         missing = SessionNotFound(
@@ -128,22 +134,24 @@ class SessionEvents:
         return found
 
     async def _stream(
-        self, workflow_id: str, run_id: str, position: _Position, *, wait: bool
+        self, workflow_id: str, run_id: str, after: _Position, room: Room, *, wait: bool
     ) -> AsyncGenerator[ConversationEvent]:
         """The events of one run after another. During an outage of Temporal the stream is silent; then it continues."""
-        converter = self._client.data_converter
+        converter, position = self._client.data_converter, replace(after)
         history = follow_history(
-            self._client, workflow_id, run_id, lambda number: _SessionFold(converter, number), wait=wait
+            self._client, workflow_id, run_id, lambda number: _SessionFold(converter, number), wait=wait, room=room
         )
-        async for numbered in history:
-            event = numbered.event
-            if position.life != numbered.life:
-                position.life, position.number = numbered.life, 0
-            if event.number > position.number + 1:
-                yield _missed(event.number - position.number - 1)
-            if event.number > position.number:
-                position.number = event.number
-                yield _as_streamed(event, numbered.life)
+        async with aclosing(history):
+            async for numbered in history:
+                number, life = numbered.event.number, numbered.life
+                if position.life != life:
+                    position.life, position.number = life, 0
+                if number > position.number + 1:
+                    yield _missed(number - position.number - 1)
+                if number > position.number:
+                    position.number = number
+                    yield _as_streamed(numbered.event, life)
+                del numbered
 
 
 def _as_streamed(event: SessionEvent, life: str) -> ConversationEvent:
@@ -173,8 +181,3 @@ def _position_of(event_id: str | None) -> _Position:
     if match is None:
         raise unknown_event_id(event_id)
     return _Position(match.group(1), int(match.group(2)))
-
-
-async def _all_of(events: list[ConversationEvent]) -> AsyncGenerator[ConversationEvent]:
-    for event in events:
-        yield event

@@ -7,8 +7,8 @@ the run, and costs no history.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from outlast.activities.activity_results import ActivityResults
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
+from outlast.activities.outputs.store.room import Room
 from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunResult
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, ResurrectResult, RunState
 from outlast.activities.stuck_tasks.contracts import error_of_end
@@ -250,18 +251,20 @@ def _watch_ended(watched: WatchedRun | None) -> list[NamedData]:
 
 
 async def task_events(
-    client: Client, task_id: str, *, after: Position = (0, 0), wait: bool = True
+    client: Client, task_id: str, *, after: Position = (0, 0), wait: bool = True, room: Room | None = None
 ) -> AsyncGenerator[TaskEvent]:
     """The durable events of a task after a position, to the end of its workflow. Silent while Temporal is away.
 
-    Without `wait`, only those so far.
+    Without `wait`, only those so far. With `room`, each is in it until the next one is asked for.
     """
     converter = client.data_converter
-    history = follow_history(client, task_id, None, lambda _: _TaskFold(converter, task_id), wait=wait)
-    async for event in history:
-        if (position := position_of(event.id)) > after:
-            after = position
-            yield event
+    history = follow_history(client, task_id, None, lambda _: _TaskFold(converter, task_id), wait=wait, room=room)
+    async with aclosing(history):
+        async for event in history:
+            if (position := position_of(event.id)) > after:
+                after = position
+                yield event
+            del event
 
 
 class _Told:
@@ -274,22 +277,45 @@ class _Told:
         """Set when the reader knows that the run has started."""
 
 
-async def stream_events(client: Client, task_id: str, *, after: Position) -> AsyncIterator[TaskEvent]:
-    """Durable events and status messages of one task, merged, until its workflow has ended.
+class _Merged:
+    """Events on their way from several sources to one reader. No source has the next one ready before it is asked."""
 
-    During an outage of Temporal the stream is silent; then it continues.
-    """
-    queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(maxsize=100)
-    told = _Told()
-    pumps = [
-        asyncio.create_task(_pump_events(client, task_id, after, queue, told)),
-        asyncio.create_task(_pump_status_messages(client.get_workflow_handle(task_id), queue, told)),
-    ]
-    try:
-        while (item := await queue.get()) is not None:
-            if isinstance(item, BaseException):
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[TaskEvent | Exception | None] = asyncio.Queue(maxsize=1)
+
+    async def put(self, item: TaskEvent | Exception | None) -> None:
+        """Return when the reader asks for what follows `item`: None and an error are the last that it takes."""
+        await self._queue.put(item)
+        await self._queue.join()
+
+    async def events(self) -> AsyncGenerator[TaskEvent]:
+        """The events, to the end. Raises what a source has failed with."""
+        while (item := await self._queue.get()) is not None:
+            if isinstance(item, Exception):
                 raise item
             yield item
+            del item
+            self._queue.task_done()
+
+
+async def stream_events(
+    client: Client, task_id: str, *, after: Position, room: Room | None = None
+) -> AsyncGenerator[TaskEvent]:
+    """Durable events and status messages of one task, merged, until its workflow has ended.
+
+    During an outage of Temporal the stream is silent; then it continues. With `room`, each durable event is in it until
+    the next one is asked for.
+    """
+    merged, told = _Merged(), _Told()
+    pumps = [
+        asyncio.create_task(_pump_events(client, task_id, after, room, merged, told)),
+        asyncio.create_task(_pump_status_messages(client.get_workflow_handle(task_id), merged, told)),
+    ]
+    try:
+        async with aclosing(merged.events()) as events:
+            async for event in events:
+                yield event
+                del event
     finally:
         for pump in pumps:
             pump.cancel()
@@ -298,31 +324,29 @@ async def stream_events(client: Client, task_id: str, *, after: Position) -> Asy
 
 
 async def _pump_events(
-    client: Client,
-    task_id: str,
-    after: Position,
-    queue: "asyncio.Queue[TaskEvent | BaseException | None]",
-    told: _Told,
+    client: Client, task_id: str, after: Position, room: Room | None, merged: _Merged, told: _Told
 ) -> None:
     """Past events first, so that no current status message comes before them; then new events."""
     if after != (0, 0):
         told.run_start.set()  # A reader that goes on may have been told; the history behind it is not read again.
     try:
         for wait in (False, True):
-            async for event in task_events(client, task_id, after=after, wait=wait):
-                await queue.put(event)
-                after = position_of(event.id)
-                if event.name in ("run_started", "run_resurrected"):
-                    told.run_start.set()
+            async with aclosing(task_events(client, task_id, after=after, wait=wait, room=room)) as events:
+                async for event in events:
+                    after, is_start = position_of(event.id), event.name in ("run_started", "run_resurrected")
+                    await merged.put(event)
+                    del event
+                    if is_start:
+                        told.run_start.set()
             told.past.set()
-        await queue.put(None)
-    except Exception as error:  # noqa: BLE001  # raised by the queue's reader
-        await queue.put(error)
+        await merged.put(None)
+    except Exception as error:  # noqa: BLE001  # raised by the reader
+        await merged.put(error)
 
 
 async def _pump_status_messages(
     handle: WorkflowHandle[Any, Any],
-    queue: "asyncio.Queue[TaskEvent | BaseException | None]",
+    merged: _Merged,
     told: _Told,
 ) -> None:
     await told.past.wait()
@@ -338,10 +362,10 @@ async def _pump_status_messages(
                 is_early = task.run is not None and not told.run_start.is_set()
                 if message and message != shown and not is_early:
                     shown = message
-                    await queue.put(_status_message(task, message, watched))
+                    await merged.put(_status_message(task, message, watched))
                 await asyncio.sleep(DESCRIPTIONS.pause_seconds(STATUS_POLL_SECONDS))
-    except Exception as error:  # noqa: BLE001  # raised by the queue's reader
-        await queue.put(error)
+    except Exception as error:  # noqa: BLE001  # raised by the reader
+        await merged.put(error)
 
 
 async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> tuple[Task, WatchedRun | None] | None:

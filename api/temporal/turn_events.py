@@ -10,6 +10,7 @@ import asyncio
 import base64
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,6 +29,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.readable import readable
 from outlast.activities.llm.contracts import ArgumentsDelta, ModelStep, TextDelta
 from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC, PUBLISH_SIGNAL
+from outlast.activities.outputs.store.room import Room
 from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
@@ -190,9 +192,10 @@ class _TurnFold(RunFold[TurnStreamEvent]):
 class TurnEventLog:
     """Reads one turn."""
 
-    def __init__(self, client: Client, workflow_id: str, first_run_id: str) -> None:
-        """Read through `client`, from the turn's first run on."""
+    def __init__(self, client: Client, workflow_id: str, first_run_id: str, room: Room | None = None) -> None:
+        """Read through `client`, from the turn's first run on; with `room`, for a client that may be slow."""
         self._client = client
+        self._room = room
         self._workflow_id = workflow_id
         self._first_run_id = first_run_id
 
@@ -203,14 +206,21 @@ class TurnEventLog:
         """
         converter = self._client.data_converter
         history = follow_history(
-            self._client, self._workflow_id, self._first_run_id, lambda number: _TurnFold(converter, number), wait=wait
+            self._client,
+            self._workflow_id,
+            self._first_run_id,
+            lambda number: _TurnFold(converter, number),
+            wait=wait,
+            room=self._room,
         )
         has_finished = False
-        async for event in history:
-            has_finished = has_finished or event.name == "finish"
-            if (position := position_of(event.id)) > after:
-                after = position
-                yield event
+        async with aclosing(history):
+            async for event in history:
+                has_finished = has_finished or event.name == "finish"
+                if (position := position_of(event.id)) > after:
+                    after = position
+                    yield event
+                del event
         if wait and not has_finished:
             yield _removed()
 
@@ -231,9 +241,12 @@ class TurnEventLog:
                 if event is None:
                     return
                 yield event
+                del event
                 pending = asyncio.ensure_future(anext(events, None))
         finally:
             pending.cancel()
+            await asyncio.wait({pending})
+            await events.aclose()
 
     async def _retries_under_way(self) -> list[tuple[tuple[str, int], TurnStreamEvent]]:
         """Model calls that have failed and are being retried; none during an outage of Temporal."""

@@ -1,7 +1,7 @@
 """Streams selected rows of any number, for clients that read without a size limit."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import orjson
@@ -14,6 +14,9 @@ from outlast.activities.storages.rows import picked
 
 _RESULT_BYTES = 4 * 1024 * 1024
 """The most bytes of results for one batch of rows (a quarter of a megabyte) or for one value."""
+_COPIES_OF_ROWS = 3
+_COPIES_OF_RESULTS = 16
+"""Memory that a batch of rows takes with what is made of it, in multiples of its size: a query can enlarge it."""
 _BATCHES_PER_PROCESS = 32
 """The CPU time of an evaluating process is limited, so a new one is started after this many batches."""
 
@@ -23,8 +26,10 @@ async def rows_stream(
 ) -> AsyncGenerator[bytes]:
     """Rows as lines of JSON, in pieces; reduced to `fields` (dot paths) when there are any."""
     _require_rows(reader)
-    async for batch in reader.row_batches(offset, limit):
-        yield b"".join(row + b"\n" for row in (_picked(batch, fields) if fields else batch))
+    async with aclosing(reader.row_batches(offset, limit)) as batches:
+        async for batch in batches:
+            yield b"".join(row + b"\n" for row in (_picked(batch, fields) if fields else batch))
+            del batch
 
 
 async def matches_stream(
@@ -47,13 +52,14 @@ async def matches_stream(
     if query and fields:
         raise OutputError("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
     left, position = limit, offset
+    copies = _COPIES_OF_RESULTS if query else _COPIES_OF_ROWS
     while position < reader.manifest.rows and (left is None or left > 0):
-        async with (
-            expressions(Query(where, query, _RESULT_BYTES)) as evaluator,
-            aclosing(reader.row_batches(position)) as batches,
-        ):
+        async with AsyncExitStack() as opened:
+            batches = await opened.enter_async_context(aclosing(reader.row_batches(position, copies=copies)))
+            # With limited room there are no more processes than readers with room.
+            rows = await anext(batches, None)
+            evaluator = await opened.enter_async_context(expressions(Query(where, query, _RESULT_BYTES)))
             for _ in range(_BATCHES_PER_PROCESS):
-                rows = await anext(batches, None)
                 if rows is None or left == 0:
                     break
                 answer = await evaluator.evaluate(b"\n".join(rows))
@@ -64,6 +70,8 @@ async def matches_stream(
                     yield b"".join(line + b"\n" for line in found)
                 if answer["scanned"] < len(rows):
                     break  # The results have reached their size limit: the rest of the batch is read again.
+                del answer, found
+                rows = await anext(batches, None)
 
 
 def _matching_lines(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> list[bytes]:
@@ -89,8 +97,10 @@ async def _query_value(reader: OutputReader, query: str) -> bytes:
         raise OutputError(
             "bad_selection", f"A query needs a JSON value of at most {MAX_JSON_BYTES // 2**20} MB.", "Read a range."
         )
-    whole = b"".join([piece async for piece in reader.bytes()])
-    async with expressions(Query(None, query, _RESULT_BYTES, paging=0)) as evaluator:
+    async with (
+        reader.whole(copies=_COPIES_OF_ROWS) as whole,
+        expressions(Query(None, query, _RESULT_BYTES, paging=0)) as evaluator,
+    ):
         found = await evaluator.evaluate(whole)
     if "value" not in found or found.get("next") is not None:
         raise OutputError("bad_selection", "The query's result is too large.", "Ask for less of it.")

@@ -11,6 +11,7 @@ from outlast.activities.outputs.format.locators import Locator, parse_locator
 from outlast.activities.outputs.format.manifest import OutputManifest, parse_manifest
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.outputs.store.room import Room
 
 
 class Tombstone(Contract):
@@ -31,9 +32,9 @@ def tombstone_key(locator: Locator) -> str:
 
 
 async def open_output(
-    objects: OutputObjects, locator: str, caller_id: str, now: datetime | None = None
+    objects: OutputObjects, locator: str, caller_id: str, now: datetime | None = None, room: Room | None = None
 ) -> OutputReader:
-    """A reader of the output with this locator, for its owner.
+    """A reader of the output with this locator, for its owner; with `room`, for one who may be slow.
 
     Raises `OutputError`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too when stored
     bytes were changed.
@@ -44,7 +45,7 @@ async def open_output(
         raise await _explain_missing_output(objects, found)
     if manifest.expires_at <= (now or datetime.now(UTC)):
         raise _removed("expired", manifest.expires_at)
-    return OutputReader(objects, manifest)
+    return OutputReader(objects, manifest, room)
 
 
 async def load_manifest(objects: OutputObjects, locator: Locator) -> OutputManifest | None:

@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, field
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.format.frames import MAX_ROW_BYTES
+from outlast.activities.outputs.store.room import Room
 from outlast.activities.platform import apify
 from outlast.activities.platform.valid_responses import replaced_in
 
@@ -16,6 +18,15 @@ _MOST_PAGE_ROWS = 50_000
 _PAGE_BYTES = 32 * 1024 * 1024
 """Approximate size of a page: large enough for few requests, small enough for the timeout of one."""
 _BATCH_BYTES = 1024 * 1024
+_FIRST_SMALL_PAGE_ROWS = 50
+_FIRST_SMALL_PAGE_BYTES = 64 * 1024
+_MOST_SMALL_PAGE_BYTES = 1024 * 1024
+_SMALL_BATCH_BYTES = 16 * 1024
+"""Pages that are read into limited room begin small, and grow while they are taken."""
+_COPIES_OF_BATCH = 2
+"""Copies that readers make of the batch that they are sending."""
+_READING_BYTES = 1024 * 1024
+"""Memory of a request while its response is read."""
 _PROBES = 7
 _PROBE_PAUSE_SECONDS = 0.5
 """A replica that answers can lag a few seconds behind the one that was asked before."""
@@ -28,6 +39,32 @@ class RowBatch:
     lines: bytes
     rows: int
     replaced_text: bool = False
+
+
+class _NoRowFits(Exception):
+    """The first row is larger than what may be read."""
+
+
+@dataclass
+class _Page:
+    """Rows that were read, the last batch first, and the error that has kept further ones from coming, if any.
+
+    The error is in a list, so that it can be taken out: an error keeps its frames alive, with all that they have read.
+    """
+
+    batches: list[RowBatch] = field(default_factory=list[RowBatch])
+    failed: list[Exception] = field(default_factory=list[Exception])
+    is_cut_off: bool = False
+    rows: int = 0
+    size_bytes: int = 0
+    largest_bytes: int = 0
+
+    def add(self, batch: RowBatch) -> None:
+        """Add the next batch."""
+        self.batches.append(batch)
+        self.rows += batch.rows
+        self.size_bytes += len(batch.lines)
+        self.largest_bytes = max(self.largest_bytes, len(batch.lines))
 
 
 class GrowingDataset:
@@ -59,18 +96,74 @@ class GrowingDataset:
         page_rows = _FIRST_PAGE_ROWS
         while True:
             rows = size = 0
-            async with self._client.dataset(self.dataset_id).stream_items(
-                item_format="jsonl", offset=self.offset, limit=page_rows
-            ) as response:
-                self._learn(int(response.headers.get("x-apify-pagination-total") or 0))
-                async for batch in row_batches(response, self.offset):
+            async with aclosing(self._page(page_rows, _BATCH_BYTES)) as batches:
+                async for batch in batches:
                     self.offset += batch.rows
                     rows, size = rows + batch.rows, size + len(batch.lines)
                     yield batch
-            # A short page is not the end when the platform counts more rows. The count alone is not reliable.
-            if rows == 0 or (rows < page_rows and not self.is_behind):
+            if self._is_last(rows, page_rows):
                 return
             page_rows = max(100, min(_MOST_PAGE_ROWS, _PAGE_BYTES * rows // size))
+
+    async def new_rows_into(self, room: Room) -> AsyncGenerator[RowBatch]:
+        """As `new_rows`, for a reader who may be slow: page by page, and nothing is held open between them.
+
+        Each page is in `room` until its last batch was taken.
+        """
+        page_rows, page_bytes = _FIRST_SMALL_PAGE_ROWS, _FIRST_SMALL_PAGE_BYTES
+        while True:
+            async with room.hold(2 * page_bytes + _READING_BYTES) as held:
+                page = await self._whole_page(page_rows, 2 * page_bytes)
+                rows, size = page.rows, page.size_bytes
+                held.holds(size + _COPIES_OF_BATCH * page.largest_bytes)
+                while page.batches:
+                    batch = page.batches.pop()
+                    self.offset += batch.rows
+                    yield batch
+                    del batch
+            if page.failed:
+                raise page.failed.pop()
+            if page.is_cut_off and not rows:  # not one row fits
+                page_rows, page_bytes = 1, 4 * page_bytes
+                continue
+            if not page.is_cut_off and self._is_last(rows, page_rows):
+                return
+            most = _FIRST_SMALL_PAGE_BYTES if room.is_scarce else _MOST_SMALL_PAGE_BYTES
+            page_bytes = max(min(2 * page_bytes, most), size // rows)
+            page_rows = max(1, min(_MOST_PAGE_ROWS, page_bytes * rows // size))
+
+    async def _whole_page(self, page_rows: int, most_bytes: int) -> "_Page":
+        """At most `page_rows` rows. Rows beyond `most_bytes` are left for the next page."""
+        page = _Page()
+        try:
+            async with aclosing(self._page(page_rows, _SMALL_BATCH_BYTES, most_bytes)) as batches:
+                async for batch in batches:
+                    page.add(batch)
+                    if page.size_bytes >= most_bytes:
+                        page.is_cut_off = True
+                        break
+        except _NoRowFits:
+            page.is_cut_off = True
+        except Exception as error:  # noqa: BLE001  # raised again once the rows before it were taken
+            page.failed.append(error)
+        page.batches.reverse()
+        return page
+
+    async def _page(self, page_rows: int, batch_bytes: int, most_bytes: int | None = None) -> AsyncGenerator[RowBatch]:
+        """The rows after `offset`, `page_rows` at most. Raises `_NoRowFits` for a first row beyond `most_bytes`."""
+        async with self._client.dataset(self.dataset_id).stream_items(
+            item_format="jsonl", offset=self.offset, limit=page_rows
+        ) as response:
+            self._learn(int(response.headers.get("x-apify-pagination-total") or 0))
+            async for batch in row_batches(response, self.offset, batch_bytes, most_bytes):
+                yield batch
+
+    def _is_last(self, rows: int, page_rows: int) -> bool:
+        """True if a page of so many rows is the last one.
+
+        A short page is not the end when the platform counts more rows. The count alone is not reliable.
+        """
+        return rows == 0 or (rows < page_rows and not self.is_behind)
 
     async def count(self) -> int:
         """How many rows there are, as far as the platform has told. Raises what apify-client raises."""
@@ -100,15 +193,20 @@ async def rows_from(client: "apify.ApifyClientAsync", dataset_id: str, offset: i
             return
 
 
-async def row_batches(response: "apify.HttpResponse", offset: int = 0) -> AsyncIterator[RowBatch]:
-    """The rows of one streamed body of JSON lines; `offset` is the number of its first row."""
+async def row_batches(
+    response: "apify.HttpResponse", offset: int = 0, batch_bytes: int = _BATCH_BYTES, most_bytes: int | None = None
+) -> AsyncIterator[RowBatch]:
+    """The rows of one streamed body of JSON lines, in batches of about so many bytes.
+
+    `offset` is the number of the first row. Raises `_NoRowFits` for a row beyond `most_bytes`.
+    """
     pieces: list[bytes] = []
     size, has_row = 0, False
     async for chunk in response.aiter_bytes():
         pieces.append(chunk)
         size += len(chunk)
         has_row = has_row or b"\n" in chunk
-        if size >= _BATCH_BYTES and has_row:
+        if size >= batch_bytes and has_row:
             whole, _, rest = b"".join(pieces).rpartition(b"\n")
             batch = _batch(whole + b"\n", offset, replaced_text=replaced_in(response))
             offset += batch.rows
@@ -116,6 +214,8 @@ async def row_batches(response: "apify.HttpResponse", offset: int = 0) -> AsyncI
             pieces, size, has_row = [rest], len(rest), False
         elif size > MAX_ROW_BYTES:
             raise _row_too_large(offset)
+        elif most_bytes is not None and size > most_bytes and not has_row:
+            raise _NoRowFits
     last = b"".join(pieces)
     if last.strip():
         _refuse_partial_row(last.rpartition(b"\n")[2])

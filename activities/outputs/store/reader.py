@@ -2,19 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
 from cachetools import LRUCache
 
 from outlast.activities.outputs.format.errors import OutputDamaged
-from outlast.activities.outputs.format.frames import decompress
+from outlast.activities.outputs.format.frames import FRAME_BYTES, decompress
 from outlast.activities.outputs.format.manifest import OutputManifest, StoredPart, content_digest
 from outlast.activities.outputs.format.parts import FOOTER_BYTES, FrameEntry, PartIndex, index_length, parse_index
 from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.store.room import Room
 
 _TAIL_BYTES = 8 * 1024
 """Enough for most indexes, so that reading one takes a single request."""
 _CACHED_INDEXES = 512
+_COPIES_OF_ROWS = 3
+"""The frame, its rows, and what a reader makes of them."""
+_MOST_AHEAD_BYTES = 4 * FRAME_BYTES
+"""What a reader with limited room reads at once at most. It begins with a frame, and reads more while it is taken."""
 
 
 @dataclass(frozen=True)
@@ -35,38 +41,95 @@ class _Content:
     end: int
 
 
+_Wanted = tuple[FrameEntry, int, int]
+"""A frame, and the requested range of it, in rows or in bytes."""
+
+
 class OutputReader:
     """Reads one output; a slice reads only the frames that contain it. Raises `OutputError` (damaged)."""
 
-    def __init__(self, objects: OutputObjects, manifest: OutputManifest) -> None:
-        """Raises `OutputDamaged` when the manifest contradicts itself."""
+    def __init__(self, objects: OutputObjects, manifest: OutputManifest, room: Room | None = None) -> None:
+        """Read into `room`, a few frames at a time; without it, whole parts, and the next one ahead.
+
+        Raises `OutputDamaged` when the manifest contradicts itself.
+        """
         if content_digest(manifest.parts) != manifest.digest:
             raise OutputDamaged("Its manifest contradicts itself.")
         self._objects = objects
+        self._room = room
         self._indexes: LRUCache[str, PartIndex] = LRUCache(_CACHED_INDEXES)
         self.manifest = manifest
 
     async def rows(self, offset: int = 0, limit: int | None = None) -> AsyncGenerator[bytes]:
         """Rows as they were written, without their newlines, from row `offset`, `limit` at most."""
-        async for batch in self.row_batches(offset, limit):
-            for row in batch:
-                yield row
+        async with aclosing(self.row_batches(offset, limit)) as batches:
+            async for batch in batches:
+                for row in batch:
+                    yield row
+                del batch
 
-    async def row_batches(self, offset: int = 0, limit: int | None = None) -> AsyncGenerator[list[bytes]]:
-        """The same rows, in lists of about a quarter of a megabyte: faster for many rows."""
+    async def row_batches(
+        self, offset: int = 0, limit: int | None = None, *, copies: int = _COPIES_OF_ROWS
+    ) -> AsyncGenerator[list[bytes]]:
+        """The same rows, in lists of about a quarter of a megabyte: faster for many rows.
+
+        With limited room, it has room for so many copies of each list until the next one is asked for.
+        """
         end = self.manifest.rows if limit is None else min(offset + limit, self.manifest.rows)
-        async for content in self._contents(offset, end, counts_rows=True):
-            yield content.raw.split(b"\n")[content.start : content.end]
+        async with aclosing(self._contents(offset, end, copies, counts_rows=True)) as contents:
+            async for content in contents:
+                yield content.raw.split(b"\n")[content.start : content.end]
+                del content
+
+    @asynccontextmanager
+    async def whole(self, *, copies: int) -> AsyncGenerator[bytes]:
+        """The whole content in one piece. With limited room, it has room for so many copies until the end of the block.
+
+        Where that is more than all the room there is, it comes alone.
+        """
+        taken = nullcontext() if self._room is None else self._room.hold(copies * self.manifest.raw_size)
+        async with taken:
+            unlimited = OutputReader(self._objects, self.manifest)
+            yield b"".join([piece async for piece in unlimited.bytes()])
 
     async def bytes(self, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
         """Content bytes `start` to `end` (exclusive), in pieces of about a quarter of a megabyte."""
         end = self.manifest.raw_size if end is None else min(end, self.manifest.raw_size)
-        async for content in self._contents(start, end, counts_rows=False):
-            yield content.raw[content.start : content.end]
+        async with aclosing(self._contents(start, end, 1, counts_rows=False)) as contents:
+            async for content in contents:
+                yield content.raw[content.start : content.end]
+                del content
 
-    async def _contents(self, start: int, end: int, *, counts_rows: bool) -> AsyncGenerator[_Content]:
-        """The frames, one part at a time; the next part is read and decompressed in the background."""
+    async def _contents(self, start: int, end: int, copies: int, *, counts_rows: bool) -> AsyncGenerator[_Content]:
+        """The requested frames, with the range of each."""
         spans = _spans(self.manifest.parts, start, end, counts_rows=counts_rows)
+        contents = (
+            self._whole_parts(spans, counts_rows) if self._room is None else self._few(spans, copies, counts_rows)
+        )
+        async with aclosing(contents):
+            async for content in contents:
+                yield content
+                del content  # with limited room, nothing holds what was sent while the next one waits for room
+
+    async def _few(self, spans: Sequence[_Span], copies: int, counts_rows: bool) -> AsyncGenerator[_Content]:
+        """A few frames at a time: more than one only where that takes no room from other readers."""
+        assert self._room is not None
+        ahead = FRAME_BYTES
+        for span in spans:
+            index = await self._read_index(span.part)
+            wanted = _frames_in(index.frames, span, counts_rows=counts_rows)
+            while wanted:
+                ahead = FRAME_BYTES if self._room.is_scarce else ahead
+                few, wanted = _first(wanted, ahead)
+                async with self._room.hold(copies * sum(frame.raw_size for frame, _, _ in few)):
+                    contents = await self._read(span.part, few)
+                    contents.reverse()
+                    while contents:
+                        yield contents.pop()
+                ahead = min(2 * ahead, _MOST_AHEAD_BYTES)
+
+    async def _whole_parts(self, spans: Sequence[_Span], counts_rows: bool) -> AsyncGenerator[_Content]:
+        """One part at a time; the next part is read and decompressed in the background."""
         upcoming = asyncio.create_task(self._unpack(spans[0], counts_rows)) if spans else None
         try:
             for number in range(len(spans)):
@@ -83,11 +146,14 @@ class OutputReader:
                 await asyncio.gather(upcoming, return_exceptions=True)
 
     async def _unpack(self, span: _Span, counts_rows: bool) -> list[_Content]:
-        """The requested frames of a part: read with one request, decompressed in a thread."""
+        """The requested frames of a part."""
         index = await self._read_index(span.part)
-        wanted = _frames_in(index.frames, span, counts_rows=counts_rows)
+        return await self._read(span.part, _frames_in(index.frames, span, counts_rows=counts_rows))
+
+    async def _read(self, part: StoredPart, wanted: Sequence[_Wanted]) -> list[_Content]:
+        """Frames that follow each other: read with one request, decompressed in a thread."""
         first, last = wanted[0][0], wanted[-1][0]
-        data = await self._objects.get_range(span.part.key, first.offset, last.offset + last.size)
+        data = await self._objects.get_range(part.key, first.offset, last.offset + last.size)
         return await asyncio.to_thread(_contents_of, data, wanted, has_rows=self.manifest.kind == "rows")
 
     async def _read_index(self, part: StoredPart) -> PartIndex:
@@ -120,9 +186,9 @@ def _spans(parts: Sequence[StoredPart], start: int, end: int, *, counts_rows: bo
     return spans
 
 
-def _frames_in(frames: Sequence[FrameEntry], span: _Span, *, counts_rows: bool) -> list[tuple[FrameEntry, int, int]]:
+def _frames_in(frames: Sequence[FrameEntry], span: _Span, *, counts_rows: bool) -> list[_Wanted]:
     """The frames that the span overlaps, each with the range of it. Raises `OutputDamaged` when there are none."""
-    wanted: list[tuple[FrameEntry, int, int]] = []
+    wanted: list[_Wanted] = []
     position = 0
     for frame in frames:
         size = frame.rows if counts_rows else frame.raw_size
@@ -135,7 +201,17 @@ def _frames_in(frames: Sequence[FrameEntry], span: _Span, *, counts_rows: bool) 
     return wanted
 
 
-def _contents_of(data: bytes, wanted: Sequence[tuple[FrameEntry, int, int]], *, has_rows: bool) -> list[_Content]:
+def _first(wanted: list[_Wanted], size: int) -> tuple[list[_Wanted], list[_Wanted]]:
+    """The first of the frames, up to the one with which they have `size` bytes, and the rest."""
+    total = 0
+    for count, (frame, _, _) in enumerate(wanted, start=1):
+        total += frame.raw_size
+        if total >= size:
+            return wanted[:count], wanted[count:]
+    return wanted, []
+
+
+def _contents_of(data: bytes, wanted: Sequence[_Wanted], *, has_rows: bool) -> list[_Content]:
     base = wanted[0][0].offset
     contents: list[_Content] = []
     for frame, start, end in wanted:

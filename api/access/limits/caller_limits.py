@@ -10,6 +10,7 @@ from typing import Literal
 
 from outlast.api.access.limits.caller_slots import CallerSlots, ServedCallers
 from outlast.api.access.limits.token_bucket import Clock, TokenBucket
+from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
@@ -49,6 +50,7 @@ class CallerLimits:
         self._clock = clock
         self._usages: dict[str, _Usage] = {}
         self.served = ServedCallers()
+        self.unread = UnreadBytes(policy)
         self._awaited: dict[AwaitedSlot, CallerSlots] = {name: CallerSlots(self.served) for name in _AWAITED}
 
     def take_request(self, caller_id: str) -> None:
@@ -64,6 +66,19 @@ class CallerLimits:
                 "the request after the time in `Retry-After`.",
                 retry_after_seconds=pause,
             )
+        self._refuse_while_unread(caller_id)
+
+    def _refuse_while_unread(self, caller_id: str) -> None:
+        room = self.unread.room_of(caller_id)
+        if room.unread_answers_bytes < room.limit_bytes:
+            return
+        LIMITED.labels("unread_bytes").inc()
+        raise TooManyRequests(
+            f"Your clients have not read {room.unread_answers_bytes:,} bytes of responses, and at most "
+            f"{room.limit_bytes:,} may wait for them (`unread_bytes` in the operator's policy). Nothing was started: "
+            "read them, or close their connections, and repeat the request.",
+            retry_after_seconds=_SLOT_RETRY_SECONDS,
+        )
 
     @contextmanager
     def slot(self, caller_id: str, slot: Slot) -> Generator[None]:
@@ -129,7 +144,11 @@ class CallerLimits:
             limits = self._limits(caller_id)
             requests = usage.requests.share(limits.requests_per_second, limits.request_burst)
             slots = {slot: usage.held[slot] / getattr(limits, slot) for slot in _WORDS}
-            used[caller_id] = {"requests_per_second": requests, **slots}
+            used[caller_id] = {
+                "requests_per_second": requests,
+                **slots,
+                "unread_bytes": self.unread.share_of(caller_id),
+            }
         return used
 
     def _limits(self, caller_id: str) -> Limits:

@@ -38,6 +38,12 @@ class Limits(_Entry):
     open_streams: int = Field(
         default=1_000, ge=1, le=MAX_COUNT, description="Streams of events and rows (GET) open at once."
     )
+    unread_bytes: int = Field(
+        default=16 * 1024 * 1024,
+        ge=1024 * 1024,
+        le=MAX_COUNT,
+        description="Bytes that an API process holds of responses that the caller has not read yet.",
+    )
     waiting_requests: int = Field(
         default=2_500, ge=1, le=MAX_COUNT, description="Other requests without an answer at once."
     )

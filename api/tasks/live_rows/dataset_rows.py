@@ -10,6 +10,7 @@ from typing import Final
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.store.dataset_source import GrowingDataset, RowBatch
+from outlast.activities.outputs.store.room import Room
 from outlast.activities.pacing import Looks
 from outlast.activities.runs.contracts import RunState
 from outlast.api.errors import ApiError, PlatformUnavailable, RowsGone, RowsRefused, Unauthenticated
@@ -53,10 +54,11 @@ class RunOfTask:
 class DatasetRows:
     """Reads the dataset of a run, for one client."""
 
-    def __init__(self, run: RunOfTask, dataset: GrowingDataset) -> None:
-        """Read `dataset`, that of `run`, on from where it stands."""
+    def __init__(self, run: RunOfTask, dataset: GrowingDataset, room: Room) -> None:
+        """Read `dataset`, that of `run`, on from where it stands, into `room`."""
         self._run = run
         self._dataset = dataset
+        self._room = room
         self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._last_news = time.monotonic()
         self._was_over = False
@@ -68,10 +70,11 @@ class DatasetRows:
         While the platform does not answer there are fewer of them, or none.
         """
         try:
-            async with aclosing(self._dataset.new_rows()) as batches:
+            async with aclosing(self._dataset.new_rows_into(self._room)) as batches:
                 async for batch in batches:
                     self._note_news()
                     yield batch
+                    del batch
             self._trouble_since = None
         except Exception as error:
             envelope = classify(error)
@@ -88,6 +91,7 @@ class DatasetRows:
                 async with aclosing(self.so_far()) as batches:
                     async for batch in batches:
                         yield batch
+                        del batch
                 if is_past and self._trouble_since is None and await self._is_complete():
                     return
                 pause = _LAST_PAUSE_SECONDS if is_past else self._pause_seconds

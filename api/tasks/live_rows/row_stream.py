@@ -16,6 +16,7 @@ from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.store.dataset_source import GrowingDataset
 from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.contracts.rows import RowsEnd
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import NoRows
@@ -35,9 +36,11 @@ class RowChunk:
 
     def rows(self) -> Iterator[tuple[str, bytes]]:
         """Each row as a line of JSON, with its id."""
-        source, before = self.place.source, self.place.number
-        for number, line in enumerate(self.lines.split(b"\n")[:-1], start=before + 1):
-            yield f"{source}.{number}", line
+        source, number, start = self.place.source, self.place.number, 0
+        while (end := self.lines.find(b"\n", start)) >= 0:
+            number += 1
+            yield f"{source}.{number}", self.lines[start:end]
+            start = end + 1
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,23 @@ Rows = AsyncGenerator[RowChunk | LastRow]
 class TaskRows:
     """Streams rows of callers' tasks."""
 
-    def __init__(self, client: Client, tasks: TaskClient, outputs: StoredOutputs, platform: ApifyPlatform) -> None:
-        """Read histories through `client`, datasets of the `platform`, and `outputs` of tasks without a run."""
+    def __init__(
+        self,
+        client: Client,
+        tasks: TaskClient,
+        outputs: StoredOutputs,
+        platform: ApifyPlatform,
+        unread: UnreadBytes,
+    ) -> None:
+        """Read histories through `client`, datasets of the `platform`, and `outputs` of tasks without a run.
+
+        Rows are read on within what their callers may leave `unread`.
+        """
         self._client = client
         self._tasks = tasks
         self._outputs = outputs
         self._platform = platform
+        self._unread = unread
 
     async def stream(self, caller: Caller, task_id: str, *, after: str | None = None, follow: bool = True) -> Rows:
         """The rows after the one with id `after`, each once, and a `LastRow`. With `follow`, also those to come.
@@ -87,13 +101,15 @@ class TaskRows:
         return str(RowPlace(run.dataset_id, count))
 
     async def _of_runs(self, caller: Caller, task_id: str, place: RowPlace, *, follow: bool) -> Rows:
-        async with TaskRuns.followed(self._client, task_id) as runs:
+        room = self._unread.room_of(caller.id)
+        async with TaskRuns.followed(self._client, task_id, room) as runs:
             client, last = self._platform.client(caller), place
             async for run in _from_place(runs, place, wait=follow):
                 dataset = GrowingDataset(client, run.state.dataset_id, offset=_offset(run, last))
-                async with aclosing(_chunks(dataset, DatasetRows(run, dataset), follow=follow)) as chunks:
+                async with aclosing(_chunks(dataset, DatasetRows(run, dataset, room), follow=follow)) as chunks:
                     async for chunk in chunks:
                         yield chunk
+                        del chunk
                 last = _after(dataset, last)
             is_without_run = runs.is_over and not runs.all
             run = runs.all[-1] if runs.all else None
@@ -126,9 +142,11 @@ class TaskRows:
 
         async def chunks() -> Rows:
             last = RowPlace(STORED, place.number)
-            async for rows in self._outputs.guarded(reader.row_batches(place.number)):
-                yield RowChunk(last, b"".join(row + b"\n" for row in rows))
-                last = replace(last, number=last.number + len(rows))
+            async with aclosing(self._outputs.guarded(reader.row_batches(place.number))) as batches:
+                async for rows in batches:
+                    yield RowChunk(last, b"".join(row + b"\n" for row in rows))
+                    last = replace(last, number=last.number + len(rows))
+                    del rows
             yield LastRow(str(last), RowsEnd.of(task.status, last.number, None))
 
         return chunks()
@@ -166,4 +184,7 @@ def _after(dataset: GrowingDataset, last: RowPlace) -> RowPlace:
 async def _chunks(dataset: GrowingDataset, rows: DatasetRows, *, follow: bool) -> AsyncGenerator[RowChunk]:
     async with aclosing(rows.to_the_end() if follow else rows.so_far()) as batches:
         async for batch in batches:
-            yield RowChunk(RowPlace(dataset.dataset_id, dataset.offset - batch.rows), batch.lines)
+            chunk = RowChunk(RowPlace(dataset.dataset_id, dataset.offset - batch.rows), batch.lines)
+            del batch
+            yield chunk
+            del chunk

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 
 from temporalio.client import Client
 
+from outlast.activities.outputs.store.room import Room
 from outlast.activities.runs.contracts import RunState
 from outlast.api.contracts.events import TaskEvent
 from outlast.api.temporal.errors import temporal_errors
@@ -18,10 +19,11 @@ class TaskRuns:
     The history tells them, whichever process followed the runs; during an outage of Temporal nothing new is known.
     """
 
-    def __init__(self, client: Client, task_id: str) -> None:
-        """Know nothing yet."""
+    def __init__(self, client: Client, task_id: str, room: Room) -> None:
+        """Know nothing yet. The history is read into `room`."""
         self._client = client
         self._task_id = task_id
+        self._room = room
         self._runs: dict[str, RunState] = {}
         self._position = (0, 0)
         self._changed = asyncio.Event()
@@ -31,9 +33,9 @@ class TaskRuns:
 
     @classmethod
     @asynccontextmanager
-    async def followed(cls, client: Client, task_id: str) -> AsyncGenerator["TaskRuns"]:
+    async def followed(cls, client: Client, task_id: str, room: Room) -> AsyncGenerator["TaskRuns"]:
         """The runs so far, and in the block those that follow. Raises an `ApiError`."""
-        runs = cls(client, task_id)
+        runs = cls(client, task_id, room)
         await runs._read(wait=False)
         reading = asyncio.create_task(runs._read_on())
         try:
@@ -77,9 +79,12 @@ class TaskRuns:
 
     async def _read(self, *, wait: bool) -> None:
         with temporal_errors():
-            async for event in task_events(self._client, self._task_id, after=self._position, wait=wait):
-                self._position = position_of(event.id)
-                self._take(event)
+            events = task_events(self._client, self._task_id, after=self._position, wait=wait, room=self._room)
+            async with aclosing(events):
+                async for event in events:
+                    self._position = position_of(event.id)
+                    self._take(event)
+                    del event
 
     def _take(self, event: TaskEvent) -> None:
         if event.name not in ("run_started", "run_finished"):

@@ -1,9 +1,13 @@
 """Tools whose tasks have rows in other ways than one run's. For OUTLAST_TOOLS_FROM."""
 
+import asyncio
+
 from outlast.activities.runs.contracts import Budget, RunSpec
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolBuilder, tool
+
+_HOUR_SECONDS = 3_600
 
 
 class Sizes(Arguments):
@@ -33,11 +37,39 @@ async def keep_dataset(ctx: ToolContext, arguments: Dataset) -> ToolResult:
     return ToolResult(content=(TextContent(text="stored"),), locator=stored.output.locator)
 
 
+class Talk(Arguments):
+    """How many messages of how many characters."""
+
+    messages: int
+    length: int
+
+
+async def talk(ctx: ToolContext, arguments: Talk) -> ToolResult:
+    """Report much progress, then wait for somebody to cancel the call."""
+    for number in range(arguments.messages):
+        ctx.progress(number, message=str(number).ljust(arguments.length, "."))
+    await asyncio.sleep(_HOUR_SECONDS)
+    return ToolResult(content=(TextContent(text="talked"),))
+
+
+class Length(Arguments):
+    """How many characters."""
+
+    length: int
+
+
+async def long_text(_: ToolContext, arguments: Length) -> ToolResult:
+    """Answer with much text."""
+    return ToolResult(content=(TextContent(text="." * arguments.length),))
+
+
 def dev(name: str) -> ToolBuilder:
     return tool(name).category(Category.DEV).describe(f"Fixture {name}.")
 
 
 TOOLS = [
     dev("run-in-turn").args(Sizes).server(run_in_turn).build(),
+    dev("talk").args(Talk).server(talk).build(),
+    dev("long-text").args(Length).server(long_text).build(),
     dev("keep-dataset").args(Dataset).server(keep_dataset).build(),
 ]

@@ -6,7 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from outlast.activities.contracts import Caller
 from outlast.activities.pacing import Looks
+from outlast.api.access.limits.unread_bytes import UnreadBytes
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.batches import progress_events as progress
 from outlast.api.contracts.batches import Batch
@@ -61,8 +64,8 @@ async def test_followers_of_batches_share_their_looks(looks: NotedLooks) -> None
 
 
 async def test_followers_of_handoffs_share_their_looks(looks: NotedLooks) -> None:
-    nobody = cast(Principal, None)
-    open_ones = NoHandoffs(cast(TaskClient, None))
+    nobody = Principal(Caller(id="nobody"))
+    open_ones = NoHandoffs(cast(TaskClient, None), UnreadBytes(PolicySource(None)))
     await _follow(lambda: open_ones.follow(nobody), looks)
 
 
