@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -119,6 +120,20 @@ async def test_a_backfill_that_is_too_long_starts_nothing(api: httpx.AsyncClient
     assert (await seen(api, "often"))["fired"] == 0
 
 
+async def test_firings_that_are_made_up_for_come_one_after_the_other(api: httpx.AsyncClient) -> None:
+    """With a budget in any case: each may cost what those before have left."""
+    await scheduled(api, "made-up", call=DOUBLE, every=[{"seconds": 3600}], paused=True, budget_usd=1)
+    period = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T02:00:00Z"}
+    answer = await api.post("/v1/schedules/made-up/backfill", json={**period, "overlap": "allow_all"})
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:outlast:problem:schedule-refused"), answer.text
+    assert (await seen(api, "made-up"))["fired"] == 0
+    assert (await api.post("/v1/schedules/made-up/backfill", json=period)).status_code == 202
+    done = await firings(api, "made-up", 3)
+    tasks = [(await api.get(f"/v1/tasks/{one['task_id']}")).json() for one in done]
+    for earlier, later in pairwise(tasks):
+        assert datetime.fromisoformat(later["created_at"]) >= datetime.fromisoformat(earlier["finished_at"])
+
+
 @pytest.mark.parametrize(
     ("overlap", "ends"),
     [
@@ -170,14 +185,17 @@ async def test_a_budget_of_the_schedule_caps_each_run_and_pauses_it_when_it_is_u
     task = (await api.get(f"/v1/tasks/{second['task_id']}")).json()
     assert sandbox.run(task["run"]["run_id"])["options"]["maxTotalChargeUsd"] == pytest.approx(0.01 - cost)
 
-    await api.patch("/v1/schedules/cheap", json={"budget_usd": str(cost)})
+    # Spent to the last fraction of a cent: it would start with a limit of nothing.
+    spent = cost + second["cost_usd"]
+    exactly = str((await seen(api, "cheap"))["spent_usd"])
+    assert float(exactly) == pytest.approx(spent)
+    await api.patch("/v1/schedules/cheap", json={"budget_usd": exactly})
     third = await fired(api, "cheap")
     assert (third["status"], third["error"]["category"]) == ("refused", "payment")
     assert third["task_id"] is None
     schedule = await seen(api, "cheap")
     assert schedule["paused"], schedule
     assert "is used up" in schedule["paused_because"]
-    spent = cost + second["cost_usd"]
     assert schedule["spent_usd"] == pytest.approx(spent)
 
     await api.patch("/v1/schedules/cheap", json={"budget_usd": None})
@@ -203,9 +221,13 @@ async def test_a_failure_that_would_come_again_pauses_it_and_another_does_not(ap
     assert (await fired(api, "unpaid"))["error"]["category"] == "payment"
     schedule = await seen(api, "unpaid")
     assert (schedule["paused"], schedule["paused_because"]) == (True, "Paused after a failure (payment): 1 fails.")
-    await scheduled(api, "unlucky", call={"tool": "double", "arguments": {"number": 1, "fails_with": "network"}})
-    assert (await fired(api, "unlucky"))["status"] == "failed"
-    assert not (await seen(api, "unlucky"))["paused"]
+    # A run that failed has cost something, too.
+    failing = sleeper(0) | {"arguments": {"seconds": 0, "failWith": {"exitCode": 3, "message": "out of luck"}}}
+    await scheduled(api, "unlucky", call=failing, budget_usd=1)
+    firing = await fired(api, "unlucky")
+    assert (firing["status"], firing["cost_usd"] > 0) == ("failed", True)
+    schedule = await seen(api, "unlucky")
+    assert (schedule["paused"], schedule["spent_usd"]) == (False, firing["cost_usd"])
 
 
 async def test_a_cancelled_firing_cancels_its_task(api: httpx.AsyncClient, temporal: Client) -> None:
