@@ -3,6 +3,7 @@
 A constant pause costs the more the more wait. These grow with the number of those that wait, within one process.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -32,6 +33,11 @@ class Looks:
     def pause_seconds(self, least: float) -> float:
         """The pause of each until its next look, `least` seconds while they are few."""
         return max(least, self._followers / self._per_second)
+
+    async def pause(self, least: float) -> None:
+        """Wait until the next look, for those that count as followers only while they wait, as in an outage."""
+        with self.follower():
+            await asyncio.sleep(self.pause_seconds(least))
 
 
 class Line:

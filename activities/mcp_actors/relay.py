@@ -40,10 +40,12 @@ from outlast.activities.mcp_actors.contracts import (
     RelayedAnswer,
     RelayedQuestion,
 )
+from outlast.activities.pacing import Looks
 
 _MAX_MESSAGE_CHARS = 500
 _OUTAGES = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN})
 _OUTAGE_PAUSE_SECONDS = 1.0
+_outage_pauses = Looks(per_second=50)
 _MAX_ROUNDS = 50
 """How often one call may ask for input (MCP 2026-07-28)."""
 _ROUND_PAUSE_SECONDS = 0.25
@@ -112,7 +114,7 @@ class Relay:
             except RPCError as error:
                 if error.status not in _OUTAGES:
                     return ErrorData(code=INTERNAL_ERROR, message="The caller cannot be asked: its task has ended.")
-            await asyncio.sleep(_OUTAGE_PAUSE_SECONDS)
+            await _outage_pauses.pause(_OUTAGE_PAUSE_SECONDS)
 
 
 async def _ask_workflow(question: RelayedQuestion) -> RelayedAnswer:

@@ -27,6 +27,7 @@ from outlast.activities.outputs.store.room import Held, Room
 from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable
 from outlast.api.temporal.errors import is_outage
+from outlast.api.temporal.looks import OUTAGES
 from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
 Event = TypeVar("Event")
@@ -137,7 +138,7 @@ async def follow_history(
                 return
             if not patience.lasts(error):
                 raise
-            await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
+            await OUTAGES.pause(OUTAGE_PAUSE_SECONDS)
             continue
         if fold.continued_as is None:
             return

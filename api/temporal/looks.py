@@ -6,5 +6,7 @@ from outlast.activities.pacing import Looks
 
 DESCRIPTIONS: Final = Looks(per_second=50)
 """Looks at single workflows. With 1,000 streams, each shows a new status message within 20 seconds."""
+OUTAGES: Final = Looks(per_second=50)
+"""Attempts to read what an outage of Temporal has interrupted."""
 LISTS: Final = Looks(per_second=10)
 """Looks through lists, which cost more."""

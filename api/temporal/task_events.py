@@ -32,7 +32,7 @@ from outlast.api.contracts.tasks import Task
 from outlast.api.temporal import temporal_names
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
-from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.api.temporal.looks import DESCRIPTIONS, OUTAGES
 from outlast.api.temporal.question_events import QuestionLog
 from outlast.api.temporal.task_view import (
     QUEUED_MESSAGE,
@@ -378,7 +378,7 @@ async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> tuple[Task, Watch
         except (RPCError, RuntimeError) as error:
             if not is_outage(error):
                 raise
-        await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
+        await OUTAGES.pause(OUTAGE_PAUSE_SECONDS)
 
 
 def position_of(event_id: str | None) -> Position:

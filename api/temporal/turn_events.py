@@ -34,13 +34,14 @@ from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
 from outlast.api.temporal.history import RunFold, follow_history, time_of
+from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.turns import TurnEvents
 from outlast.workflows.turn import STEP_ACTIVITY_PREFIX
 
 _FAILURE_CHECK_SECONDS = 2.0
-"""How long a stream is silent before it asks Temporal whether a model call is failing."""
+"""How long a stream is silent before it reads from Temporal whether a model call is failing, while streams are few."""
 _ID = re.compile(r"(\d{1,6})\.(\d{1,9})\.(\d{1,6})", re.ASCII)
 _ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "The turn's workflow failed.",
@@ -229,20 +230,22 @@ class TurnEventLog:
         events, reported = self.follow(after=after), set[tuple[str, int]]()
         pending = asyncio.ensure_future(anext(events, None))
         try:
-            while True:
-                done, _ = await asyncio.wait({pending}, timeout=_FAILURE_CHECK_SECONDS)
-                if not done:
-                    for key, retry in await self._retries_under_way():
-                        if key not in reported:
-                            reported.add(key)
-                            yield retry
-                    continue
-                event = pending.result()
-                if event is None:
-                    return
-                yield event
-                del event
-                pending = asyncio.ensure_future(anext(events, None))
+            with DESCRIPTIONS.follower():
+                while True:
+                    pause = DESCRIPTIONS.pause_seconds(_FAILURE_CHECK_SECONDS)
+                    done, _ = await asyncio.wait({pending}, timeout=pause)
+                    if not done:
+                        for key, retry in await self._retries_under_way():
+                            if key not in reported:
+                                reported.add(key)
+                                yield retry
+                        continue
+                    event = pending.result()
+                    if event is None:
+                        return
+                    yield event
+                    del event
+                    pending = asyncio.ensure_future(anext(events, None))
         finally:
             pending.cancel()
             await asyncio.wait({pending})

@@ -1,10 +1,11 @@
 """All who follow something through one API process share its looks at Temporal."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
+from temporalio.client import Client
 
 from outlast.activities.contracts import Caller
 from outlast.activities.pacing import Looks
@@ -13,9 +14,10 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.batches import progress_events as progress
 from outlast.api.contracts.batches import Batch
-from outlast.api.contracts.events import OpenHandoff
+from outlast.api.contracts.events import OpenHandoff, TurnStreamEvent
 from outlast.api.tasks import handoffs
 from outlast.api.tasks.client import TaskClient
+from outlast.api.temporal import turn_events
 from outlast.workflows.batches.contracts import BatchStatus
 from tests.support.eventually import eventually
 
@@ -46,11 +48,18 @@ class NoHandoffs(handoffs.Handoffs):
         return []
 
 
+class SilentTurn(turn_events.TurnEventLog):
+    async def follow(self, **_: Any) -> AsyncGenerator[TurnStreamEvent]:
+        await asyncio.Event().wait()
+        yield cast(TurnStreamEvent, None)
+
+
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> NotedLooks:
     noted = NotedLooks()
     monkeypatch.setattr(progress, "DESCRIPTIONS", noted)
     monkeypatch.setattr(handoffs, "LISTS", noted)
+    monkeypatch.setattr(turn_events, "DESCRIPTIONS", noted)
     return noted
 
 
@@ -69,8 +78,13 @@ async def test_followers_of_handoffs_share_their_looks(looks: NotedLooks) -> Non
     await _follow(lambda: open_ones.follow(nobody), looks)
 
 
-async def _follow(events: Callable[[], AsyncIterator[Any]], looks: NotedLooks) -> None:
-    """The last of many followers waits so long that all together look as often as 50 did; alone, one waits a second."""
+async def test_followers_of_silent_turns_share_their_looks(looks: NotedLooks) -> None:
+    turn = SilentTurn(cast(Client, None), "turn", "run")
+    await _follow(lambda: turn.live(after=(0, 0, 0)), looks, alone=2)
+
+
+async def _follow(events: Callable[[], AsyncIterator[Any]], looks: NotedLooks, *, alone: float = 1) -> None:
+    """The last of many followers waits so long that all together look as often as 50 did; `alone`, one waits less."""
 
     async def read() -> None:
         async for _ in events():
@@ -81,6 +95,6 @@ async def _follow(events: Callable[[], AsyncIterator[Any]], looks: NotedLooks) -
     for one in reading:
         one.cancel()
     await asyncio.gather(*reading, return_exceptions=True)
-    assert looks.noted[0] == 1
+    assert looks.noted[0] == alone
     assert looks.noted[FOLLOWERS - 1] == FOLLOWERS / 50
     assert looks.pause_seconds(1) == 1, "those that have gone do not count"
