@@ -3,9 +3,12 @@
 import asyncio
 import ipaddress
 import socket
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, cast
 
 import httpcore
@@ -20,6 +23,11 @@ MAX_HOPS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _USER_AGENT = "Outlast (documentation and page tools)"
 _INFLATE_STEP_BYTES = 65_536
+_MAX_HEAD_BYTES = 128 * 1024
+"""Headers and interim answers of a page, beside its body; all of them count."""
+_resolvers = ThreadPoolExecutor(128, thread_name_prefix="resolver")
+"""Threads that look up hosts which users name. Such a name server may never answer, and a look-up cannot be cancelled:
+in the event loop's own few threads, it would delay everything else of the process."""
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 TEXT_TYPES = frozenset({"text/markdown", "text/plain", "text/x-markdown"})
@@ -48,9 +56,10 @@ class WebPage:
 class GuardedNetwork(httpcore.AsyncNetworkBackend):
     """Resolves a name, has the rules judge every address of it, and connects to one of those: no second look-up."""
 
-    def __init__(self, rules: AddressRules) -> None:
-        """Judge by `rules`."""
+    def __init__(self, rules: AddressRules, *, max_bytes: int) -> None:
+        """Judge by `rules`. At most `max_bytes` are read from each connection."""
         self._rules = rules
+        self._max_bytes = max_bytes
         self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
     async def connect_tcp(
@@ -67,7 +76,8 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
         failure: Exception | None = None
         for address in resolved:
             try:
-                return await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                made = await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                return _BoundedStream(made, self._max_bytes)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure or httpcore.ConnectError(f"{host} has no address.")
@@ -75,6 +85,47 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         """Pause (`httpcore.AsyncNetworkBackend`)."""
         await asyncio.sleep(seconds)
+
+
+class _BoundedStream(httpcore.AsyncNetworkStream):
+    """A connection that ends when the other side has sent too much, whatever it is: also interim answers without end,
+    each of which costs processor time.
+    """
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream, max_bytes: int) -> None:
+        self._stream = stream
+        self._left = max_bytes
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._left <= 0:
+            raise AnswerTooLargeError("It sent too much.")
+        read = await self._stream.read(min(max_bytes, self._left), timeout)
+        self._left -= len(read)
+        return read
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            secured = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            # httpcore leaves the connection open when it is cancelled.
+            await self._stream.aclose()
+            raise
+        return _BoundedStream(secured, self._left)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class AnswerTooLargeError(httpcore.RemoteProtocolError):
+    """More was sent than is read from one connection."""
 
 
 class WebFetcher:
@@ -86,10 +137,10 @@ class WebFetcher:
         self._limits = limits or FetchLimits()
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(),
-            network_backend=GuardedNetwork(rules),
+            network_backend=GuardedNetwork(rules, max_bytes=self._limits.max_bytes + _MAX_HEAD_BYTES),
             max_connections=20,
-            max_keepalive_connections=10,
-            keepalive_expiry=5.0,
+            # What is read from a connection is limited, so that none serves two pages.
+            max_keepalive_connections=0,
         )
 
     async def __aenter__(self) -> Self:
@@ -156,7 +207,8 @@ async def _resolve(host: str, port: int) -> list[IpAddress]:
     """The IP addresses of a host. The resolver also normalises an IP address in an unusual notation."""
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await loop.run_in_executor(_resolvers, look_up)
     except (socket.gaierror, UnicodeError):
         raise ToolFailure.of(ErrorCategory.NOT_FOUND, f"There is no host {host!r}.", "Check the address.") from None
     texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)

@@ -4,7 +4,8 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import traceback
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -47,6 +48,7 @@ from outlast.activities.webhooks.queue_contracts import (
     RoundInput,
     RoundResult,
     Settled,
+    most_waiting_for,
 )
 from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.activities.webhooks.retrying import MAX_PAUSE, pause_after
@@ -234,9 +236,19 @@ class WebhookActivities:
             posted = Posted(PostOutcome.UNREACHABLE, message=str(error))
         else:
             headers = signed_headers(request.event.id, body, keys, now=now)
-            posted = await self._poster.post(url, body.encode(), headers)
+            posted = await self._sent(url, body.encode(), headers)
         count_attempt(request.event.type, posted.outcome)
         return posted
+
+    async def _sent(self, url: str, body: bytes, headers: Mapping[str, str]) -> Posted:
+        """Post once. Whatever goes wrong is a failed attempt: it must not stop the attempts of other events."""
+        try:
+            return await self._poster.post(url, body, headers)
+        except Exception as error:  # noqa: BLE001  # the receiver decides what arrives here
+            # Its message may contain the address.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            activity.logger.error("An attempt to deliver an event failed (%s) at:\n%s", type(error).__name__, where)
+            return Posted(PostOutcome.UNREACHABLE, message=f"The attempt failed ({type(error).__name__}).")
 
     def _opened(self, request: DeliveryInput, sealed: SealedSecret) -> SecretStr:
         return self._sealer.open(sealed, purpose=webhook_purpose(request.caller_id))
@@ -264,9 +276,11 @@ class WebhookActivities:
         """Add the event to its caller's queue. Raises `WebhookUndelivered` where the queue is full."""
         delivery, now = request.delivery, datetime.now(UTC)
         lost_after = self._give_up + MAX_PAUSE + _QUEUE_LOST_AFTER
-        if queue.waiting >= delivery.listener.most_waiting:
+        is_failing = failure is not None or queue.is_failing(receiver)
+        most = most_waiting_for(delivery.listener.most_waiting, is_failing=is_failing)
+        if queue.waiting >= most:
             count_queued("refused")
-            raise _ended(UNDELIVERED, too_many_waiting(delivery.listener.most_waiting))
+            raise _ended(UNDELIVERED, too_many_waiting(most))
         if now - request.since > lost_after:
             raise _ended(UNDELIVERED, failure.message if failure is not None else "Its time was over.")
         enqueued = EnqueueInput(
@@ -278,7 +292,7 @@ class WebhookActivities:
             failure=failure,
             is_behind=is_behind,
             is_test=delivery.event.type is WebhookEventType.WEBHOOK_TEST,
-            most_waiting=delivery.listener.most_waiting,
+            most_waiting=most,
             most_tests=delivery.listener.most_tests,
             first_pause_seconds=self._first_pause.total_seconds(),
             give_up_seconds=self._give_up.total_seconds(),

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Self
 
@@ -11,11 +13,16 @@ import httpx
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
-from outlast.activities.web.fetcher import GuardedNetwork
+from outlast.activities.web.fetcher import AnswerTooLargeError, GuardedNetwork
 
 _USER_AGENT = "Outlast-Webhooks"
 _CONNECT_SECONDS = 5.0
-_MAX_CONNECTIONS = 200
+_MAX_CONNECTIONS = 1_000
+"""Of one worker: many times what one caller may have open, so that no caller waits for another one's receivers."""
+_MAX_ANSWER_BYTES = 32 * 1024
+"""Read of an answer, for its status and headers."""
+_TOO_LARGE = f"It sent more than {_MAX_ANSWER_BYTES // 1024} KB before its answer was complete."
+_MAX_DIGITS = 12
 _OK = range(200, 300)
 _REDIRECTS = range(300, 400)
 _GONE = 410
@@ -56,7 +63,7 @@ class WebhookPoster:
         self._timeout_seconds = timeout_seconds
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(),
-            network_backend=GuardedNetwork(rules),
+            network_backend=GuardedNetwork(rules, max_bytes=_MAX_ANSWER_BYTES),
             max_connections=_MAX_CONNECTIONS,
             # Each event opens a connection of its own: its address is looked up and judged again.
             max_keepalive_connections=0,
@@ -81,6 +88,8 @@ class WebhookPoster:
             return Posted(PostOutcome.UNREACHABLE, message="There is no host of this name.")
         except (TimeoutError, httpcore.TimeoutException):
             return Posted(PostOutcome.TIMEOUT, message=f"It did not answer within {self._timeout_seconds:g} seconds.")
+        except AnswerTooLargeError:
+            return Posted(PostOutcome.UNREACHABLE, message=_TOO_LARGE)
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, OSError) as error:
             return Posted(PostOutcome.UNREACHABLE, message=f"The connection failed ({type(error).__name__}).")
 
@@ -116,5 +125,21 @@ def posted(status: int, retry_after: bytes | None = None) -> Posted:
     message = f"It answered {status}."
     if status in _REDIRECTS:
         message = f"It answered {status}: redirects are not followed."
-    seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() and len(retry_after) < 7 else None
-    return Posted(PostOutcome.REFUSED, status, message, seconds)
+    return Posted(PostOutcome.REFUSED, status, message, asked_pause_seconds(retry_after, datetime.now(UTC)))
+
+
+def asked_pause_seconds(retry_after: bytes | None, now: datetime) -> float | None:
+    """The pause that a header `Retry-After` asks for at `now`, in seconds (RFC 9110, section 10.2.3).
+
+    None without the header, for one that is neither a number of seconds nor a date, and for a pause that is over.
+    """
+    if retry_after is None:
+        return None
+    if retry_after.isdigit():
+        return float(retry_after[:_MAX_DIGITS]) or None
+    try:
+        until = parsedate_to_datetime(retry_after.decode("ascii"))
+    except (ValueError, OverflowError):
+        return None
+    seconds = ((until if until.tzinfo is not None else until.replace(tzinfo=UTC)) - now).total_seconds()
+    return seconds if seconds > 0 else None

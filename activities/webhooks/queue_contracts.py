@@ -171,6 +171,19 @@ class QueueSummary(Contract):
         """The summary of one receiver."""
         return next((one for one in self.receivers if one.receiver == receiver), None)
 
+    def is_failing(self, receiver: str) -> bool:
+        """Whether the latest attempt of a receiver for which events wait has failed."""
+        known = self.of(receiver)
+        return known is not None and known.failing_since is not None
+
+
+def most_waiting_for(most: int, *, is_failing: bool) -> int:
+    """How many events of a caller may wait when another one is added, where the policy allows `most`.
+
+    A further tenth is for receivers that take events: one that fails, and has used up the limit, costs them nothing.
+    """
+    return most if is_failing else most + -(-most // 10)
+
 
 def queue_id(caller_id: str) -> str:
     """ID of the workflow that holds a caller's waiting deliveries."""

@@ -157,7 +157,9 @@ class WebhookClient:
                 read_url=read_url,
                 url=url,
             )
-            return self._view(caller, await self._change(caller, ROTATE_UPDATE, rotation), with_secret=True)
+            rotated = await self._change(caller, ROTATE_UPDATE, rotation)
+            await self._recheck(caller, webhook_id)
+            return self._view(caller, rotated, with_secret=True)
 
     async def remove(self, caller: Caller, webhook_id: str) -> None:
         """Remove a webhook. Events that are on their way to it are dropped. Raises `WebhookNotFound`."""

@@ -19,11 +19,12 @@ from outlast.activities.webhooks.contracts import (
     DELIVERY_WORKFLOW,
     TEST_EVENT_PREFIX,
     DeliveryInput,
+    DeliverySummary,
     WebhookEvent,
     WebhookEventType,
     WebhookListener,
 )
-from outlast.activities.webhooks.queue_contracts import DELIVERY_WAIT_MEMO, DeliveryWait
+from outlast.activities.webhooks.queue_contracts import DELIVERY_WAIT_MEMO, DeliveryWait, most_waiting_for
 from outlast.activities.webhooks.queues import WebhookQueues, delivery_input
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.policy.source import PolicySource
@@ -101,7 +102,7 @@ class Deliveries:
         """Send an event again, with its id. Raises `DeliveryRunning`, `TooManyRequests`, `WebhookNotFound`."""
         async with self._audit.action(AuditEvent.WEBHOOK_REPLAYED, caller, webhook=delivery):
             description = await self._described(caller, delivery)
-            await self._room(caller)
+            await self._room(caller, await self._webhook_of(description))
             if description.status is WorkflowExecutionStatus.RUNNING or not await self._again(description):
                 raise DeliveryRunning(f"{delivery} is being delivered; look at it for its attempts.")
         return await self.get(caller, delivery)
@@ -116,7 +117,7 @@ class Deliveries:
                 listed = self._client.list_workflows(query, limit=MAX_REPLAYED + 1, page_size=MAX_REPLAYED + 1)
                 found = [(one.id, one.run_id) async for one in listed]
             places = asyncio.Semaphore(_AT_ONCE)
-            most = min(MAX_REPLAYED, await self._room(caller)) if found else 0
+            most = min(MAX_REPLAYED, await self._room(caller, request.webhook_id)) if found else 0
             sent = await asyncio.gather(*(self._resend(*one, places) for one in found[:most]))
             action.note(detail=f"{sum(sent)} events")
             return Replayed(replayed=sum(sent), more=len(found) > most)
@@ -125,7 +126,7 @@ class Deliveries:
         """Send a `webhook.test` to a webhook. Raises `TooManyRequests`, `WebhookNotFound`."""
         async with self._audit.action(AuditEvent.WEBHOOK_TESTED, caller, webhook=webhook_id):
             await self._webhooks.subscription(caller, webhook_id)
-            await self._room(caller)
+            await self._room(caller, webhook_id)
             kind, limits = WebhookEventType.WEBHOOK_TEST, self._policy.of(caller.id).limits
             event = WebhookEvent(
                 id=f"{TEST_EVENT_PREFIX}{secrets.token_hex(16)}",
@@ -142,11 +143,13 @@ class Deliveries:
                 await self._start(order)
         return await self.get(caller, order.workflow_id)
 
-    async def _room(self, caller: Caller) -> int:
-        """How many more events may wait for the caller's receivers. Raises `TooManyRequests` when none may."""
-        most = self._policy.of(caller.id).limits.webhook_deliveries
+    async def _room(self, caller: Caller, webhook_id: str | None) -> int:
+        """How many more events may wait, when they are for one webhook. Raises `TooManyRequests` when none may."""
+        limit = self._policy.of(caller.id).limits.webhook_deliveries
         with temporal_errors():
-            waiting = (await self._queues.of(caller.id)).waiting
+            queue = await self._queues.of(caller.id)
+        waiting = queue.waiting
+        most = most_waiting_for(limit, is_failing=webhook_id is None or queue.is_failing(webhook_id))
         if waiting >= most:
             LIMITED.labels("webhook_deliveries").inc()
             raise TooManyRequests(
@@ -155,6 +158,11 @@ class Deliveries:
                 retry_after_seconds=_RETRY_SECONDS,
             )
         return most - waiting
+
+    async def _webhook_of(self, description: WorkflowExecutionDescription) -> str | None:
+        """The webhook of a delivery; None for an address that the call named itself."""
+        summary = await memo_model(description, DELIVERY_MEMO, DeliverySummary)
+        return None if summary is None else summary.webhook_id
 
     async def _count_test(self, caller: Caller, delivery: str, most: int) -> None:
         """Count a test that is about to start. Raises `TooManyRequests` when too many are being delivered."""

@@ -53,6 +53,8 @@ class WebhookQueueWorkflow:
         self._state = state
         self._clock = state.clock
         self._rounds: dict[str, asyncio.Task[None]] = {}
+        self._rechecked: set[str] = set()
+        """Receivers that a webhook was changed for during a round."""
         self._is_due = bool(state.receivers)
         self._published = QueueSummary()
 
@@ -74,12 +76,14 @@ class WebhookQueueWorkflow:
 
     @workflow.signal(name=RECHECK_SIGNAL)
     def recheck(self, request: RecheckInput) -> None:
-        """Try a receiver at once."""
+        """Try a receiver at once; after a round that has begun before, since its attempts may be of no use."""
         self._advance(request.now)
         receiver = self._state.receivers.get(request.receiver)
         if receiver is not None:
             receiver.recheck(self._now)
             self._is_due = True
+            if request.receiver in self._rounds:
+                self._rechecked.add(request.receiver)
 
     @workflow.run
     async def run(self, _state: QueueState) -> None:
@@ -148,6 +152,10 @@ class WebhookQueueWorkflow:
         self._advance(result.now)
         receiver = self._state.receivers[name]
         receiver.take(wanted, result, workflow.random().random())
+        if name in self._rechecked:
+            self._rechecked.discard(name)
+            if workflow.patched("webhook-recheck-after-round"):
+                receiver.recheck(self._now)
         if receiver.is_empty:
             del self._state.receivers[name]
         del self._rounds[name]

@@ -303,9 +303,11 @@ def _show_delivery(context: Context, delivery: "Delivery") -> ExitCode:
 
 
 def _backlog_lines(backlog: "WebhookBacklog") -> list[str]:
-    lines = [f"waiting  {backlog.events} events"]
+    lines = [f"waiting  {backlog.events} event{'s' if backlog.events != 1 else ''}"]
     if backlog.failing_since is not None:
         lines.append(f"failing since  {backlog.failing_since:%Y-%m-%d %H:%M:%S} UTC: {backlog.message}")
+    else:
+        lines.append("its receiver takes events: they are delivered in order")
     if backlog.next_attempt_at is not None:
         lines.append(f"next attempt  {backlog.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC")
     return lines

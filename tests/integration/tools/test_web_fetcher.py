@@ -10,6 +10,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
 from outlast.activities.web.fetcher import HTML_TYPES, FetchLimits, WebFetcher, WebPage
+from tests.support.http.hostile_receiver import answering
 from tests.support.http.pages import Served, WebServer, serving_pages
 
 
@@ -89,11 +90,11 @@ async def test_the_connection_goes_to_the_address_that_was_judged(
     answers = iter(["192.0.2.1", "127.0.0.1"])
     asked: list[str] = []
 
-    async def rebinding(_loop: object, host: str, port: int, **_: object) -> list[Any]:
+    def rebinding(host: str, port: int, **_: object) -> list[Any]:
         asked.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
 
-    monkeypatch.setattr("asyncio.base_events.BaseEventLoop.getaddrinfo", rebinding)
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
     port = int(secret.url.rpartition(":")[2])
     rules = AddressRules(sites=(WebAddress.parse(f"http://rebind.example:{port}/"),), trusts_sites=True)
     fetcher = WebFetcher(rules, FetchLimits(connect_seconds=0.2, total_seconds=1))
@@ -102,16 +103,24 @@ async def test_the_connection_goes_to_the_address_that_was_judged(
 
 
 async def test_a_name_that_resolves_to_a_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def private(_loop: object, _host: str, port: int, **_: object) -> list[Any]:
+    def private(_host: str, port: int, **_: object) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ("8.8.8.8", "10.0.0.7")]
 
-    monkeypatch.setattr("asyncio.base_events.BaseEventLoop.getaddrinfo", private)
+    monkeypatch.setattr(socket, "getaddrinfo", private)
     assert isinstance(await refusal(WebFetcher(AddressRules()), "http://innocent.example/"), AddressNotAllowed)
 
 
 async def test_a_name_that_does_not_exist_is_not_found() -> None:
     failure = await refusal(WebFetcher(AddressRules()), "http://nobody.invalid/")
     assert failure.envelope.category is ErrorCategory.NOT_FOUND
+
+
+async def test_a_page_that_begins_with_interim_answers_without_end_is_left() -> None:
+    async with answering(rest=b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000) as server:
+        fetcher = WebFetcher(AddressRules(allow_private=True), FetchLimits(max_bytes=0, total_seconds=600))
+        failure = await refusal(fetcher, server.url)
+        await server.left.wait()
+    assert failure.envelope.category is ErrorCategory.NETWORK
 
 
 async def test_only_pages_are_read_and_no_more_of_them_than_allowed(docs: WebServer) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from outlast.client import AsyncClient, NotFound
+from outlast.client import AsyncClient, NotFound, WebhookBacklog
+from outlast.client import Client as BlockingClient
 from tests.integration.webhooks.conftest import ANN
 from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.calls.webhooks import delivery_of, received, verified
+from tests.support.eventually import eventually
 from tests.support.http.webhooks import WebhookReceiver
 from tests.support.stacks.service import Service
 
@@ -74,6 +76,38 @@ async def test_what_was_not_delivered_is_listed_and_replayed_by_commands(
     replayed = json.loads(await shell.outlast("replay", lost["id"], "--json"))
     assert replayed["event_id"] == lost["event_id"]
     await received(receiver, task_id, attempts=3)
+
+
+async def test_commands_and_clients_show_what_waits_and_why(
+    shell: Shell, service: Service, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise, receiver.retry_after = 503, "3600"
+    await shell.outlast("create", receiver.url, "--event", "task.completed")
+    async with AsyncClient(service.api_url, ANN) as client:
+        (webhook,) = await client.webhooks.list()
+        delivery = await client.webhooks.test(webhook.id)
+
+        async def backlog() -> WebhookBacklog | None:
+            found = (await client.webhooks.get(webhook.id)).backlog
+            return found if found is not None and found.failing_since is not None else None
+
+        waiting = await eventually(backlog)
+        assert (waiting.events, waiting.message) == (1, "It answered 503.")
+        with BlockingClient(service.api_url, ANN) as blocking:
+            shown = await asyncio.to_thread(blocking.webhooks.get, webhook.id)
+            assert shown.backlog is not None
+            assert shown.backlog.next_attempt_at == waiting.next_attempt_at
+        single = await client.webhooks.delivery(delivery.id)
+        assert (single.message, single.next_attempt_at) == ("It answered 503.", waiting.next_attempt_at)
+    printed = await shell.outlast("get", webhook.id)
+    assert "waiting  1 event\n" in printed
+    assert "UTC: It answered 503." in printed
+    assert "next attempt" in printed
+    (listed,) = json.loads(await shell.outlast("ls", "--json"))["webhooks"]
+    assert listed["backlog"]["message"] == "It answered 503."
+    printed = await shell.outlast("delivery", delivery.id)
+    assert "It answered 503." in printed
+    assert "next attempt" in printed
 
 
 async def test_the_client_does_what_the_routes_do(service: Service, receiver: WebhookReceiver) -> None:

@@ -1,17 +1,23 @@
 """Receivers that hang or fail: what waits for them is limited, shown and never lost without a word."""
 
 import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import httpx
 
 from tests.support.calls.batches import carried_out, doubles
-from tests.support.calls.webhooks import Json, deliveries, received, subscribed
+from tests.support.calls.webhooks import Json, deliveries, received, subscribed, verified
 from tests.support.eventually import eventually
-from tests.support.http.webhooks import WebhookReceiver, receiving_webhooks
+from tests.support.http.hostile_receiver import answering
+from tests.support.http.webhooks import Received, WebhookReceiver, receiving_webhooks
 
 EVENTS = 40
 MOST_WAITING, MOST_TESTS = 25, 3
 """As in `conftest.py`."""
+MOST_WAITING_AT_FIRST = 28
+"""Before the receiver has failed."""
 
 
 async def test_tests_that_are_being_delivered_are_limited_also_in_a_race(
@@ -41,12 +47,13 @@ async def test_events_beyond_what_may_wait_are_listed_with_the_reason_and_can_be
     async def too_many() -> bool:
         lost = await listed("undelivered")
         reasons = [one["message"] for one in lost if "webhook_deliveries" in one["message"]]
-        return len(reasons) >= EVENTS - MOST_WAITING
+        return len(reasons) >= EVENTS - MOST_WAITING_AT_FIRST
 
     await eventually(too_many, interval_seconds=0.1)
-    assert len(await listed("delivering")) + len(await listed("undelivered")) == EVENTS
+    listed_ones = [one["id"] for status in ("delivering", "undelivered") for one in await listed(status)]
+    assert len(set(listed_ones)) == EVENTS
     backlog = (await api.get(f"/v1/webhooks/{webhook['id']}")).json()["backlog"]
-    assert backlog["events"] <= MOST_WAITING
+    assert backlog["events"] <= MOST_WAITING_AT_FIRST
     (shown,) = (await api.get("/v1/webhooks")).json()["webhooks"]
     assert shown["backlog"]["message"] == backlog["message"]
 
@@ -68,14 +75,93 @@ async def test_what_waits_for_a_receiver_goes_to_its_new_address_at_once(
     webhook = await subscribed(api, receiver.url)
     await api.post(f"/v1/webhooks/{webhook['id']}/test")
 
-    async def waits() -> bool:
-        backlog = (await api.get(f"/v1/webhooks/{webhook['id']}")).json().get("backlog")
-        return backlog is not None and backlog["message"] == "It answered 503."
-
-    await eventually(waits)
+    await eventually(lambda: _waits(api, webhook["id"], "It answered 503."))
     receiver.otherwise = 200
     await api.patch(f"/v1/webhooks/{webhook['id']}", json={"url": f"{receiver.url}/new"})
     assert (await received(receiver, webhook["id"], attempts=2)).path.endswith("/new")
+
+
+async def test_a_change_of_a_webhook_while_its_receiver_is_being_probed_tries_it_again_after_that(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    is_probed, is_changed = threading.Event(), threading.Event()
+    receiver.answers = [503]
+
+    def hold(_: Received) -> None:
+        if len(receiver.received) == 1:
+            is_probed.set()
+            is_changed.wait()
+            # The answer of a receiver that does not know of the change yet.
+            receiver.answers, receiver.retry_after = [503], "3600"
+
+    receiver.on_arrival = hold
+    webhook = await subscribed(api, receiver.url)
+    try:
+        await api.post(f"/v1/webhooks/{webhook['id']}/test")
+        await eventually(is_probed.is_set)
+        await api.patch(f"/v1/webhooks/{webhook['id']}", json={"enabled": True})
+    finally:
+        is_changed.set()
+    await received(receiver, webhook["id"], attempts=3)
+
+
+async def test_a_receiver_that_fails_leaves_room_for_another_one(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    with receiving_webhooks() as failing:
+        failing.otherwise = 503
+        webhook = await subscribed(api, failing.url, "task.completed", batch_items=True)
+        other = await subscribed(api, receiver.url, "webhook.test")
+        await carried_out(api, doubles(EVENTS))
+
+        async def is_full() -> bool:
+            refused = await api.post(f"/v1/webhooks/{webhook['id']}/test")
+            return refused.status_code == 429 and "webhook_deliveries" in refused.json()["detail"]
+
+        await eventually(is_full, interval_seconds=0.1)
+        assert (await api.post(f"/v1/webhooks/{other['id']}/test")).status_code == 202
+        await received(receiver, other["id"])
+
+
+async def test_what_waits_for_a_receiver_that_knows_no_secret_is_tried_when_the_secret_is_rotated(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise, receiver.retry_after = 401, "3600"
+    webhook = await subscribed(api, receiver.url)
+    await api.post(f"/v1/webhooks/{webhook['id']}/test")
+    await eventually(lambda: _waits(api, webhook["id"], "It answered 401."))
+    receiver.otherwise = 200
+    rotated = (await api.post(f"/v1/webhooks/{webhook['id']}/rotate", json={"grace_seconds": 0})).json()
+    verified(await received(receiver, webhook["id"], attempts=2), rotated["secret"])
+
+
+async def test_a_receiver_that_asks_for_a_pause_by_a_date_is_left_alone_until_then(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise, receiver.retry_after = 429, format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
+    webhook = await subscribed(api, receiver.url)
+    await api.post(f"/v1/webhooks/{webhook['id']}/test")
+    backlog = await eventually(lambda: _waits(api, webhook["id"], "It answered 429."))
+    assert datetime.fromisoformat(backlog["next_attempt_at"]) > datetime.now(UTC) + timedelta(minutes=90)
+
+
+async def test_a_receiver_that_wants_no_more_events_ends_all_that_wait(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise, receiver.retry_after = 503, "3600"
+    webhook = await subscribed(api, receiver.url, "task.completed", batch_items=True)
+    await carried_out(api, doubles(20))
+    await eventually(lambda: _waits(api, webhook["id"], "It answered 503.", events=20))
+    receiver.otherwise = 410
+    await api.patch(f"/v1/webhooks/{webhook['id']}", json={"name": "tried at once"})
+
+    async def all_ended() -> bool:
+        found = await deliveries(api, "undelivered", webhook_id=webhook["id"])
+        return len(found) == 20 and {one["message"] for one in found} == {"It answered 410: it wants no more events."}
+
+    await eventually(all_ended, interval_seconds=0.1)
+    shown = (await api.get(f"/v1/webhooks/{webhook['id']}")).json()
+    assert (shown["enabled"], "410" in shown["disabled_reason"], shown.get("backlog")) == (False, True, None)
 
 
 async def test_what_waits_for_a_webhook_that_is_removed_is_dropped_at_once(
@@ -108,3 +194,37 @@ async def test_a_receiver_that_hangs_holds_no_events_for_another_one_up(
         await carried_out(api, doubles(20))
         await eventually(lambda: len(receiver.received) == 20)
         assert await deliveries(api, "delivered", webhook_id=webhook["id"]) == []
+
+
+async def test_receivers_that_answer_anything_hold_no_events_for_another_one_up(
+    api: httpx.AsyncClient, receiver: WebhookReceiver
+) -> None:
+    interim = b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000
+    drips = answering(b"HTTP/1.1 200 OK\r\nx: ", b"x", pause_seconds=0.05)
+    moved = answering(b"HTTP/1.1 308 Elsewhere\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n")
+    async with answering(rest=interim) as endless, drips as slow, moved as elsewhere, answering(resets=True) as reset:
+        reasons = {
+            endless.url: "It sent more than 32 KB before its answer was complete.",
+            slow.url: "It did not answer within 1 seconds.",
+            elsewhere.url: "It answered 308: redirects are not followed.",
+            reset.url: "The connection failed (ReadError).",
+        }
+        hostile = [await subscribed(api, url, "task.completed", batch_items=True) for url in reasons]
+        await subscribed(api, receiver.url, "task.completed", batch_items=True)
+        await carried_out(api, doubles(5))
+        await eventually(lambda: len(receiver.received) == 5)
+        for webhook in hostile:
+            await eventually(lambda webhook=webhook: _has_reason(api, webhook["id"], reasons[webhook["url"]]))
+
+
+async def _waits(api: httpx.AsyncClient, webhook_id: str, message: str, *, events: int = 1) -> Json | None:
+    """The backlog of a webhook, when so many events wait and the latest attempt ended so."""
+    backlog = (await api.get(f"/v1/webhooks/{webhook_id}")).json().get("backlog")
+    return backlog if backlog and (backlog["events"], backlog.get("message")) == (events, message) else None
+
+
+async def _has_reason(api: httpx.AsyncClient, webhook_id: str, message: str) -> bool:
+    """Whether this is why events for a webhook wait, or were given up."""
+    backlog = (await api.get(f"/v1/webhooks/{webhook_id}")).json().get("backlog") or {}
+    lost = await deliveries(api, "undelivered", webhook_id=webhook_id)
+    return message in [backlog.get("message"), *(one["message"] for one in lost)]

@@ -51,10 +51,14 @@ def secret(value: SecretStr, until: datetime | None = None) -> WebhookSecret:
 @pytest.fixture
 async def webhooks() -> AsyncIterator[WebhookActivities]:
     async with WebhookPoster(AddressRules(allow_private=True), timeout_seconds=5) as poster:
-        nothing = cast("Client", None)  # an order with an endpoint of its own asks Temporal for nothing
-        subscriptions, queues = Subscriptions(nothing, task_queue="none"), WebhookQueues(nothing, task_queue="none")
-        day = timedelta(days=1)
-        yield WebhookActivities(nothing, subscriptions, queues, SEALER, poster, first_pause=day, give_up=day)
+        yield _activities(poster)
+
+
+def _activities(poster: WebhookPoster) -> WebhookActivities:
+    nothing = cast("Client", None)  # an order with an endpoint of its own asks Temporal for nothing
+    subscriptions, queues = Subscriptions(nothing, task_queue="none"), WebhookQueues(nothing, task_queue="none")
+    day = timedelta(days=1)
+    return WebhookActivities(nothing, subscriptions, queues, SEALER, poster, first_pause=day, give_up=day)
 
 
 async def deliver(webhooks: WebhookActivities, wanted: DeliveryInput) -> Delivered:
@@ -98,3 +102,20 @@ async def test_a_failure_names_no_address(webhooks: WebhookActivities) -> None:
             await deliver(webhooks, order(receiver.url))
     assert failed.value.message == "It answered 500."
     assert "theSecretOfTheWebhook" not in repr(failed.value.__dict__)
+
+
+async def test_an_attempt_that_fails_in_an_unexpected_way_is_one_that_failed_and_names_no_address(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with WebhookPoster(AddressRules(allow_private=True), timeout_seconds=5) as poster:
+        with receiving_webhooks() as receiver:
+            monkeypatch.setattr(poster, "post", _broken)
+            with pytest.raises(ApplicationError) as failed:
+                await deliver(_activities(poster), order(receiver.url))
+    assert failed.value.message == "The attempt failed (LookupError)."
+    assert "LookupError" in caplog.text
+    assert "theSecretOfTheWebhook" not in caplog.text.replace('raise LookupError("theSecretOfTheWebhook")', "")
+
+
+async def _broken(*_: object) -> None:
+    raise LookupError("theSecretOfTheWebhook")

@@ -1,9 +1,11 @@
 """The pauses between attempts grow, over days, and end."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from outlast.activities.webhooks.posting import PostOutcome, posted
-from outlast.activities.webhooks.retrying import MAX_PAUSE, pause_after
+import pytest
+
+from outlast.activities.webhooks.posting import PostOutcome, asked_pause_seconds, posted
+from outlast.activities.webhooks.retrying import MAX_PAUSE, pause_after, probe_pause
 
 FIRST, GIVE_UP = timedelta(seconds=5), timedelta(hours=72)
 
@@ -37,7 +39,35 @@ def test_a_receiver_may_ask_for_a_longer_pause_and_for_no_shorter_one() -> None:
     assert pause_after(timedelta(0), first=FIRST, give_up=GIVE_UP, asked=later) == later
     assert pause_after(timedelta(hours=1), first=FIRST, give_up=GIVE_UP, asked=later) == timedelta(hours=2)
     assert pause_after(timedelta(0), first=FIRST, give_up=GIVE_UP, asked=timedelta(days=9)) == MAX_PAUSE
-    assert posted(503, b"Wed, 21 Oct 2026 07:28:00 GMT").retry_after_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        (b"120", 120),
+        (b"0", None),
+        (b"99999999999999999999", 999_999_999_999),
+        (b"Fri, 27 Nov 2026 00:10:00 GMT", 600),
+        (b"Friday, 27-Nov-26 00:10:00 GMT", 600),
+        (b"Fri, 27 Nov 2026 00:10:00 -0100", 4_200),
+        (b"Thu, 26 Nov 2026 23:59:59 GMT", None),
+        (b"Wed, 21 Oct 99999999999 07:28:00 GMT", None),
+        (b"-5", None),
+        (b"1.5", None),
+        (b"soon", None),
+        (b"\xff", None),
+        (b"", None),
+    ],
+)
+def test_a_pause_is_asked_for_in_seconds_or_as_a_date(header: bytes | None, seconds: float | None) -> None:
+    assert asked_pause_seconds(header, datetime(2026, 11, 27, tzinfo=UTC)) == seconds
+
+
+def test_no_pause_that_a_receiver_asks_for_is_longer_than_six_hours() -> None:
+    asked = timedelta(seconds=999_999_999_999)
+    assert probe_pause(timedelta(0), first=FIRST, left=GIVE_UP, asked=asked) == MAX_PAUSE
+    assert pause_after(timedelta(0), first=FIRST, give_up=GIVE_UP, asked=asked) == MAX_PAUSE
 
 
 def test_luck_moves_a_pause_by_a_tenth_at_most() -> None:

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from outlast.activities.webhooks.queue_contracts import (
     EnqueueInput,
     Failure,
@@ -9,6 +11,7 @@ from outlast.activities.webhooks.queue_contracts import (
     RoundInput,
     RoundResult,
     Settled,
+    most_waiting_for,
 )
 from outlast.activities.webhooks.retrying import MAX_PAUSE, MAX_PROBE_PAUSE
 from outlast.activities.webhooks.waiting import MAX_WIDTH, OPENS_AFTER, PROBE_AFTER_ARRIVAL, QueueState
@@ -307,6 +310,21 @@ def test_what_a_queue_has_no_room_for_ends_with_the_reason() -> None:
     queue.run(timedelta(0))
     assert set(queue.settled) == {name(1), name(2)}
     assert queue.delivered == [name(0)]
+
+
+def test_a_receiver_that_fails_leaves_room_for_others() -> None:
+    queue = Queue(most_waiting=20)
+    queue.fail(*range(30))
+    known = queue.state.summary()
+    assert known.waiting == 20
+    room = [most_waiting_for(20, is_failing=known.is_failing(receiver)) - known.waiting for receiver in (HOOK, "other")]
+    assert room == [0, 2]
+
+
+@pytest.mark.parametrize(("most", "in_all"), [(1, 2), (3, 4), (25, 28), (10_000, 11_000)])
+def test_a_further_tenth_may_wait_for_receivers_that_do_not_fail(most: int, in_all: int) -> None:
+    assert most_waiting_for(most, is_failing=False) == in_all
+    assert most_waiting_for(most, is_failing=True) == most
 
 
 def test_all_deliveries_to_a_webhook_that_was_removed_end() -> None:
