@@ -19,10 +19,15 @@ def kind_of(content_type: str) -> Literal["json", "text", "binary"]:
     return "text" if is_text else "binary"
 
 
+def named_charset(content_type: str) -> str | None:
+    """The charset that a content type names, as it is written."""
+    parameters = (parameter.partition("=") for parameter in content_type.split(";")[1:])
+    return next((value.strip(" \"'") for name, _, value in parameters if name.strip().lower() == "charset"), None)
+
+
 def charset_of(content_type: str) -> str:
     """The charset that a content type names; UTF-8 when it names none, or one that does not give text."""
-    parameters = (parameter.partition("=") for parameter in content_type.split(";")[1:])
-    named = next((value.strip(" \"'") for name, _, value in parameters if name.strip().lower() == "charset"), "utf-8")
+    named = named_charset(content_type) or "utf-8"
     try:
         b"text".decode(named, "replace")  # unlike a lookup, this refuses codecs that do not give text, such as hex
         return codecs.lookup(named).name

@@ -4,7 +4,7 @@ import asyncio
 import csv
 import io
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +18,9 @@ from outlast.activities.outputs.store.dataset_source import rows_from
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.platform import apify
 from outlast.activities.unicode_text import valid_json_text, valid_text
+from outlast.api.batches.encodings import NotInCharset, UnknownCharset, Utf8Text
 from outlast.api.contracts.batches import BatchItem
-from outlast.api.errors import BatchTooLarge
+from outlast.api.errors import BatchTooLarge, UnsupportedMedia
 
 MAX_LINE_BYTES = 128 * 1024
 """A longer line holds no item: its arguments may have half of that, and fields that are not used."""
@@ -48,15 +49,19 @@ Rows = AsyncGenerator[SourceRow]
 class UploadedBody:
     """A request's body, kept compressed until it is read line by line."""
 
-    def __init__(self, *, max_bytes: int) -> None:
-        """Take `max_bytes` at most."""
+    def __init__(self, *, max_bytes: int, charset: str | None = None) -> None:
+        """Take `max_bytes` at most, in the encoding that the request names. Raises `UnsupportedMedia`."""
         self._max_bytes = max_bytes
+        try:
+            self._text = Utf8Text(charset)
+        except UnknownCharset as error:
+            raise UnsupportedMedia(str(error)) from None
         self._compressor = zstandard.ZstdCompressor(level=1).compressobj()
         self._pieces: list[bytes] = []
         self._size = 0
 
     async def receive(self, chunks: AsyncIterable[bytes]) -> None:
-        """Take the whole body. Raises `BatchTooLarge`."""
+        """Take the whole body. Raises `BatchTooLarge`, or `UnsupportedMedia` for one that is in no known encoding."""
         async for chunk in chunks:
             self._size += len(chunk)
             if self._size > self._max_bytes:
@@ -64,8 +69,15 @@ class UploadedBody:
                     f"The items are larger than {self._max_bytes} bytes (`OUTLAST_MAX_BATCH_BYTES`). Nothing was "
                     "started: make several batches of them, or store them in a dataset and pass its id as `rows`."
                 )
-            self._pieces.append(self._compressor.compress(chunk))
+            self._keep(self._text.feed, chunk)
+        self._keep(self._text.end)
         self._pieces.append(self._compressor.flush())
+
+    def _keep(self, as_utf8: Callable[..., bytes], *chunk: bytes) -> None:
+        try:
+            self._pieces.append(self._compressor.compress(as_utf8(*chunk)))
+        except NotInCharset as error:
+            raise UnsupportedMedia(f"{error} Nothing was started.") from None
 
     def opened(self) -> io.BufferedReader:
         """Its content."""

@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 
+from outlast.activities.content_types import named_charset
 from outlast.activities.contracts import Caller
 from outlast.activities.json_numbers import number_flaws
 from outlast.api.batches.batch_results import result_pieces
@@ -94,10 +95,10 @@ async def upload_batch(
 
     Violations name the lines of the file.
     """
-    media = _media_of(request)
+    media, charset = _media_of(request), named_charset(request.headers.get("content-type", ""))
     settings = _settings(outlast_batch)
     async with services.uploads.slot(caller.id):
-        body = UploadedBody(max_bytes=services.settings.max_batch_bytes)
+        body = UploadedBody(max_bytes=services.settings.max_batch_bytes, charset=charset)
         await body.receive(request.stream())
         delimiter = settings.delimiter
         rows = RowSource(lambda: uploaded_rows(body, media, delimiter=delimiter), are_texts=media == "csv")

@@ -1,5 +1,6 @@
 """Where items come from, and what is refused of them: with its line, before anything is started."""
 
+import codecs
 import json
 from typing import Any
 
@@ -240,6 +241,42 @@ async def shipped(api: httpx.AsyncClient, content: str, settings: dict[str, obje
 async def test_the_delimiter_of_csv_is_detected(api: httpx.AsyncClient, content: str) -> None:
     given = await shipped(api, content, SKUS)
     assert given == {"A-1": {"sku": "A-1", "country": "US"}, "B-2": {"sku": "B-2", "country": "DE"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "charset"),
+    [
+        ("sku;country\r\nÄ-1;Österreich\r\n".encode("utf-16"), ""),  # "Unicode text" of spreadsheets
+        (codecs.BOM_UTF16_BE + "sku\tcountry\nÄ-1\tÖsterreich".encode("utf-16-be"), "; charset=utf-16"),
+        ("sku;country\nÄ-1;Österreich\n".encode("windows-1252"), "; charset=windows-1252"),
+        ("sku;country\nÄ-1;Österreich\n".encode("latin1"), '; header=present; charset="ISO-8859-1"'),
+        ("sku;country\nÄ-1;Österreich\n".encode(), "; charset=UTF-8"),
+    ],
+)
+async def test_the_encoding_of_a_file_is_marked_or_named(api: httpx.AsyncClient, content: bytes, charset: str) -> None:
+    answer = await uploaded(api, content, SKUS, **{"Content-Type": f"text/csv{charset}"})
+    assert answer.status_code == 201, answer.text
+    batch = await ended(api, answer.json()["id"])
+    [row] = await rows_of(api, batch["id"])
+    assert row["result"]["given"] == {"sku": "Ä-1", "country": "Österreich"}
+
+
+@pytest.mark.parametrize(
+    ("content", "charset", "said"),
+    [
+        ("sku;country\nA-1;DE\nB-2;Österreich\n".encode("windows-1252"), "", "Line 3 is not UTF-8"),
+        ("sku,country\nA-1,Київ\n".encode("windows-1251"), "", "Line 2 is not UTF-8"),
+        ("sku,country\nA-1,日本の東京\n".encode("shift_jis"), "; charset=utf-8", "Line 2 is not UTF-8"),
+        ("sku,country\nA-1,caf\u00e9".encode("latin1"), "", "Line 2 is not UTF-8"),
+        (b"sku,country\nA-1,DE\n", "; charset=klingon", "'klingon' is not known"),
+        (b"sku,country\nA-1,DE\n", "; charset=unicode_escape", "'unicode_escape' is not known"),
+        ("sku,country\nA-1,Ö\n".encode(), "; charset=ascii", "The file is not in the encoding ascii"),
+    ],
+)
+async def test_an_encoding_is_not_guessed(api: httpx.AsyncClient, content: bytes, charset: str, said: str) -> None:
+    """Wrong letters would be the inputs of paid runs."""
+    refused = await uploaded(api, content, SKUS, **{"Content-Type": f"text/csv{charset}"})
+    assert (refused.status_code, said in refused.json()["detail"]) == (415, True), refused.text
 
 
 async def test_an_empty_cell_is_an_absent_value(api: httpx.AsyncClient) -> None:
