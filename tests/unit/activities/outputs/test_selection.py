@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from outlast.activities.outputs.contracts import OutputKind, RestoredOutput, RestoreOutputInput
 from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.select import rows as row_selection
+from outlast.activities.outputs.select import streams
 from outlast.activities.outputs.select.select import select
 from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.reader import OutputReader
@@ -246,3 +247,46 @@ async def test_a_selection_that_does_not_fit_the_kind_is_refused(kind: OutputKin
     with pytest.raises(OutputError) as refused:
         await answer(reader, **order)
     assert refused.value.reason == "bad_selection"
+
+
+async def test_rows_that_fill_an_answer_to_the_byte_fit() -> None:
+    reader = await reader_of_rows([{"a": "x" * 100}, {"a": "y" * 100}, {"a": "z" * 100}])
+    line_bytes = len(orjson.dumps({"a": "x" * 100})) + 1
+    assert len((await answer(reader, max_bytes=3 * line_bytes)).items or ()) == 3
+    found = await answer(reader, max_bytes=3 * line_bytes - 1)
+    assert (len(found.items or ()), found.next_offset) == (2, 2)
+
+
+async def test_an_expression_that_fails_on_every_row_that_was_asked_for_is_refused() -> None:
+    with pytest.raises(OutputError, match="fails on every row"):
+        await answer(await reader_of_rows(), offset=490, filter="length(id) > `0`")
+
+
+async def test_a_json_value_from_an_offset_on_is_text() -> None:
+    reader = await reader_of(b'{"a": 1}', kind="json", content_type="application/json")
+    assert (await answer(reader)).value == {"a": 1}
+    assert (await answer(reader, offset=5)).text == " 1}"
+
+
+async def test_a_range_of_binary_has_as_many_bytes_as_were_asked_for() -> None:
+    reader = await reader_of(bytes(range(256)), kind="binary", content_type="application/octet-stream")
+    found = await answer(reader, offset=10, limit=5)
+    assert (base64.b64decode(found.blob_base64 or ""), found.next_offset) == (bytes(range(10, 15)), 15)
+
+
+@pytest.mark.parametrize(
+    ("order", "ids"),
+    [
+        ({"where": "id >= `497`"}, [497, 498, 499]),
+        ({"where": "id >= `100`", "limit": 3}, [100, 101, 102]),
+        ({"where": "crawl.status == `404`", "offset": 400, "limit": 2}, [402, 405]),
+        ({"query": "id", "offset": 498}, [498, 499]),
+    ],
+)
+async def test_a_stream_of_matches_has_each_once_and_no_more_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch, order: dict[str, Any], ids: list[int]
+) -> None:
+    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", 1)  # so that a further process goes on behind the first one
+    pieces = [piece async for piece in streams.matches_stream(await reader_of_rows(), **order)]
+    found = [json.loads(line) for line in b"".join(pieces).splitlines()]
+    assert [row if isinstance(row, int) else row["id"] for row in found] == ids
