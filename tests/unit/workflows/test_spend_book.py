@@ -319,3 +319,11 @@ def test_a_refusal_may_pass_if_only_reservations_are_in_the_way(
     envelope = refused_by_cap(refusal)
     assert (envelope.category, envelope.retryable) == (ErrorCategory.PAYMENT, may_pass)
     assert failure(envelope).non_retryable, "Temporal repeats no start that was refused for money"
+
+
+def test_a_clock_that_goes_back_over_midnight_gives_no_new_day() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), MIDNIGHT)
+    book.settle(settlement("a", "0.5"), MIDNIGHT)
+    for cap in ("per_day_usd", "per_month_usd"):
+        assert book.reserve(reservation("b", "0.6", **{cap: 1}), EVENING).refusal is not None
+    assert book.overview(MIDNIGHT).day.spent_usd == Decimal("0.5")

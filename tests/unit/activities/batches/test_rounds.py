@@ -647,3 +647,20 @@ async def test_an_item_whose_equal_call_is_cancelled_by_somebody_else_starts_its
     state = await batch.attempt(batch.request())
     assert (state.counts.completed, state.cost_usd) == (3, Decimal("0.03"))
     assert [row.reused for row in await batch.rows()] == [None] * 3
+
+
+async def test_what_is_written_beyond_a_gap_is_adopted_by_no_other_attempt(made: Make) -> None:
+    batch = await made(3)
+    batch.tasks.started[item_task_id(BATCH, "k1", 1)] = "k1"
+    await batch.attempt(batch.request(BatchState(plan_end=3, beyond=(1,))), 2)
+    assert sorted(row.index for row in await batch.rows()) == [0, 2]
+
+
+async def test_a_task_of_an_equal_call_that_was_started_without_a_word_is_found_and_ended(made: Make) -> None:
+    """The worker died between the start and the heartbeat that tells which task the item has."""
+    batch = await made(1, equal=True)
+    batch.tasks.started["same-k0"] = "k0"
+    state = BatchState(plan_end=1, cursor=1, under_way=(Slot(position=0, index=0, attempt=1),))
+    await batch.attempt(batch.request(state, step="abort", looks_back=True))
+    [row] = await batch.rows()
+    assert (row.task_id, row.status, batch.tasks.cancelled) == ("same-k0", "cancelled", {"same-k0"})
