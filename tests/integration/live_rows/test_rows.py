@@ -115,7 +115,7 @@ async def test_without_following_there_are_the_rows_so_far(api: httpx.AsyncClien
 
 async def test_rows_of_several_runs_follow_each_other(api: httpx.AsyncClient) -> None:
     task = await started(api, {"tool": "run-in-turn", "arguments": {"sizes": [3, 0, 2]}})
-    rows, _ = await all_rows(api, task)
+    rows, end = await all_rows(api, task)
     assert [(row.data["message"], row.data["index"]) for row in rows] == [
         ("run 0", 0),
         ("run 0", 1),
@@ -125,7 +125,7 @@ async def test_rows_of_several_runs_follow_each_other(api: httpx.AsyncClient) ->
     ]
     assert (await all_rows(api, task, after=rows[1].id))[0] == rows[2:]
     rests = await asyncio.gather(*(all_rows(api, task, after=str(received)) for received in range(6)))
-    assert [rest for rest, _ in rests] == [rows[received:] for received in range(6)]
+    assert rests == [(rows[received:], end) for received in range(6)]
 
 
 async def test_who_may_not_see_a_task_sees_no_rows(api: httpx.AsyncClient) -> None:
