@@ -73,7 +73,8 @@ def configure_logging(log_format: Literal["text", "json"], level: str, tasks: Ta
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     (tasks or TaskLines()).write_through(logging.getLogger(TASK_LOGGER), root.level)
-    for noisy in ("httpx", "httpcore", "apify_client", "uvicorn.access"):
+    # watchfiles reports each change of a folder: where a log is written into the folder, also each of these lines.
+    for noisy in ("httpx", "httpcore", "apify_client", "uvicorn.access", "watchfiles"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_uncaught

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from outlast.api.access.key_hashes import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
 from outlast.api.access.policy.key_edits import add_key
 from tests.support.calls.questions import asks
+from tests.support.calls.tasks import sleeper_call
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
 from tests.support.http.issuer import LocalIssuer, running_issuer
@@ -27,6 +29,7 @@ from tests.support.stacks.service import Service, settings_environment
 from tests.support.whole_file import replace_text
 
 AUDIENCE = "http://127.0.0.1/mcp"
+NAMESPACE = "io.modelcontextprotocol"
 CAN_BE_ASKED = {"elicitation": {}}
 WAITS = {"_meta": {"outlast/wait-secs": 110}}
 DEPLOY = {"name": "deploy", "arguments": {"item": "site"}, **WAITS}
@@ -281,6 +284,46 @@ async def test_over_stdio_the_credential_counts_as_it_is_when_the_answer_comes(a
             return "not known, or was revoked" in await stdio.refusal("tools/list")
 
         await eventually(revoked)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ('id = "approver"\nexpires = {soon}', "has expired"),
+        ('id = "replaced"', "was revoked"),
+    ],
+)
+async def test_over_stdio_what_is_open_ends_with_the_key(ann: Ann, service: Service, change: str, reason: str) -> None:
+    second = await ann.with_key("second")
+    call = sleeper_call(600)
+    meta = {f"{NAMESPACE}/protocolVersion": MODERN, f"{NAMESPACE}/clientCapabilities": {}}
+    async with over_stdio(service, ann, "approver") as stdio:
+        arguments = {**call["arguments"], "waitSecs": 110}
+        called = {"name": call["tool"], "arguments": arguments, "_meta": meta}
+        listening = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+        await stdio.send(id=1, method="tools/call", params=called)
+        await stdio.send(id=2, method="subscriptions/listen", params=listening)
+        working = await eventually(lambda: _working(second))
+        soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        replace_text(ann.policy, ann.policy.read_text().replace('id = "approver"', change.format(soon=soon)))
+        errors = [(await stdio.until(lambda message: "error" in message))["error"] for _ in range(2)]
+    assert {error["data"]["type"] for error in errors} == {"credential-ended"}, errors
+    assert all(reason in error["message"] for error in errors), errors
+    for task in working:
+        await second.post(f"/v1/tasks/{task}/cancel")
+
+
+async def test_a_log_in_the_folder_of_the_policy_reports_no_changes_of_itself(ann: Ann) -> None:
+    log, policy = ann.policy.parent / "api.log", ann.policy.read_text()
+    for times, text in enumerate((policy.replace('"approve", ', ""), policy), start=1):
+        replace_text(ann.policy, text)
+        await eventually(lambda times=times: log.read_text().count("Policy loaded") == times)
+    assert "detected" not in log.read_text()
+
+
+async def _working(http: httpx.AsyncClient) -> list[str]:
+    page = (await http.get("/v1/tasks", params={"status": "working"})).json()
+    return [task["id"] for task in page["tasks"] if task.get("run")]
 
 
 class Stdio:
