@@ -58,7 +58,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "batch-kills": measure_batch_kills,
     "batch-cancel-kills": measure_cancelled_batch_kills,
 }
-ON_REQUEST = frozenset({"aging", "processes", "peers", "batch-kills", "batch-cancel-kills"})
+ON_REQUEST = frozenset({"aging", "processes", "peers", "receivers", "batch-kills", "batch-cancel-kills"})
 """Run only when they are named: they take long, and `peers` installs other products."""
 SIZED: Mapping[str, Callable[[int], Awaitable[Finding]]] = {
     "handoffs": measure_handoffs,
