@@ -6,10 +6,10 @@ judged by itself. What is understood stays as it is; the rest becomes JSON text,
 """
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, cast, get_args, get_origin
 
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -22,7 +22,9 @@ from mcp_types import (
     RequestId,
     Tool,
 )
-from pydantic import TypeAdapter, ValidationError
+from mcp_types.methods import SERVER_RESULTS
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from outlast.activities.media import repaired_block
 
@@ -31,9 +33,27 @@ NOTES = "outlast/notes"
 MAX_NOTES = 20
 _MAX_NOTE_CHARS = 300
 _REQUIRED = frozenset({"name", "inputSchema"})
-_BLOCK: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
-_OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 Object = dict[str, Any]
+
+
+def _adapters(method: str, field: str, *more: object) -> tuple[TypeAdapter[Any], ...]:
+    """The types, of each revision of the protocol, that the SDK checks a field of a method's result with.
+
+    For a list, they are those of its entries.
+    """
+    found: dict[Any, None] = dict.fromkeys(more)
+    for (name, _), surface in SERVER_RESULTS.items():
+        for model in cast("tuple[type[BaseModel], ...]", get_args(surface) or (surface,)):
+            if name == method and field in model.model_fields:
+                kind = model.model_fields[field].annotation
+                found[get_args(kind)[0] if get_origin(kind) is list else kind] = None
+    return tuple(TypeAdapter(kind) for kind in found)
+
+
+_BLOCKS = _adapters("tools/call", "content", ContentBlock)
+_TOOLS = _adapters("tools/list", "tools", Tool)
+_METAS = (*_adapters("tools/call", "meta"), *_adapters("tools/list", "meta"))
+_OBJECT: Object = {"type": "object", "properties": {}}
 
 
 def understood_answer(result: Object) -> Object:
@@ -47,7 +67,7 @@ def understood_answer(result: Object) -> Object:
         fields["structuredContent"] = structured
     elif structured is not None and not any(_says(block, structured) for block in content):
         content.append(_text(structured))
-    if isinstance(meta := result.get("_meta"), dict):
+    if meta := _understood_meta(result):
         fields["_meta"] = meta
     kept = {key: value for key, value in result.items() if key not in ("content", "structuredContent", "_meta")}
     kept["resultType"] = "complete"
@@ -68,14 +88,18 @@ def understood_tools(result: Object) -> Object:
             name = cast(Object, tool).get("name") if isinstance(tool, dict) else None
             called = repr(name) if isinstance(name, str) and name else f"number {number}"
             notes.append(f"Tool {called} cannot be used: {flaw or 'another tool has this name.'}"[:_MAX_NOTE_CHARS])
-    meta = result.get("_meta")
     kept = {key: value for key, value in result.items() if key not in ("tools", "nextCursor", "_meta")}
+    # Fields that are required since 2026-07-28; sessions of earlier revisions leave them out again.
+    age, scope = result.get("ttlMs"), result.get("cacheScope")
+    kept["ttlMs"] = age if isinstance(age, int) and not isinstance(age, bool) else 0
+    kept["cacheScope"] = scope if scope in ("private", "public") else "private"
+    kept["resultType"] = "complete"
     cursor = result.get("nextCursor")
     return {
         **kept,
         "tools": tools,
         **({"nextCursor": str(cursor)} if cursor not in (None, "") else {}),
-        "_meta": {**(meta if isinstance(meta, dict) else {}), NOTES: notes[:MAX_NOTES]},
+        "_meta": {**_understood_meta(result), NOTES: notes[:MAX_NOTES]},
     }
 
 
@@ -247,11 +271,23 @@ def _understood_block(block: object) -> Object:
 
 
 def _is_block(block: Object) -> bool:
-    try:
-        _BLOCK.validate_python(block, by_name=False)
-    except ValidationError:
-        return False
-    return True
+    return _error_of(_BLOCKS, block) is None
+
+
+def _understood_meta(result: Object) -> Object:
+    """The `_meta` of a result; an empty one for one that no revision of the protocol has."""
+    meta = result.get("_meta")
+    return cast(Object, meta) if isinstance(meta, dict) and _error_of(_METAS, meta) is None else {}
+
+
+def _error_of(adapters: Iterable[TypeAdapter[Any]], value: object) -> ErrorDetails | None:
+    """The first place in which a value breaks the protocol's schema, in any of its revisions."""
+    for adapter in adapters:
+        try:
+            adapter.validate_python(value, by_name=False)
+        except ValidationError as error:
+            return error.errors()[0]
+    return None
 
 
 def _understood_tool(tool: object) -> tuple[Object | None, str]:
@@ -259,18 +295,19 @@ def _understood_tool(tool: object) -> tuple[Object | None, str]:
     if flaw := _flaw_of(tool):
         return None, flaw
     given = cast(Object, tool)
-    usable = {**given, "inputSchema": {"type": "object", **given["inputSchema"]}}
-    while True:
-        try:
-            Tool.model_validate(usable, by_name=False)
-        except ValidationError as error:
-            found = error.errors()[0]
-            field = found["loc"][0] if found["loc"] else ""
-            if field in _REQUIRED or field not in usable:
-                return None, f"{'/'.join(map(str, found['loc']))}: {found['msg']}."
-            usable = {key: value for key, value in usable.items() if key != field}
+    usable = {**given, "inputSchema": {**given["inputSchema"], "type": "object"}}
+    while (error := _error_of(_TOOLS, usable)) is not None:
+        place = [*map(str, error["loc"]), "", ""]
+        field, keyword = place[0], place[1]
+        schema = usable.get(field)
+        if field == "inputSchema" and keyword != "type" and isinstance(schema, dict) and keyword in schema:
+            # Without it the arguments are less restricted; the server checks them itself.
+            usable[field] = {key: value for key, value in cast(Object, schema).items() if key != keyword}
+        elif field in _REQUIRED or field not in usable:
+            return None, f"{'/'.join(map(str, error['loc']))}: {error['msg']}."
         else:
-            return usable, ""
+            usable = {key: value for key, value in usable.items() if key != field}
+    return usable, ""
 
 
 def _flaw_of(tool: object) -> str:
@@ -285,7 +322,8 @@ def _flaw_of(tool: object) -> str:
         found = "missing" if "inputSchema" not in given else "null" if schema is None else type(schema).__name__
         return f"its inputSchema is {found}, not a JSON Schema of an object."
     kind = cast(Object, schema).get("type", "object")
-    return "" if kind == "object" else f"its inputSchema has the type {kind!r}, not 'object'."
+    is_object = kind == "object" or (isinstance(kind, list) and "object" in kind)
+    return "" if is_object else f"its inputSchema has the type {kind!r}, not 'object'."
 
 
 def _understood_beginning(result: Object) -> Object:

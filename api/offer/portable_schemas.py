@@ -1,10 +1,15 @@
 """A tool's JSON Schema in a form that providers accept. One rejected schema fails the whole list of tools.
 
-Optional fields, defaults, `$defs` and everything else stay as they are. Four things differ, each only where it must:
-the top is an object with `properties` (a `$ref` there, as pydantic writes it for a model that contains itself, is
-followed), rules at the top level (such as `anyOf`) move into the description while the fields that they describe are
-listed with the others, and fields whose names no provider takes get other names. The server checks every argument
-against the tool's own schema.
+Optional fields, defaults, `$defs` and everything else stay as they are. Five things differ, each only where it must:
+
+- keywords whose values JSON Schema does not allow are left out (`activities.json_schema.faults`);
+- the top is an object with `properties`: a `$ref` there, as pydantic writes it for a model that contains itself, is
+  followed;
+- rules at the top (such as `anyOf`) move into the description, and the fields that they describe are listed with the
+  others;
+- fields whose names no provider takes get other names.
+
+The server checks every argument against the tool's own schema.
 """
 
 import json
@@ -16,6 +21,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.json_schema.faults import without_faults
 from outlast.activities.json_schema.references import referenced
 from outlast.api.offer.portable_names import FIELD_NAME, fitting_names
 from outlast.workflows.tools.framework.tool import Tool
@@ -66,9 +72,10 @@ def repaired(definition: Tool) -> PortableTool | None:
 
 def portable(definition: Tool, name: str) -> PortableTool:
     """`definition` under `name`."""
-    schema = _as_object(definition.input_schema, definition.input_schema)
+    own = without_faults(definition.input_schema)
+    schema = _as_object(own, own)
     rules = {keyword: schema.pop(keyword) for keyword in _REFUSED_AT_THE_TOP if keyword in schema}
-    schema["properties"] = _with_fields_of(rules, schema["properties"], definition.input_schema)
+    schema["properties"] = _with_fields_of(rules, schema["properties"], own)
     description = definition.description
     if rules:
         description += f"\n\nThe arguments also have to fit this JSON Schema: {json.dumps(rules, ensure_ascii=False)}"

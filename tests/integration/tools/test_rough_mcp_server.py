@@ -5,12 +5,13 @@ from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import MODERN, Wire, text_of
 
 ROUGH = "outlast/rough-server"
-OFFERED = {"outlast--rough-server-answer", "outlast--rough-server-ask", "outlast--rough-server-bare"}
+OFFERED = {f"outlast--rough-server-{name}" for name in ("answer", "ask", "bare", "loose", "faulty")}
 
 
 async def answer(http: httpx.AsyncClient, tool: str, **run_input: Any) -> dict[str, Any]:
@@ -28,6 +29,19 @@ async def test_the_good_tools_are_offered(http: httpx.AsyncClient) -> None:
     assert all(tools[name]["inputSchema"]["type"] == "object" for name in OFFERED)
     called = await wire.request("tools/call", {"name": "outlast--rough-server-answer", "arguments": {"as": "text"}})
     assert text_of(called) == "just a text"
+
+
+async def test_schemas_that_are_none_are_listed_without_their_faults(http: httpx.AsyncClient) -> None:
+    """Clients hand them to providers, which refuse a whole list for one of them. The server checks the arguments."""
+    wire = Wire(http, MODERN, f"?tools={ROUGH}")
+    tools = {tool["name"]: tool for tool in (await wire.request("tools/list"))["tools"]}
+    for name in OFFERED:
+        Draft202012Validator.check_schema(tools[name]["inputSchema"])
+    faulty = tools["outlast--rough-server-faulty"]["inputSchema"]["properties"]
+    assert (faulty["a"], faulty["b"]) == ({"$ref": "#/nowhere"}, {})
+    for name in ("loose", "faulty"):
+        called = await wire.request("tools/call", {"name": f"outlast--rough-server-{name}", "arguments": {"b": 1}})
+        assert (called["isError"], "calls" in called["structuredContent"]) == (False, True), called
 
 
 @pytest.mark.parametrize("mode", ["default", "apify"])

@@ -21,6 +21,8 @@ TOOLS: list[Any] = [
     {"name": "ask", "description": None, "title": 5, "inputSchema": OBJECT, "outputSchema": [], "icons": "no"},
     {"name": "bare", "inputSchema": {}, "annotations": {"readOnlyHint": "maybe"}, "_meta": 1, "execution": 3},
     {"name": "answer", "description": "The second of this name.", "inputSchema": OBJECT},
+    {"name": "loose", "inputSchema": {"type": ["object", "null"], "properties": [{"name": "a"}], "required": "a"}},
+    {"name": "faulty", "inputSchema": {"properties": {"a": {"type": "strng", "$ref": "#/nowhere"}, "b": None}}},
 ]
 PAGES: dict[Any, Any] = {None: {"tools": TOOLS[:9], "nextCursor": 2}, "2": {"tools": TOOLS[9:], "nextCursor": ""}}
 ANSWERS: dict[str, Any] = {
@@ -64,7 +66,7 @@ async def result_of(method: str, params: Any) -> Any:
             return PAGES[(params or {}).get("cursor")]
         case "tools/call":
             calls += 1
-            if params["name"] == "bare":
+            if params["name"] not in ("answer", "ask"):
                 return {"content": [], "structuredContent": {"calls": calls}}
             return ANSWERS[params["arguments"]["as"]]
 
