@@ -9,6 +9,7 @@ from tests.support.calls.task_rows import row_events
 from tests.support.stacks.chaos_client import Chaos, Json
 
 PATIENT = RetryPolicy(first_pause_seconds=0.05)
+STREAMS = 6
 UNTIL: list[Json] = [{"rows": 40}, {"expression": "index >= `20`", "matches": 10}]
 
 
@@ -52,6 +53,23 @@ async def test_every_row_comes_once_while_everything_is_killed(chaos: Chaos) -> 
     again = [event async for event in row_events(chaos.http, task, last_event_id=rows[99].id)]
     assert [event.id for event in again] == [*(row.id for row in rows[100:]), rows[-1].id]
     chaos.expect_one_run_per_task()
+
+
+async def test_every_stream_ends_although_everything_is_killed_when_the_runs_end(chaos: Chaos) -> None:
+    """What follows a run dies while it ends, and again while its answer is stored: each stream still comes to `end`."""
+    tasks = [await chaos.start(seconds=10, rows=100) for _ in range(STREAMS)]
+    readers = [Reader(chaos, task) for task in tasks]
+    await chaos.until(lambda: all(len(reader.rows) >= 80 for reader in readers))
+    await chaos.stack.worker.restart()
+    await chaos.until(lambda: chaos.books.ended_as("SUCCEEDED") == STREAMS)
+    for part in (chaos.stack.worker, chaos.stack.api, chaos.stack.temporal):
+        await part.restart()
+    await chaos.stack.bring_up()
+    for task, reader in zip(tasks, readers, strict=True):
+        rows = await reader.finished()
+        assert [row.data["index"] for row in rows] == list(range(100))
+        assert (await chaos.task(task))["status"] == "completed"
+    chaos.expect_one_run_per_task(STREAMS)
 
 
 @pytest.mark.parametrize("until", UNTIL, ids=["rows", "expression"])
