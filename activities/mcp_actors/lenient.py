@@ -26,6 +26,7 @@ from mcp_types.methods import SERVER_RESULTS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from outlast.activities.json_schema.faults import without_faults
 from outlast.activities.media import repaired_block
 
 NOTES = "outlast/notes"
@@ -295,7 +296,7 @@ def _understood_tool(tool: object) -> tuple[Object | None, str]:
     if flaw := _flaw_of(tool):
         return None, flaw
     given = cast(Object, tool)
-    usable = {**given, "inputSchema": {**given["inputSchema"], "type": "object"}}
+    usable = {**given, "inputSchema": without_faults({**given["inputSchema"], "type": "object"})}
     while (error := _error_of(_TOOLS, usable)) is not None:
         place = [*map(str, error["loc"]), "", ""]
         field, keyword = place[0], place[1]

@@ -27,6 +27,8 @@ A_STRING: dict[str, Any] = {"type": "string", "description": "Kept."}
         ({"anyOf": [{"type": "string"}, None]}, {}),
         ({"enum": "a"}, {}),
         ({"properties": {"0": {"type": "strng"}, "1": [0]}}, {"properties": {"0": {}, "1": {}}}),
+        ({"$ref": "#/$defs/lost", "title": "Kept."}, {"title": "Kept."}),
+        ({"$ref": "#/properties/same", "default": {"$ref": "#/lost"}},) * 2,
         (None, {}),
         ("string", {}),
     ],
