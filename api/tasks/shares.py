@@ -56,6 +56,8 @@ class _Share:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     queueing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_QUEUED_AT_ONCE))
     counted_at: float = float("-inf")
+    is_known: bool = False
+    """Whether a first count has ended: while it is awaited, nothing is known of older tasks."""
     notified_at: float = float("-inf")
     working: int = 0
     queued: int = 0
@@ -174,8 +176,7 @@ class TaskShares:
 
     def _begins_at_once(self, share: _Share, limits: Limits) -> bool:
         """Nobody overtakes: while tasks are queued, later ones are queued as well."""
-        known = share.counted_at > float("-inf")
-        return known and not share.all_queued and share.all_working < limits.concurrent_tasks
+        return share.is_known and not share.all_queued and share.all_working < limits.concurrent_tasks
 
     async def _recount(self, caller_id: str, share: _Share) -> None:
         """Count, unless it is too early: while tasks are queued, the last count does; otherwise it is waited for."""
@@ -204,6 +205,7 @@ class TaskShares:
             log.warning("The tasks of %s cannot be counted: %s", caller_id, error or "no answer in time")
         else:
             share.working, share.queued = working.count, queued.count
+        share.is_known = True
         share.forget(moment)
 
     async def _tell(self, caller_id: str, share: _Share, limits: Limits) -> None:
