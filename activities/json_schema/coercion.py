@@ -29,6 +29,9 @@ _KIND_OF: dict[type, str] = {
     dict: "object",
     list: "array",
 }
+_BEGINNINGS = '[{-0123456789"'
+_NULLS = ("null", "none")
+"""As JSON and Python write it."""
 _WORDS: dict[str, JsonValue] = {"true": True, "false": False}
 _NAMES = {
     "array": "a list",
@@ -53,8 +56,8 @@ class Coerced(NamedTuple):
 def coerced(schema: JsonObject, arguments: JsonObject, *, at: str = "") -> Coerced:
     """`arguments` as `schema` reads them. `at` is the JSON Pointer of the whole.
 
-    - `null` is left out where the property is optional and may not be null.
-    - A string with JSON becomes the list, object, number or boolean where the schema has no string.
+    - `null`, also as a text, is left out where the property is optional and may not be null.
+    - A string with JSON becomes the list, object, number, boolean or null where the schema has no string.
     """
     reading = _Reading(schema)
     value = reading.whole(arguments, at)
@@ -92,7 +95,7 @@ class _Reading:
         read: JsonObject = {}
         for name, entry in value.items():
             inner, place = properties.get(name), f"{at}/{_escaped(name)}"
-            if entry is None and isinstance(inner, dict) and name not in needed and not self._may_be_null(inner):
+            if isinstance(inner, dict) and name not in needed and self._is_left_out(inner, entry):
                 self._change(place, "null was left out")
             else:
                 read[name] = self._value(inner, entry, place) if isinstance(inner, dict) else entry
@@ -123,6 +126,9 @@ class _Reading:
 
     def _converted(self, value: JsonValue, kinds: Kinds, at: str) -> JsonValue:
         if isinstance(value, str) and "string" not in kinds:
+            if "null" in kinds and value.strip().lower() in _NULLS:
+                self._change(at, "a string was read as null")
+                return None
             found = _parsed(value)
             kind = kind_of(found)
             if found is not None and kind in kinds:
@@ -135,9 +141,12 @@ class _Reading:
         if len(self.changes) < MAX_CHANGES:
             self.changes.append(f"{at}: {words}")
 
-    def _may_be_null(self, schema: JsonObject) -> bool:
+    def _is_left_out(self, schema: JsonObject, value: JsonValue) -> bool:
+        """Whether the value is null, also as a text, where the schema has neither that nor a text."""
+        if value is not None and not (isinstance(value, str) and value.strip().lower() in _NULLS):
+            return False
         kinds = self._kinds(schema, _MOST_STEPS)
-        return kinds is None or "null" in kinds
+        return kinds is not None and "null" not in kinds and (value is None or "string" not in kinds)
 
     def _kinds(self, schema: JsonValue, steps: int) -> Kinds | None:
         """The kinds of values that a schema may accept; None if it does not say."""
@@ -201,12 +210,14 @@ def _parsed(text: str) -> JsonValue:
     stripped = text.strip()
     if stripped.lower() in _WORDS:
         return _WORDS[stripped.lower()]
-    if stripped[:1] not in "[{-0123456789" or not stripped:
+    if stripped[:1] not in _BEGINNINGS or not stripped:
         return None
     try:
-        return cast(JsonValue, json.loads(stripped, parse_constant=_refuse))
+        found = cast(JsonValue, json.loads(stripped, parse_constant=_refuse))
     except (ValueError, RecursionError):
         return None
+    # Some models encode a list or an object twice.
+    return found if not isinstance(found, str) else _parsed(found) if looks_like_json(found) else None
 
 
 def _refuse(constant: str) -> None:

@@ -1,7 +1,7 @@
 """Regular expressions of JavaScript, which JSON Schema uses (ECMA-262), in the syntax that the engine here takes.
 
 The engine reads most of them as JavaScript does: `\\p{L}`, named groups, look-around, `\\d` as digits 0 to 9. The rest
-is rewritten: `[^]` and `[]`, references to named groups, a bare `{`, and a hyphen beside a class. Pure.
+is rewritten: `[^]` and `[]`, `\\b`, references to named groups, a bare `{`, and a hyphen beside a class. Pure.
 """
 
 import re
@@ -20,6 +20,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _MAX_CHARS = 10_000
+_EDGE = r"(?:(?<=[0-9A-Z_a-z])(?![0-9A-Z_a-z])|(?<![0-9A-Z_a-z])(?=[0-9A-Z_a-z]))"
+"""`\\b`: the words of JavaScript have letters of ASCII only."""
 _CLASS = re.compile(r"\\[dDwWsS]|\\[pP]\{[^}]*\}")
 _SET = re.compile(r"\[\^?(?:\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\.|[^\]\\])*\]", re.DOTALL)
 _IN_SET = re.compile(r"\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\.|.", re.DOTALL)
@@ -49,6 +51,8 @@ def _rewritten_token(found: re.Match[str], numbers: dict[str, int]) -> str:
         return r"[\s\S]"
     if found["none"]:
         return r"[^\s\S]"
+    if found["escaped"] == r"\b":
+        return _EDGE
     if found["reference"] and found["name"] in numbers:
         return rf"(?:\{numbers[found['name']]})"
     return r"\{" if found["brace"] else found[0]
@@ -69,8 +73,8 @@ def _numbers_of_groups(pattern: str) -> dict[str, int]:
 
 
 def _rewritten_set(text: str) -> str:
-    """A set in which a hyphen beside a class such as `\\w` stands for itself."""
-    parts = _IN_SET.findall(text)
+    """A set in which a hyphen beside a class such as `\\w` stands for itself, and `\\b` for a backspace."""
+    parts = [r"\x08" if part == r"\b" else part for part in _IN_SET.findall(text)]
     for index in range(1, len(parts) - 1):
         beside = (parts[index - 1], parts[index + 1])
         if parts[index] == "-" and any(_CLASS.fullmatch(part) for part in beside):

@@ -114,6 +114,8 @@ def test_a_schema_that_a_caller_gives_is_judged_without_compiling_thousands_of_p
     ("pattern", "fits", "breaks"),
     [
         (r"^\p{L}+$", "é", "1"),
+        (r"\bfoo\b", "éfooé", "afoo"),
+        (r"^[\b]\\b$", "\b\\b", "b"),
         (r"^\P{Script=Greek}$", "a", "α"),
         (r"^(?<y>\d{4})-\k<y>$", "2020-2020", "2020-2021"),
         (r"^(a)(?:b)(?<y>\d)[(]\k<y>0$", "ab1(10", "ab1(20"),
