@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from outlast.activities.outputs.contracts import OutputKind, RestoredOutput, RestoreOutputInput
 from outlast.activities.outputs.format.errors import OutputError
+from outlast.activities.outputs.format.frames import Sizes
 from outlast.activities.outputs.select import rows as row_selection
 from outlast.activities.outputs.select import streams
 from outlast.activities.outputs.select.select import select
@@ -290,3 +291,22 @@ async def test_a_stream_of_matches_has_each_once_and_no_more_than_the_limit(
     pieces = [piece async for piece in streams.matches_stream(await reader_of_rows(), **order)]
     found = [json.loads(line) for line in b"".join(pieces).splitlines()]
     assert [row if isinstance(row, int) else row["id"] for row in found] == ids
+
+
+@pytest.mark.parametrize("order", [{"where": "id > `1`"}, {"query": "id", "offset": 2}], ids=["rows", "results"])
+@pytest.mark.parametrize("batches_per_process", [1, 32])
+async def test_a_stream_of_many_small_rows_has_each_once_and_no_more_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch, order: dict[str, Any], batches_per_process: int
+) -> None:
+    """Many rows come in one batch, so that the limit, and the end of a batch, fall into it."""
+    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", batches_per_process)
+    content = b"".join(json.dumps({"id": number, "text": "x" * 50}).encode() + b"\n" for number in range(9_000))
+    objects = objects_in_memory()
+    manifest = await stored(objects, content, sizes=Sizes())
+    reader = await open_output(objects, manifest.locator, CALLER.id)
+    assert max([len(batch) async for batch in reader.row_batches(0, None)]) > 1_000
+    for limit in (3, 8_997, None):
+        pieces = [piece async for piece in streams.matches_stream(reader, limit=limit, **order)]
+        found = [json.loads(line) for line in b"".join(pieces).splitlines()]
+        ids = [row if isinstance(row, int) else row["id"] for row in found]
+        assert ids == list(range(2, 9_000))[:limit]
