@@ -8,7 +8,7 @@ purpose. Code behind the entry can rely on valid text. Pure.
 |---|---|
 | a Python string | `valid_text` |
 | a parsed JSON value, with its keys | `valid_json` |
-| a text field of a pydantic model | `ValidText` |
+| a field of a pydantic model, a text or a JSON object | `ValidText`, `ValidObject` |
 | bytes of JSON, JSON lines, or server-sent events with JSON | `valid_json_text`; in chunks `JsonTextCleaner` |
 | a Python string in pieces, whose pieces may end in the middle of a character | `TextPieces` |
 """
@@ -84,6 +84,10 @@ def valid_json_text(data: bytes) -> bytes:
 
 ValidText = Annotated[str, AfterValidator(valid_text)]
 """A text field of a model that is made of texts of others, such as the message of a tool's own error."""
+
+
+ValidObject = Annotated[dict[str, JsonValue], AfterValidator(valid_json)]
+"""The same for a JSON object, such as the form of a tool's question."""
 
 
 class JsonTextCleaner:

@@ -3,13 +3,14 @@
 import dataclasses
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, pydantic_data_converter
 from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, JSONPlainPayloadConverter
 from temporalio.exceptions import ApplicationError
 
 from outlast.activities.bounds import reading_recorded
+from outlast.activities.unicode_text import valid_json
 from outlast.workflows.contracts.row_text import without_repeated_rows
 from outlast.workflows.contracts.tool_calls import ToolOutcome, ToolResult
 
@@ -43,17 +44,27 @@ class LeanJSONPayloadConverter(PydanticJSONPlainPayloadConverter):
 
 
 def _written(value: Any) -> bytes:
+    document, exclude_none = _document(value)
+    try:
+        return to_json(document, exclude_none=exclude_none)
+    except ValueError:
+        # Words of a tool with half of a character: a question, a run's input, a report of progress.
+        return to_json(valid_json(to_jsonable_python(document, exclude_none=exclude_none)))
+
+
+def _document(value: Any) -> tuple[Any, bool]:
+    """What is written of a value, and whether fields of models that are None are still to be left out."""
     match value:
         case ToolOutcome(result=result):
             outcome = value.model_dump(mode="json", exclude_none=True)
-            return to_json({**outcome, "result": without_repeated_rows(_document(result))})
+            return {**outcome, "result": without_repeated_rows(_dumped(result))}, False
         case ToolResult():
-            return to_json(without_repeated_rows(_document(value)))
+            return without_repeated_rows(_dumped(value)), False
         case _:
-            return to_json(value, exclude_none=True)
+            return value, True
 
 
-def _document(result: ToolResult) -> dict[str, Any]:
+def _dumped(result: ToolResult) -> dict[str, Any]:
     return result.model_dump(mode="json", exclude_none=True)
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import Violation
+from outlast.activities.unicode_text import ValidObject, ValidText
 
 InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
 """Whom the question is for: the client's user (a form), the client's model, or the client itself (its roots)."""
@@ -40,9 +41,9 @@ class InputRequest(Contract):
     """One question to the client (MCP `inputRequests`)."""
 
     method: InputMethod = "elicitation/create"
-    message: str = Field(description="The question, for a person.")
-    requested_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
-    params: JsonObject = Field(default_factory=dict, description="Parameters of methods without a form.")
+    message: ValidText = Field(description="The question, for a person.")
+    requested_schema: ValidObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
+    params: ValidObject = Field(default_factory=dict, description="Parameters of methods without a form.")
     handoff: Handoff | None = Field(default=None, description="Present when the question hands over the call.")
 
     @property

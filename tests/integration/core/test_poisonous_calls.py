@@ -205,6 +205,27 @@ async def test_an_expected_error_may_quote_half_a_character(api: httpx.AsyncClie
     assert executions(tmp_path) == (1 if tool == "odd-answer" else 0)
 
 
+async def test_a_tool_may_say_half_a_character_wherever_it_has_words_for_others(
+    api: httpx.AsyncClient, service: Service
+) -> None:
+    task_id = await started(api, {"tool": "half-words"})
+
+    async def asks() -> dict[str, Any] | None:
+        shown = (await api.get(f"/v1/tasks/{task_id}")).json()
+        return shown if shown["status"] != "working" else None
+
+    shown = await eventually(asks)
+    question = shown["input_requests"]["half"]
+    assert shown["progress"]["message"] == question["message"] == "caf\ufffd"
+    assert question["requested_schema"]["properties"]["a"]["title"] == "caf\ufffd"
+    given = {"answers": {"half": {"action": "accept", "content": {"a": "yes"}}}}
+    answered = await api.post(f"/v1/tasks/{task_id}/input", json=given)
+    assert answered.is_success, answered.text
+    ended = await result_of(api, task_id)
+    run = service.sandbox.run(ended["result"]["structured"]["run"])
+    assert service.sandbox.record(run["defaultKeyValueStoreId"], "INPUT")["message"] == "caf\ufffd"
+
+
 async def test_10_mb_of_json_count_once(api: httpx.AsyncClient, tmp_path: Path) -> None:
     answer = await completed(api, {"tool": "odd-answer", "arguments": {"kind": "large", "marks": str(tmp_path)}})
     assert answer["task"]["status"] == "completed"

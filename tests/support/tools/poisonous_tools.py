@@ -19,12 +19,13 @@ from temporalio import workflow
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.runs.contracts import RunSpec
 from outlast.activities.unicode_text import REPLACEMENT
+from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.handlers import Handler
 from outlast.workflows.tools.framework.phases import plain
-from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, tool
 
 SPIN_SECONDS = 2.5
 """A step of a workflow may take two."""
@@ -199,6 +200,18 @@ async def _odd_answer_here(_ctx: ToolContext, arguments: OddAnswerArguments) -> 
     return _ODD[arguments.kind]()
 
 
+async def _half_words(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    """Say half a character wherever a tool has words for others."""
+    half = "caf\ud83d"
+    ctx.progress(1, message=half)
+    question = InputRequest(
+        message=half, requested_schema={"type": "object", "properties": {"a": {"type": "string", "title": half}}}
+    )
+    await ctx.ask("half", question)
+    run = await ctx.runs.start(RunSpec(actor="outlast/sleeper", input={"seconds": 0, "message": half}))
+    return ToolResult(structured={"run": run.run_id})
+
+
 def _spinning(name: str, handler: Handler) -> Tool:
     return (
         tool(name)
@@ -218,6 +231,7 @@ TOOLS: tuple[Tool, ...] = (
     .args(OddAnswerArguments)
     .server(_odd_answer_here)
     .build(),
+    tool("half-words").category(Category.DEV).describe("Half.").args(NoArguments).server(_half_words).build(),
     _spinning("spin", _spin),
     _spinning("spin-later", _spin_later),
     _spinning("spin-first", _spin_first),
