@@ -15,6 +15,7 @@ from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins
 from outlast.api.http.body_limit import BodyLimit
 from outlast.api.http.bound_responses import BoundResponses
+from outlast.api.http.defects import Defects
 from outlast.api.http.docs_page import install_docs
 from outlast.api.http.entrance import Entrance
 from outlast.api.http.json_limits import JsonLimits, StructureLimit
@@ -99,7 +100,7 @@ def build_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.kept_answers = operator_routes.KeptAnswers(services)
     headers = security_headers(services.settings.hsts_seconds)
-    install_problem_handlers(app, headers)
+    install_problem_handlers(app)
     for module in _ROUTES:
         # `include_router` would analyse each route once more, at the first request, and search it in two steps.
         app.router.routes.extend(module.router.routes)
@@ -118,6 +119,7 @@ def build_app(services: Services) -> FastAPI:
     app.add_middleware(Entrance, settings=settings, callers=services.callers)
     app.add_middleware(RequestOrigins)
     app.add_middleware(RequestMetrics)
+    app.add_middleware(Defects)
     app.add_middleware(SecurityHeaders, headers=headers)
     if settings.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))

@@ -364,6 +364,14 @@ class BadRequest(ApiError):
     title = "The request is malformed"
 
 
+class UnknownParameter(BadRequest):
+    """A query parameter has a name that nothing reads."""
+
+    status = 422
+    slug = "invalid-request"
+    title = "The request does not fit its schema"
+
+
 class Unauthenticated(ApiError):
     """The credential is missing or unknown."""
 
@@ -450,9 +458,9 @@ class ModelForbidden(ApiError):
 
 
 class KeyChecksBusy(ApiError):
-    """More requests than can wait have shown a key whose secret is not verified yet."""
+    """More secrets of one key than can wait were shown and are not verified yet."""
 
-    status = 503
+    status = 429
     slug = "key-checks-busy"
     title = "Too many keys wait to be checked"
 
@@ -495,6 +503,14 @@ class TemporalUnavailable(ApiError):
     status = 503
     slug = "temporal-unavailable"
     title = "The task store does not answer"
+
+
+class TemporalBusy(TemporalUnavailable):
+    """The Temporal server limits requests: more came at once than it takes. Nothing is lost; ask again."""
+
+    status = 429
+    slug = "too-many-requests"
+    title = "Too many requests"
 
 
 class PlatformUnavailable(ApiError):

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import secrets
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +15,7 @@ from outlast.api.errors import KeyChecksBusy, Unauthenticated
 
 _HASHES_AT_ONCE = 2
 _WAITING_PER_KEY = 20
+"""Secrets. A burst of requests with one secret waits for one hash, however many they are."""
 _VERIFIED_SECONDS = 600
 _REFUSED_SECONDS = 600
 _REMEMBERED = 10_000
@@ -35,7 +36,7 @@ class KeyVerifier:
         self._refused = TTLCache[bytes, bool](_REMEMBERED, _REFUSED_SECONDS)
         self._pool = ThreadPoolExecutor(_HASHES_AT_ONCE, thread_name_prefix="key-hashes")
         self._turns = LRUCache[str, asyncio.Lock](_REMEMBERED)
-        self._waiting: defaultdict[str, int] = defaultdict(int)
+        self._waiting: defaultdict[str, Counter[bytes]] = defaultdict(Counter)
 
     def forget(self) -> None:
         """Verify every secret again: the policy has changed."""
@@ -58,9 +59,10 @@ class KeyVerifier:
         return entry
 
     async def _verify(self, entry: KeyEntry, secret: str, digest: bytes) -> None:
-        if self._waiting[entry.id] >= _WAITING_PER_KEY:
-            raise KeyChecksBusy(f"Too many requests with the key {entry.id} wait to be checked. Send yours again.")
-        self._waiting[entry.id] += 1
+        waiting = self._waiting[entry.id]
+        if digest not in waiting and len(waiting) >= _WAITING_PER_KEY:
+            raise KeyChecksBusy(f"Too many secrets of the key {entry.id} wait to be checked. Send yours again.")
+        waiting[digest] += 1
         try:
             async with self._turns.setdefault(entry.id, asyncio.Lock()):
                 if digest in self._verified:
@@ -68,9 +70,11 @@ class KeyVerifier:
                 if digest not in self._refused and await self._fits(entry, secret):
                     return
         finally:
-            self._waiting[entry.id] -= 1
-            if not self._waiting[entry.id]:
-                del self._waiting[entry.id]
+            waiting[digest] -= 1
+            if not waiting[digest]:
+                del waiting[digest]
+            if not waiting:
+                self._waiting.pop(entry.id, None)
         self._refused[digest] = True
         raise Unauthenticated("This API key is not known, or was revoked.")
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -46,21 +46,11 @@ MAX_PROBLEM_BYTES = 64_000
 """JSON may write a character as six bytes, so texts and their number alone do not bound it."""
 
 
-def install_problem_handlers(app: FastAPI, security_headers: Mapping[str, str]) -> None:
-    """Have `app` answer every error with a problem document.
-
-    The answer to a defect is sent outside of all middleware, so it gets `security_headers` here.
-    """
-
-    async def defect(request: Request, error: Exception) -> JSONResponse:
-        answer = await _defect(request, error)
-        answer.headers.update(security_headers)
-        return answer
-
+def install_problem_handlers(app: FastAPI) -> None:
+    """Have `app` answer every error with a problem document. Defects are answered by `http.defects`."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_exception)
-    app.add_exception_handler(Exception, defect)
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -163,15 +153,15 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     return problem_response(problem, dict(error.headers or {}))
 
 
-async def _defect(request: Request, _error: Exception) -> JSONResponse:
-    """An unexpected error. The log has the details; the response has none."""
+def defect_response(path: str) -> JSONResponse:
+    """The response to a request that failed unexpectedly. The log has the details; the response has none."""
     problem = Problem(
         type=_type("internal"),
         title="Internal error",
         status=500,
         detail="The server failed unexpectedly; its log has the details. Retrying is safe: one Idempotency-Key never "
         "starts two tasks.",
-        instance=request.url.path,
+        instance=path,
     )
     return problem_response(problem)
 

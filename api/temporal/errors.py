@@ -8,7 +8,14 @@ from pydantic import ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
-from outlast.api.errors import ApiError, BadRequest, TaskDataLost, TaskDataUnavailable, TemporalUnavailable
+from outlast.api.errors import (
+    ApiError,
+    BadRequest,
+    TaskDataLost,
+    TaskDataUnavailable,
+    TemporalBusy,
+    TemporalUnavailable,
+)
 from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
 _UNREACHABLE = frozenset(
@@ -26,6 +33,8 @@ _UNREACHABLE = frozenset(
 UNREADABLE = (ContentDamaged, ContentKeyMissing, PayloadLost, ValidationError, DecodeError, KeyError)
 """Exceptions for a record in Temporal that cannot be read: it is damaged, encrypted under a key that is gone, or of
 another version. One such record must not keep the others of a list from being shown."""
+_NO_POLLER = "no poller"
+"""In the message of a query that no worker takes, or not soon enough under load."""
 _FAILED_CONNECT = "Failed client connect"
 """Beginning of the message of the `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
 
@@ -47,8 +56,9 @@ def is_outage(error: BaseException) -> bool:
 def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None = None) -> Generator[None]:
     """Raise `missing` for workflows that do not exist, and `invalid` (or else `missing`) for malformed arguments.
 
-    Raises `TemporalUnavailable` when Temporal does not answer, `TaskDataLost` and `TaskDataUnavailable` for payloads
-    that cannot be read from the store. Any other error passes unchanged.
+    Raises `TemporalUnavailable` when Temporal does not answer, or no worker answers a query, `TemporalBusy` when it
+    limits requests, `TaskDataLost` and `TaskDataUnavailable` for payloads that cannot be read from the store. Any other
+    error passes unchanged.
     """
     known = {RPCStatusCode.NOT_FOUND: missing, RPCStatusCode.INVALID_ARGUMENT: invalid or missing}
     try:
@@ -61,6 +71,16 @@ def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None
         meant = known.get(error.status) if isinstance(error, RPCError) else None
         if meant is not None:
             raise meant from error
+        if isinstance(error, RPCError) and error.status is RPCStatusCode.RESOURCE_EXHAUSTED:
+            raise TemporalBusy(
+                "The task store takes no more requests at the moment. Repeat the request after `Retry-After`."
+            ) from error
+        if (
+            isinstance(error, RPCError)
+            and error.status is RPCStatusCode.FAILED_PRECONDITION
+            and _NO_POLLER in str(error)
+        ):
+            raise TemporalUnavailable("No worker has answered. Nothing is lost; retry shortly.") from error
         if is_outage(error):
             raise TemporalUnavailable("The Temporal server does not answer. Nothing is lost; retry shortly.") from error
         raise

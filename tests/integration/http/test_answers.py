@@ -84,6 +84,23 @@ async def test_a_defect_is_an_answer_with_the_headers_and_is_counted(
     assert await counted(api, series) == before + 1
 
 
+async def test_the_connection_outlives_a_defect(api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was closed after the answer: the next request that a client sent over it failed."""
+
+    def fail(*_: object) -> NoReturn:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(provider_routes, "provider_list", fail)
+    reader, writer = await asyncio.open_connection(api.base_url.host, api.base_url.port)
+    for path, status in (("/v1/providers", 500), ("/healthz", 200), ("/v1/providers", 500), ("/healthz", 200)):
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        assert head.startswith(f"http/1.1 {status} "), head
+        assert "connection: close" not in head
+        await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r\n")[0]))
+    writer.close()
+
+
 async def test_an_answer_that_breaks_off_is_counted_with_its_cause(api: httpx.AsyncClient) -> None:
     async def broken(request: Request) -> StreamingResponse:
         async def pieces() -> AsyncIterator[str]:

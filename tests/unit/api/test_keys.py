@@ -155,6 +155,26 @@ async def test_a_flood_of_wrong_secrets_is_one_hash_at_a_time_and_stops_nobody_e
     assert hashes == done
 
 
+async def test_a_burst_of_requests_with_a_new_key_is_one_hash(
+    policy_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The 21st was refused, as after each change of the policy."""
+    bob = added(policy_file, "bob", "read")
+    known, _ = resolver(policy_file)
+    hashes = 0
+    plain = KeyHash.fits
+
+    def counted(self: KeyHash, secret: str) -> bool:
+        nonlocal hashes
+        hashes += 1
+        return plain(self, secret)
+
+    monkeypatch.setattr(KeyHash, "fits", counted)
+    principals = await asyncio.gather(*(known.resolve(bob) for _ in range(200)))
+    assert {principal.caller.id for principal in principals} == {"key:bob"}
+    assert hashes == 1
+
+
 @pytest.mark.parametrize(
     "wrong",
     ["x", "scrypt$16384$8$1$AAAA$AAAA", "scrypt$1073741824$8$1$c2FsdHNhbHQ=$" + "A" * 44, "md5$2$8$1$c2Fs$c2Fs"],

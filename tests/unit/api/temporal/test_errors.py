@@ -4,7 +4,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.api.errors import SessionNotFound, TemporalUnavailable
+from outlast.api.errors import SessionNotFound, TemporalBusy, TemporalUnavailable
+from outlast.api.http.problems import error_response
 from outlast.api.temporal.errors import is_outage, temporal_errors
 from outlast.deploy.local.ports import any_free
 
@@ -25,9 +26,18 @@ def test_a_defect_is_raised_as_it_is(defect: RuntimeError) -> None:
         raise defect
 
 
-def test_a_server_that_answers_busy_is_an_outage() -> None:
-    with pytest.raises(TemporalUnavailable), temporal_errors():
+def test_a_server_that_limits_requests_has_its_client_wait() -> None:
+    with pytest.raises(TemporalBusy) as busy, temporal_errors():
         raise RPCError("busy", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
+    answer = error_response("/v1/schedules", busy.value)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
+
+
+def test_a_query_that_no_worker_takes_is_an_outage() -> None:
+    with pytest.raises(TemporalUnavailable), temporal_errors():
+        raise RPCError("no poller seen for task queue recently", RPCStatusCode.FAILED_PRECONDITION, b"")
+    with pytest.raises(RPCError), temporal_errors():
+        raise RPCError("the workflow was reset", RPCStatusCode.FAILED_PRECONDITION, b"")
 
 
 def test_what_temporal_does_not_know_is_what_the_caller_says_it_is() -> None:
