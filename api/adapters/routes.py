@@ -12,6 +12,7 @@ from outlast.api.access.principal import Principal
 from outlast.api.adapters.adapter import BACK_ENDS, Adapter
 from outlast.api.adapters.model_calls import CallReport
 from outlast.api.http.dependencies import ReaderDep, ServicesDep, StarterDep
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
 from outlast.api.settings import split_names
@@ -20,7 +21,7 @@ from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
-router = APIRouter(prefix="/v1/adapters", tags=["adapters"])
+router = APIRouter(prefix="/v1/adapters", tags=["adapters"], route_class=KnownParametersRoute)
 
 
 class Provider(StrEnum):

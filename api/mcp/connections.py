@@ -16,12 +16,12 @@ from starlette.requests import Request
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
 from outlast.api.audit.origin import Origin, set_origin
-from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable
+from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, UnknownParameter
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
 from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
 from outlast.api.services import Services
-from outlast.workflows.tools.framework.selection import Parameters, Selection
+from outlast.workflows.tools.framework.selection import Parameters, Selection, UnknownName
 from outlast.workflows.tools.loader import ToolSet, normalised_mode
 from outlast.workflows.tools.registry import MODES, selection_rules
 
@@ -184,7 +184,7 @@ def selection_from(
     """The selection in a URL's parameters, or in command-line options: `mode`, and what the mode knows.
 
     `environment` has what some modes take for parameters that a command was not given. Raises `BadRequest` for an
-    unknown mode, and for what the mode refuses.
+    unknown mode, and for what the mode refuses: `UnknownParameter` for a name that it does not read.
     """
     mode = _mode_in(parameters, default_mode)
     if mode not in MODES:
@@ -194,6 +194,8 @@ def selection_from(
     found = {name: [environment[each]] for name, each in named.items() if environment and each in environment}
     try:
         return rules.read(mode, {**parameters, **found})
+    except UnknownName as error:
+        raise UnknownParameter(str(error)) from error
     except ValueError as error:
         raise BadRequest(str(error)) from error
 

@@ -1,5 +1,6 @@
 """`/v1/batches`: one tool over many inputs. Start, look at, list, cancel, resume and retry; read the results."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
@@ -27,11 +28,12 @@ from outlast.api.contracts.batches import (
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse, event_stream
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import begun
 from outlast.api.services import Services
 
-router = APIRouter(prefix="/v1/batches", tags=["batches"])
+router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=KnownParametersRoute)
 
 BatchId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the batch.")]
 _MEDIA: dict[str, Media] = {"application/x-ndjson": "jsonl", "application/jsonl": "jsonl", "text/csv": "csv"}
@@ -53,7 +55,7 @@ async def start_batch(
     settings = BatchSettings.model_validate(body.model_dump(exclude={"items", "rows"}))
     if body.items is not None:
         items = body.items
-        source = RowSource(lambda: inline_rows(items))
+        source = RowSource(lambda: inline_rows(items), count=len(items))
         batch = await services.batches.start(caller, settings, source, idempotency_key=key)
     else:
         assert body.rows is not None
@@ -100,7 +102,8 @@ async def upload_batch(
     async with services.uploads.slot(caller.id):
         body = UploadedBody(max_bytes=services.settings.max_batch_bytes, charset=charset)
         await body.receive(request.stream())
-        delimiter = settings.delimiter
+        delimiter, most = settings.delimiter, services.policy.of(caller.id).limits.batch_items
+        await asyncio.to_thread(body.check_count, media, delimiter=delimiter, max_items=most)
         rows = RowSource(lambda: uploaded_rows(body, media, delimiter=delimiter), are_texts=media == "csv")
         batch = await services.batches.start(caller, settings, rows, idempotency_key=key)
     return _created(batch)
@@ -119,7 +122,7 @@ async def list_batches(
         str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
     ] = None,
 ) -> BatchPage:
-    """Your batches: open ones first, then those that ended last. Counts of open ones are those of their last round."""
+    """Your batches: open ones first, then those that ended last. Open ones are counted as they are now."""
     return await services.batches.list(
         caller, only_open=only_open, schedule_id=schedule_id, page_size=page_size, page_token=page_token
     )

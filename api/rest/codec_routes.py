@@ -11,9 +11,10 @@ from temporalio.api.common.v1 import Payloads
 
 from outlast.api.errors import BadRequest
 from outlast.api.http.dependencies import OperatorDep, ServicesDep
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.services import Services
 
-router = APIRouter(prefix="/codec", tags=["operators"], include_in_schema=False)
+router = APIRouter(prefix="/codec", tags=["operators"], include_in_schema=False, route_class=KnownParametersRoute)
 
 
 @router.post("/decode")

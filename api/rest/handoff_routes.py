@@ -9,9 +9,10 @@ from pydantic import StringConstraints
 from outlast.api.contracts.events import HandoffList
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 
-router = APIRouter(prefix="/v1/handoffs", tags=["tasks"])
+router = APIRouter(prefix="/v1/handoffs", tags=["tasks"], route_class=KnownParametersRoute)
 
 ToolNames = Annotated[
     list[Annotated[str, StringConstraints(min_length=1, max_length=128)]],

@@ -14,11 +14,12 @@ from outlast.activities.outputs.store.reader import OutputReader
 from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import StoredOutputs, begun
 from outlast.api.services import Services
 
-router = APIRouter(prefix="/v1/outputs", tags=["outputs"])
+router = APIRouter(prefix="/v1/outputs", tags=["outputs"], route_class=KnownParametersRoute)
 
 ROWS_MEDIA_TYPE = "application/x-ndjson"
 _SUFFIXES = {"rows": "jsonl", "json": "json", "text": "txt", "binary": "bin"}

@@ -10,11 +10,12 @@ from fastapi.responses import StreamingResponse
 from outlast.api.contracts.rows import RowsWanted
 from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.event_stream import begun_soon, lines_response, sse_response
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import TaskId
 from outlast.api.tasks.live_rows.row_stream import LastRow, RowChunk, Rows
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
 
 _LINES = "application/x-ndjson"
 _LINES_TYPES = (_LINES, "application/jsonl", "application/json-lines")

@@ -9,10 +9,11 @@ from outlast.api.contracts.saved_calls import RunSavedCall, SaveCallRequest, Sav
 from outlast.api.contracts.schedules import Name
 from outlast.api.contracts.tasks import Task, TaskAnswer
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, PreferredWait, ServicesDep
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import start_task
 
-router = APIRouter(prefix="/v1/saved-calls", tags=["saved calls"])
+router = APIRouter(prefix="/v1/saved-calls", tags=["saved calls"], route_class=KnownParametersRoute)
 
 CallName = Annotated[Name, Path(description="Name of the saved call.")]
 _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507)

@@ -19,9 +19,10 @@ from outlast.api.contracts.schedules import (
 )
 from outlast.api.errors import BadRequest
 from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 
-router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=KnownParametersRoute)
 
 ScheduleId = Annotated[str, Path(min_length=1, max_length=100, description="Id of the schedule, as you named it.")]
 _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503)

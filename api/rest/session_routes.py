@@ -19,6 +19,7 @@ from outlast.api.contracts.sessions import (
 )
 from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse, event_stream
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
 from outlast.api.sessions.carried_outputs import with_outputs
@@ -26,7 +27,7 @@ from outlast.api.sessions.collection import MAX_PAGE
 from outlast.api.temporal.turn_events import position_of
 from outlast.workflows.contracts.turns import TurnStatus
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=KnownParametersRoute)
 
 SessionId = Annotated[str, Path(min_length=1, max_length=200, description="The `session_id` of its calls.")]
 TurnId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the turn: the assistant's message.")]

@@ -25,9 +25,10 @@ from outlast.api.http.dependencies import (
     ServicesDep,
 )
 from outlast.api.http.event_stream import event_stream
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
 
 
 TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the task.")]

@@ -7,10 +7,11 @@ from fastapi import APIRouter, Path, Query, Response
 from outlast.api.contracts.tasks import TaskAnswer, TaskRequest
 from outlast.api.contracts.tools import CallBody, ToolList, ToolView
 from outlast.api.http.dependencies import CallerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.workflows.tools.framework.tool import Tool
 
-router = APIRouter(prefix="/v1/tools", tags=["tools"])
+router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=KnownParametersRoute)
 
 ToolName = Annotated[str, Path(min_length=1, max_length=128, description="Name of the tool.")]
 ModeQuery = Annotated[str | None, Query(description="How tools are presented; by default, the server's mode.")]

@@ -18,9 +18,10 @@ from outlast.api.contracts.webhooks import (
     WebhookRequest,
 )
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 
-router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=KnownParametersRoute)
 
 WebhookId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the webhook.")]
 DeliveryId = Annotated[str, Path(min_length=1, max_length=400, description="Id of the delivery.")]

@@ -5,7 +5,7 @@ these are refused where they are part of a request, at any depth.
 """
 
 import difflib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache, partial
 from itertools import islice
@@ -64,7 +64,7 @@ def unknown_fields(model: type[BaseModel], value: object, place: Place = ()) -> 
             if (look := fields[name]) is not None:
                 yield from look(part, (*place, name))
         elif model.model_config.get("extra") != "allow":
-            yield (*place, name[:MAX_NAME_CHARS]), _message(name, fields)
+            yield (*place, name[:MAX_NAME_CHARS]), unknown_name("field", name, fields)
 
 
 @contextmanager
@@ -159,11 +159,12 @@ def _kinds(model: type[BaseModel]) -> tuple[object, ...]:
     return get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
 
 
-def _message(name: str, known: Mapping[str, object]) -> str:
+def unknown_name(kind: str, name: str, known: Collection[str]) -> str:
+    """Says of a field or parameter that there is none of this name, and which one may be meant."""
     near = difflib.get_close_matches(name[:MAX_NAME_CHARS], known, n=1, cutoff=0.5)
     shown = name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known)) or 'none'}."
-    return f"Unknown field {shown!r}: {hint}"
+    return f"Unknown {kind} {shown!r}: {hint}"
 
 
 def _error(place: Place, message: str, kind: str = "extra_forbidden") -> InitErrorDetails:

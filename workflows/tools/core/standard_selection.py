@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from outlast.workflows.contracts.unknown_fields import unknown_name
 from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.payments import SCHEMES
 from outlast.workflows.tools.framework.selection import (
@@ -10,10 +11,12 @@ from outlast.workflows.tools.framework.selection import (
     Parameters,
     Selection,
     SelectionRules,
+    UnknownName,
     names_in,
 )
 from outlast.workflows.tools.framework.tool import Category, Tool
 
+_PARAMETERS = ("mode", "ui", "tools", "actors", "payment")
 RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
 """Offered whenever an Actor can be called."""
 TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
@@ -25,7 +28,10 @@ BATCH_COMPANIONS = ("get-batch", "get-batch-results", "cancel-batch")
 
 
 def read(mode: str, parameters: Parameters) -> Selection:
-    """The selection in `tools`, `actors` and `payment`. Raises `ValueError` for an unknown payment."""
+    """The selection in `tools`, `actors` and `payment`. Raises `UnknownName`, and `ValueError` for other payments."""
+    unknown = next((name for name in parameters if name not in _PARAMETERS), None)
+    if unknown is not None:
+        raise UnknownName(unknown_name("parameter", unknown, _PARAMETERS))
     payment = (parameters.get("payment") or [""])[-1]
     if payment and payment not in SCHEMES:
         raise ValueError(f"Unknown payment {payment[:50]!r}. `payment` must be one of: {', '.join(SCHEMES)}.")

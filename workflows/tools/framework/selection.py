@@ -16,6 +16,10 @@ Parameters = Mapping[str, Sequence[str]]
 """The parameters of a URL, or the flags of a command: each name with its values, in the order in which they came."""
 
 
+class UnknownName(ValueError):
+    """A parameter has a name that the mode does not read."""
+
+
 @dataclass(frozen=True)
 class GivenCall:
     """A call as its client wrote it, with the places in which a payment may be."""
