@@ -1,9 +1,11 @@
 """`BatchClient`: batches over Temporal. A batch is a workflow; its items are tasks like any other."""
 
+import asyncio
 import hashlib
 import json
 import secrets
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -17,7 +19,7 @@ from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.batches.intake import Intake
 from outlast.api.batches.progress_events import progress_events
-from outlast.api.batches.sources import SourceRow
+from outlast.api.batches.sources import SourceRow, too_many_items
 from outlast.api.batches.starter import BatchStart, BatchStarter
 from outlast.api.contracts.batches import Batch, BatchChanges, BatchPage, BatchSettings, RetryRequest
 from outlast.api.contracts.events import BatchEvent
@@ -39,6 +41,7 @@ from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, Bat
 from outlast.workflows.contracts import memo
 
 MAX_PAGE = 100
+_DESCRIBED_AT_ONCE = 16
 _OLD_PAGE = "The page token is no longer valid; list again from the first page."
 
 
@@ -50,6 +53,8 @@ class RowSource:
     """Gives the rows from the first one on. It may be called again."""
     are_texts: bool = False
     """Whether all values are texts, as in CSV."""
+    count: int = 0
+    """How many there are at least, as far as that is known before they are read."""
 
 
 class BatchClient:
@@ -100,7 +105,7 @@ class BatchClient:
         async with self._audit.action(AuditEvent.BATCH_STARTED, caller, tool=settings.tool) as action:
             batch_id = batch_id_of(caller, idempotency_key)
             action.note(batch=batch_id)
-            intake = Intake(self._admission, caller, settings, max_items=self._starter.limits(caller).batch_items)
+            intake = Intake(self._admission, caller, settings, max_items=self._most_items(caller))
             found = await self._existing(caller, batch_id) if idempotency_key is not None else None
             if found is not None:
                 action.note(outcome="repeated")
@@ -132,20 +137,26 @@ class BatchClient:
             pages = self._client.list_workflows(query, page_size=size, next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
                 await pages.fetch_next_page(page_size=size)
-            found: dict[str, Batch] = {}
+            # A batch that was resumed has several runs; the latest comes first.
+            latest: dict[str, WorkflowExecution] = {}
             for execution in pages.current_page or ():
-                # A batch that was resumed has several runs; the latest comes first.
-                if execution.id in found:
-                    continue
-                batch = await self._listed(execution, caller)
-                if batch is not None:
-                    found[batch.id] = batch
+                latest.setdefault(execution.id, execution)
+            slots = asyncio.Semaphore(_DESCRIBED_AT_ONCE)
+            shown = await asyncio.gather(*(self._listed(one, caller, slots) for one in latest.values()))
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
-            return BatchPage(batches=[*found.values()], next_page_token=next_token)
+            return BatchPage(batches=[batch for batch in shown if batch is not None], next_page_token=next_token)
 
-    async def _listed(self, execution: WorkflowExecution, caller: Caller) -> Batch | None:
-        """A batch in a list, which one that cannot be read does not spoil."""
+    async def _listed(self, execution: WorkflowExecution, caller: Caller, slots: asyncio.Semaphore) -> Batch | None:
+        """A batch in a list, which one that cannot be read does not spoil.
+
+        Only the description of an open one counts the items of the round at work.
+        """
         try:
+            if execution.status is WorkflowExecutionStatus.RUNNING:
+                handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
+                async with slots:
+                    with suppress(BatchNotFound), temporal_errors(missing=_not_found(execution.id)):
+                        execution = await handle.describe()
             return await batch_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
         except UNREADABLE as error:
             return unreadable_batch(execution, caller.id, unreadable_words(error))
@@ -186,22 +197,24 @@ class BatchClient:
         action: Action,
         schedule_id: str | None,
     ) -> Batch:
-        await self._starter.check(caller)
-        listeners = await self._listeners.of_batch(caller, settings.webhooks)
-        try:
-            admitted = await intake.admitted(rows.read(), self._starter.writer(batch_id), are_texts=rows.are_texts)
-        except StoreUnavailable as error:
-            raise OutputStoreUnavailable(
-                "The store that keeps the items does not answer. Nothing was started; send the batch again."
-            ) from error
-        action.note(detail=f"{admitted.items.count} items", actor=admitted.first.summary.actor)
-        fingerprints = self._fingerprints(settings, admitted.digest)
-        try:
-            begun = self._starter.of(batch_id, caller, settings, admitted, fingerprints[0], schedule_id)
-            await self._starter.start(begun.told_to(listeners))
-        except WorkflowAlreadyStartedError:
-            action.note(outcome="repeated")
-            return await self._repeated(await self._described(caller, batch_id), fingerprints)
+        if rows.count > (most := self._most_items(caller)):
+            raise too_many_items(most)
+        async with self._starter.place(caller, batch_id):
+            listeners = await self._listeners.of_batch(caller, settings.webhooks)
+            try:
+                admitted = await intake.admitted(rows.read(), self._starter.writer(batch_id), are_texts=rows.are_texts)
+            except StoreUnavailable as error:
+                raise OutputStoreUnavailable(
+                    "The store that keeps the items does not answer. Nothing was started; send the batch again."
+                ) from error
+            action.note(detail=f"{admitted.items.count} items", actor=admitted.first.summary.actor)
+            fingerprints = self._fingerprints(settings, admitted.digest)
+            try:
+                begun = self._starter.of(batch_id, caller, settings, admitted, fingerprints[0], schedule_id)
+                await self._starter.start(begun.told_to(listeners))
+            except WorkflowAlreadyStartedError:
+                action.note(outcome="repeated")
+                return await self._repeated(await self._described(caller, batch_id), fingerprints)
         return await self.describe(caller, batch_id)
 
     async def _go_on(self, caller: Caller, batch_id: str, changes: BatchChanges, leg: LegRequest) -> Batch:
@@ -217,20 +230,23 @@ class BatchClient:
         if left <= 0:
             what = "has failed" if leg.kind == "retry" else "was cancelled or left out"
             raise NothingToRun(f"No item of batch {batch_id} {what}.")
-        await self._starter.check(caller)
-        if outcome.state.results.rows:
-            await self._starter.check_results(caller, batch_id)
-        workflow_input = await self._starter.again(caller, description, changes, leg, outcome.state)
-        own = tuple(one for one in workflow_input.listeners if one.is_own)
-        workflow_input = workflow_input.model_copy(
-            update={"listeners": (*await self._listeners.of_batch(caller), *own)}
-        )
-        summary = summary.model_copy(update={"options": workflow_input.options})
-        try:
-            await self._starter.start(BatchStart(workflow_input, summary, BatchProgress.of(workflow_input.state)))
-        except WorkflowAlreadyStartedError:
-            raise BatchRunning(f"Batch {batch_id} is going on already.") from None
+        async with self._starter.place(caller, batch_id):
+            if outcome.state.results.rows:
+                await self._starter.check_results(caller, batch_id)
+            workflow_input = await self._starter.again(caller, description, changes, leg, outcome.state)
+            own = tuple(one for one in workflow_input.listeners if one.is_own)
+            workflow_input = workflow_input.model_copy(
+                update={"listeners": (*await self._listeners.of_batch(caller), *own)}
+            )
+            summary = summary.model_copy(update={"options": workflow_input.options})
+            try:
+                await self._starter.start(BatchStart(workflow_input, summary, BatchProgress.of(workflow_input.state)))
+            except WorkflowAlreadyStartedError:
+                raise BatchRunning(f"Batch {batch_id} is going on already.") from None
         return await self.describe(caller, batch_id)
+
+    def _most_items(self, caller: Caller) -> int:
+        return self._starter.limits(caller).batch_items
 
     def _fingerprints(self, settings: BatchSettings, digest: str) -> tuple[str, ...]:
         """Digests of the request, one per sealing key, see `Admission`."""

@@ -1,9 +1,11 @@
 """`BatchStarter`: starts the workflows of batches, and those of their retries and resumes."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from outlast.activities.batches.batch_results import results_locator
@@ -13,13 +15,13 @@ from outlast.activities.contracts import Caller
 from outlast.activities.outputs.store.access import load_manifest, open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.webhooks.contracts import WebhookListener
+from outlast.api.access.limits.counted_places import CountedPlaces
 from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.intake import Admitted
 from outlast.api.contracts.batches import BatchChanges, BatchSettings
-from outlast.api.errors import TooManyRequests
-from outlast.api.metrics import LIMITED
+from outlast.api.errors import BatchNotFound
 from outlast.api.outputs import refusals
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.visibility import batches_query
@@ -31,6 +33,7 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 
 _LEAST_TTL_SECONDS = 3_600
 """Results are kept for an hour at least: a batch may wait for as long between two rows."""
+_PAGE = 1_000
 _RETRY_SECONDS = 30
 
 
@@ -61,6 +64,7 @@ class BatchStarter:
         self._policy = policy
         self._stored = stored
         self._fair = fair
+        self._places = CountedPlaces("batches", retry_after_seconds=_RETRY_SECONDS)
 
     def limits(self, caller: Caller) -> Limits:
         """Limits on what the caller has under way at a time."""
@@ -70,19 +74,38 @@ class BatchStarter:
         """What keeps the items of a batch."""
         return LineWriter(self._objects, namespace=self._client.namespace, batch_id=batch_id)
 
-    async def check(self, caller: Caller) -> None:
-        """Raise `StorageFull`, or `TooManyRequests` when as many batches of the caller are at work as may be."""
+    @asynccontextmanager
+    async def place(self, caller: Caller, batch_id: str) -> AsyncGenerator[None]:
+        """Start the batch within the block.
+
+        Raises `StorageFull`, and `TooManyRequests` when as many batches of the caller are at work as may be.
+        """
         await self._stored.check(caller.id)
         most = self.limits(caller).batches
-        with temporal_errors():
-            running = (await self._client.count_workflows(batches_query(caller.id, only_open=True))).count
-        if running >= most:
-            LIMITED.labels("batches").inc()
-            raise TooManyRequests(
-                f"{running} of your batches are at work, and {most} may be (`batches` in the operator's policy). "
-                "Nothing was started: repeat the request when one of them has ended.",
-                retry_after_seconds=_RETRY_SECONDS,
-            )
+
+        async def listed() -> set[str]:
+            query = batches_query(caller.id, only_open=True)
+            with temporal_errors():
+                shown = self._client.list_workflows(query, limit=most + 1, page_size=min(most + 1, _PAGE))
+                return {one.id async for one in shown}
+
+        refusal = (
+            f"{most} of your batches are at work, which is the most that may be (`batches` in the operator's policy). "
+            "Nothing was started: repeat the request when one of them has ended."
+        )
+        async with self._places.place(
+            caller.id, batch_id, most, listed=listed, exists=self._is_at_work, refusal=refusal
+        ):
+            yield
+
+    async def _is_at_work(self, batch_id: str) -> bool:
+        missing = BatchNotFound(batch_id)
+        try:
+            with temporal_errors(missing=missing):
+                described = await self._client.get_workflow_handle(batch_id).describe()
+        except BatchNotFound:
+            return False
+        return described.status is WorkflowExecutionStatus.RUNNING
 
     async def check_results(self, caller: Caller, batch_id: str) -> None:
         """Raise `OutputRefusal` when the results of the batch were deleted: a resume or a retry builds on them.

@@ -63,8 +63,6 @@ class Authenticated:
             if request.method == "POST":
                 posted, receive = await posted_message(receive)
                 check_scopes(principal, posted)
-                if is_handshake_era(request) and session_of(request) is None:
-                    self._services.mcp_sessions.check(principal.caller.id)
             admitted = self._admitted(principal, request, posted, receive)
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
@@ -82,6 +80,8 @@ class Authenticated:
         with admitted.exchange:
             if posted.method == "initialize" and session_of(request) is not None:
                 await self._initialize(principal, scope, receive, send)
+            elif request.method == "POST" and is_handshake_era(request) and session_of(request) is None:
+                await self._open(principal, scope, receive, send)
             else:
                 send = with_tool_list(scope, send) if posted.method == TOOL_LIST else send
                 await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
@@ -106,6 +106,16 @@ class Authenticated:
         # It refers to nothing open. The SDK answers, since it knows whose session this is, but sees nothing of it.
         return _Admitted(again(_NO_MESSAGE, receive))
 
+    async def _open(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that may open a session, when its caller may have another one."""
+        caller_id = principal.caller.id
+        try:
+            with self._services.mcp_sessions.opening(caller_id) as opened:
+                noting = self._noting_session(Request(scope), caller_id, send, opened)
+                await self._app(scope, receive, noting)
+        except ApiError as error:
+            await error_response(scope["path"], error)(scope, receive, send)
+
     async def _initialize(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a handshake that names a session: one that has ended is none, and the handshake opens another.
 
@@ -125,17 +135,15 @@ class Authenticated:
         if not has_ended:
             return
         headers = [(name, value) for name, value in scope["headers"] if name != SESSION_HEADER.encode()]
-        anew = {**scope, "headers": headers}
-        try:
-            self._services.mcp_sessions.check(principal.caller.id)
-        except ApiError as error:
-            await error_response(scope["path"], error)(scope, receive, send)
-            return
-        noting = self._noting_session(Request(anew), principal.caller.id, send)
-        await self._app(anew, again(first, receive), noting)
+        await self._open(principal, {**scope, "headers": headers}, again(first, receive), send)
 
-    def _noting_session(self, request: Request, caller_id: str, send: Send) -> Send:
-        """`send`, which also notes what the answer says of a session: that it was opened, used or ended."""
+    def _noting_session(
+        self, request: Request, caller_id: str, send: Send, opened: Callable[[], None] = lambda: None
+    ) -> Send:
+        """`send`, which also notes what the answer says of a session: that it was opened, used or ended.
+
+        Then it calls `opened`.
+        """
         sessions = self._services.mcp_sessions
 
         async def noting(message: Message) -> None:
@@ -146,6 +154,7 @@ class Authenticated:
                     sessions.use(caller_id, session)
                 elif session is not None and (message["status"] == _NOT_FOUND or request.method == "DELETE"):
                     sessions.end(caller_id, session)
+                opened()
             await send(message)
 
         return noting

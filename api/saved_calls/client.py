@@ -1,5 +1,6 @@
 """`SavedCallClient`: saves calls for their caller, shows them, and opens them for those who start them."""
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_size import has_more_values
 from outlast.activities.secrets.sealed_json import MASK, masked, open_values, places_of_masks
 from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.api.access.limits.counted_places import CountedPlaces
 from outlast.api.access.permissions import forbidden
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
@@ -19,8 +21,7 @@ from outlast.api.batches.row_mapping import merged
 from outlast.api.contracts.saved_calls import SaveCallRequest, SavedCall, SavedCallList
 from outlast.api.contracts.schedules import ScheduledCall
 from outlast.api.contracts.tasks import TaskRequest
-from outlast.api.errors import CallTooLarge, InvalidCall, SavedCallNotFound, TooManyRequests
-from outlast.api.metrics import LIMITED
+from outlast.api.errors import CallTooLarge, InvalidCall, SavedCallNotFound
 from outlast.api.saved_calls.store import DamagedCall, KeptCall, SavedCallStore
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.sealing import with_masked_values
@@ -50,6 +51,7 @@ class SavedCallClient:
         self._sealer = sealer
         self._policy = policy
         self._audit = audit
+        self._places = CountedPlaces("saved_calls", retry_after_seconds=_RETRY_SECONDS)
 
     async def save(self, caller: Caller, name: str, request: SaveCallRequest) -> SavedCall:
         """Check a call as if it were started now, and keep it. It takes the place of an earlier one of that name.
@@ -60,16 +62,15 @@ class SavedCallClient:
         """
         async with self._audit.action(AuditEvent.CALL_SAVED, caller, tool=request.tool, saved_call=name):
             before = await self._store.read(caller.id, name)
-            if before is None:
-                await self._check_count(caller)
-            else:
+            if before is not None:
                 own = before.call.get("arguments") if isinstance(before, KeptCall) else None
                 _refuse_lost_secrets(before, request)
                 arguments = with_masked_values(request.arguments, own, self._sealer, caller, request.tool)
                 request = request.model_copy(update={"arguments": arguments})
-            call = await self.sealed(caller, ScheduledCall.model_validate(request.model_dump(exclude={"note"})))
-            kept = KeptCall(name=name, note=request.note, call=call, saved_at=datetime.now(UTC))
-            await self._store.keep(caller.id, kept)
+            async with self._place(caller, name) if before is None else nullcontext():
+                call = await self.sealed(caller, ScheduledCall.model_validate(request.model_dump(exclude={"note"})))
+                kept = KeptCall(name=name, note=request.note, call=call, saved_at=datetime.now(UTC))
+                await self._store.keep(caller.id, kept)
         return _view(kept)
 
     async def get(self, caller: Caller, name: str) -> SavedCall:
@@ -126,15 +127,22 @@ class SavedCallClient:
             raise _unusable(found)
         return found
 
-    async def _check_count(self, caller: Caller) -> None:
+    def _place(self, caller: Caller, name: str) -> AbstractAsyncContextManager[None]:
+        """Room for one more of the caller's saved calls. Raises `TooManyRequests`."""
+
+        async def exists(key: str) -> bool:
+            return key in await self._store.keys(caller.id)
+
         most = self._policy.of(caller.id).limits.saved_calls
-        if await self._store.count(caller.id) >= most:
-            LIMITED.labels("saved_calls").inc()
-            raise TooManyRequests(
-                f"You have {most} saved calls, which is the most that may be (`saved_calls` in the operator's policy). "
-                "Delete one first.",
-                retry_after_seconds=_RETRY_SECONDS,
-            )
+        return self._places.place(
+            caller.id,
+            self._store.key(caller.id, name),
+            most,
+            listed=lambda: self._store.keys(caller.id),
+            exists=exists,
+            refusal=f"You have {most} saved calls, which is the most that may be (`saved_calls` in the operator's "
+            "policy). Delete one first.",
+        )
 
 
 def read_kept(model: type[Kept], document: JsonValue, tool: str) -> Kept:
@@ -146,7 +154,7 @@ def read_kept(model: type[Kept], document: JsonValue, tool: str) -> Kept:
             ErrorEnvelope.permanent(
                 ErrorCategory.VALIDATION,
                 tool,
-                f"{tool}, as it was kept, does not fit the schema of requests. Nothing was started.",
+                f"What was saved as {tool} is damaged, or older than a rule for requests. Nothing was started.",
                 hint="Correct every violation listed, and save it again.",
                 violations=violations_of(error),
             )

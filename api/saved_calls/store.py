@@ -59,12 +59,12 @@ class SavedCallStore:
     async def keep(self, caller_id: str, kept: KeptCall) -> None:
         """Write one. It takes the place of an earlier one of that name."""
         with _store_errors():
-            await self._objects.put(self._key(caller_id, kept.name), kept.model_dump_json().encode())
+            await self._objects.put(self.key(caller_id, kept.name), kept.model_dump_json().encode())
 
     async def read(self, caller_id: str, name: str) -> KeptCall | DamagedCall | None:
         """One of a caller's saved calls; None when there is none of this name."""
         with _store_errors():
-            found = await self._read(self._key(caller_id, name), datetime.now(UTC))
+            found = await self._read(self.key(caller_id, name), datetime.now(UTC))
             return found or await self._damaged(caller_id, name)
 
     async def all(self, caller_id: str) -> list[KeptCall | DamagedCall]:
@@ -78,15 +78,15 @@ class SavedCallStore:
                 found += [kept for kept in read if kept is not None]
         return sorted(found, key=lambda kept: kept.name)
 
-    async def count(self, caller_id: str) -> int:
-        """How many a caller has."""
-        return len(await self._entries(caller_id))
+    async def keys(self, caller_id: str) -> set[str]:
+        """The keys of those that a caller has."""
+        return {entry.key for entry in await self._entries(caller_id)}
 
     async def delete(self, caller_id: str, name: str) -> None:
         """Delete one, if it is there."""
         with _store_errors():
             damaged = await self._damaged(caller_id, name)
-            keys = [self._key(caller_id, name), *([self._key_of(caller_id, _alias(name))] if damaged else [])]
+            keys = [self.key(caller_id, name), *([self._key_of(caller_id, _alias(name))] if damaged else [])]
             await self._objects.delete(keys)
 
     async def _damaged(self, caller_id: str, name: str) -> DamagedCall | None:
@@ -118,7 +118,8 @@ class SavedCallStore:
     def _folder(self, caller_id: str) -> str:
         return f"{self._root}/{scope_of(caller_id)}"
 
-    def _key(self, caller_id: str, name: str) -> str:
+    def key(self, caller_id: str, name: str) -> str:
+        """The key under which a saved call is kept."""
         return self._key_of(caller_id, _digest(name))
 
     def _key_of(self, caller_id: str, digest: str) -> str:

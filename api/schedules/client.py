@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
@@ -26,6 +27,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.schedules.notes import NoteCode, written_note
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.access.limits.counted_places import CountedPlaces
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
@@ -40,9 +42,8 @@ from outlast.api.contracts.schedules import (
     SchedulePage,
     ScheduleRequest,
 )
-from outlast.api.errors import BadRequest, TooManyRequests
-from outlast.api.metrics import LIMITED
-from outlast.api.schedules.due import DueCalls
+from outlast.api.errors import BadRequest
+from outlast.api.schedules.due import DueCalls, Target
 from outlast.api.schedules.errors import ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
 from outlast.api.schedules.schedule_changes import changed_order
 from outlast.api.schedules.specification import OVERLAPS, specification
@@ -93,6 +94,8 @@ class ScheduleClient:
         self._audit = audit
         self._limits = limits
         self._ui_url = ui_url
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._places = CountedPlaces("schedules", retry_after_seconds=_RETRY_SECONDS)
 
     async def create(self, caller: Caller, request: ScheduleRequest) -> Schedule:
         """Check what is to be started as if it were now, and schedule it. The same request again changes nothing.
@@ -106,30 +109,18 @@ class ScheduleClient:
             if found == "whole":
                 action.note(outcome="repeated")
                 return await self._repeated(caller, request.id, fingerprints)
-            if found == "absent":
-                await self._check_count(caller)
-            target = await self.due.admitted(caller, request)
-            action.note(tool=target.tool)
-            order = FiringInput(
-                schedule_id=request.id,
-                temporal_id=temporal_id_of(caller, request.id),
-                caller=caller.with_account,
-                due=target.due,
-                tool=target.tool,
-                timing=Timing.model_validate(request.model_dump(include=set(Timing.model_fields))),
-                spending=Spending.model_validate(request.model_dump(include=set(Spending.model_fields))),
-                note=request.note,
-                created_at=datetime.now(UTC),
-                fingerprint=fingerprints[0],
-            )
-            try:
-                if found == "damaged":
-                    await self._replace(order, paused=request.paused)
-                else:
-                    await self._start(order, paused=request.paused)
-            except ScheduleAlreadyRunningError:
-                action.note(outcome="repeated")
-                return await self._repeated(caller, request.id, fingerprints)
+            async with self._place(caller, temporal_id_of(caller, request.id)):
+                target = await self.due.admitted(caller, request)
+                action.note(tool=target.tool)
+                order = _order(caller, request, target, fingerprints[0])
+                try:
+                    if found == "damaged":
+                        await self._replace(order, paused=request.paused)
+                    else:
+                        await self._start(order, paused=request.paused)
+                except ScheduleAlreadyRunningError:
+                    action.note(outcome="repeated")
+                    return await self._repeated(caller, request.id, fingerprints)
         return await self.get(caller, request.id)
 
     async def get(self, caller: Caller, schedule_id: str) -> Schedule:
@@ -267,19 +258,26 @@ class ScheduleClient:
                 search_attributes=search_attributes.of_schedule(order.caller.id, order.schedule_id),
             )
 
-    async def _check_count(self, caller: Caller) -> None:
+    def _place(self, caller: Caller, temporal_id: str) -> AbstractAsyncContextManager[None]:
+        """Room for one more of the caller's schedules. Raises `TooManyRequests`."""
+
+        async def listed() -> set[str]:
+            with temporal_errors():
+                return {one.id async for one in await self._client.list_schedules(schedules_query(caller.id))}
+
+        async def exists(temporal_id: str) -> bool:
+            try:
+                with temporal_errors(missing=_not_found(temporal_id)):
+                    await self._client.get_schedule_handle(temporal_id).describe()
+            except ScheduleNotFound:
+                return False
+            return True
+
         most = self._policy.of(caller.id).limits.schedules
-        count = 0
-        with temporal_errors():
-            async for _ in await self._client.list_schedules(schedules_query(caller.id)):
-                count += 1
-        if count >= most:
-            LIMITED.labels("schedules").inc()
-            raise TooManyRequests(
-                f"You have {count} schedules, and {most} may be (`schedules` in the operator's policy). Delete one "
-                "first.",
-                retry_after_seconds=_RETRY_SECONDS,
-            )
+        refusal = f"You have {most} schedules, which is the most that may be (`schedules` in the operator's policy). "
+        return self._places.place(
+            caller.id, temporal_id, most, listed=listed, exists=exists, refusal=f"{refusal}Delete one first."
+        )
 
     async def _existing(self, caller: Caller, schedule_id: str) -> Literal["absent", "whole", "damaged"]:
         try:
@@ -324,8 +322,11 @@ class ScheduleClient:
 
     async def _description(self, caller: Caller, schedule_id: str) -> ScheduleDescription:
         """Temporal's own description; its id is a digest with the caller in it. Raises `ScheduleNotFound`."""
-        with temporal_errors(missing=_not_found(schedule_id)):
-            return await self._handle(caller, schedule_id).describe()
+        # Temporal describes a schedule by a query of its workflow, and refuses many queries of one at a time.
+        slots = self._slots.setdefault(temporal_id_of(caller, schedule_id), asyncio.Semaphore(_DESCRIBED_AT_ONCE))
+        async with slots:
+            with temporal_errors(missing=_not_found(schedule_id)):
+                return await self._handle(caller, schedule_id).describe()
 
     async def _order(self, description: ScheduleDescription, caller: Caller, schedule_id: str) -> FiringInput:
         """What the schedule starts. Raises `ScheduleNotFound` for one of somebody else, and `ScheduleDamaged`."""
@@ -356,6 +357,21 @@ class ScheduleClient:
 
     def _handle(self, caller: Caller, schedule_id: str) -> ScheduleHandle:
         return self._client.get_schedule_handle(temporal_id_of(caller, schedule_id))
+
+
+def _order(caller: Caller, request: ScheduleRequest, target: Target, fingerprint: str) -> FiringInput:
+    return FiringInput(
+        schedule_id=request.id,
+        temporal_id=temporal_id_of(caller, request.id),
+        caller=caller.with_account,
+        due=target.due,
+        tool=target.tool,
+        timing=Timing.model_validate(request.model_dump(include=set(Timing.model_fields))),
+        spending=Spending.model_validate(request.model_dump(include=set(Spending.model_fields))),
+        note=request.note,
+        created_at=datetime.now(UTC),
+        fingerprint=fingerprint,
+    )
 
 
 def temporal_id_of(caller: Caller, schedule_id: str) -> str:

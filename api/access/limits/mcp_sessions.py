@@ -4,7 +4,9 @@ All callers share the memory for them, and the number that the MCP SDK accepts (
 """
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 
 from outlast.api.access.limits.token_bucket import Clock
 from outlast.api.access.policy.source import PolicySource
@@ -24,11 +26,16 @@ class McpSessions:
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._used_at: dict[str, dict[str, float]] = {}
+        self._opening: Counter[str] = Counter()
 
-    def check(self, caller_id: str) -> None:
-        """Raise `TooManyRequests` when the caller may open no further session."""
+    @contextmanager
+    def opening(self, caller_id: str) -> Generator[Callable[[], None]]:
+        """Open a session within the block; it counts until the function that this gives is called, or the block ends.
+
+        Call that when the session is noted with `use`. Raises `TooManyRequests` when the caller may open no other one.
+        """
         most = self._policy.of(caller_id).limits.mcp_sessions
-        if len(self._open(caller_id)) >= most:
+        if len(self._open(caller_id)) + self._opening[caller_id] >= most:
             LIMITED.labels(_LIMIT).inc()
             raise TooManyRequests(
                 f"{most} of your MCP sessions are open, which is the most that you may have (`{_LIMIT}` in the "
@@ -36,6 +43,11 @@ class McpSessions:
                 "protocol version 2026-07-28, which has none.",
                 retry_after_seconds=_RETRY_SECONDS,
             )
+        self._opening[caller_id] += 1
+        counted = ExitStack()
+        counted.callback(self._opened, caller_id)
+        with counted:
+            yield counted.close
 
     def use(self, caller_id: str, session_id: str) -> None:
         """The session is open."""
@@ -54,6 +66,11 @@ class McpSessions:
             if not count:
                 del self._used_at[caller_id]
         return shares
+
+    def _opened(self, caller_id: str) -> None:
+        self._opening[caller_id] -= 1
+        if not self._opening[caller_id]:
+            del self._opening[caller_id]
 
     def _open(self, caller_id: str) -> Mapping[str, float]:
         since = self._clock() - self._idle_seconds

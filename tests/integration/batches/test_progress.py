@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 
 from tests.support.calls.batches import Body, begun, carried_out, doubles, sleepers
+from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 
 
@@ -51,3 +52,18 @@ async def test_nobody_follows_a_batch_of_somebody_else(api: httpx.AsyncClient) -
     for path, headers in ((batch["id"], bearer("somebody-elses-platform-token")), ("batch-unknown", {})):
         answer = await api.get(f"/v1/batches/{path}/events", headers=headers)
         assert answer.status_code in (401, 404), answer.text
+
+
+async def test_a_list_counts_a_batch_while_it_runs(api: httpx.AsyncClient) -> None:
+    items = [{"arguments": {"seconds": seconds}} for seconds in (0, 0, 60)]
+    body = {"tool": "outlast--sleeper", "items": items, "name": "counted in lists"}
+    batch_id = await begun(api, body)
+
+    async def listed() -> Body:
+        found = (await api.get("/v1/batches", params={"only_open": True})).json()["batches"]
+        (batch,) = [one for one in found if one["id"] == batch_id]
+        assert (batch["status"], batch["completed"], batch["under_way"]) == ("working", 2, 1), batch
+        return batch
+
+    await eventually(listed)
+    await api.post(f"/v1/batches/{batch_id}/cancel")
