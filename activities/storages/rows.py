@@ -106,8 +106,15 @@ def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
 
     A number in a path is a position in a list; any other name is looked up in each of the list's objects.
     """
-    found = ((path, _followed(row, path)) for path in paths)
+    found = ((path, _followed_to_its_end(row, path)) for path in paths)
     return {path: values[0] for path, values in found if values}
+
+
+def _followed_to_its_end(row: JsonValue, path: str) -> list[JsonValue]:
+    try:
+        return _followed(row, path)
+    except RecursionError:  # hundreds of lists in each other
+        return []
 
 
 def _followed(value: JsonValue, path: str) -> list[JsonValue]:

@@ -15,10 +15,10 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, 
 from outlast.activities.json_size import MAX_VALUES, has_more_values
 from outlast.activities.outputs.format.json_values import text_of
 from outlast.api.batches.row_mapping import Mapped, RowMapping, RowRefused, is_item, typed, unknown_columns
-from outlast.api.batches.sources import SourceRow
+from outlast.api.batches.sources import SourceRow, too_many_items
 from outlast.api.contracts.batches import BatchSettings
 from outlast.api.contracts.tasks import TaskRequest
-from outlast.api.errors import BatchRefused, BatchTooLarge, InvalidCall, MaskedToolCalled, UnknownToolCalled
+from outlast.api.errors import BatchRefused, InvalidCall, MaskedToolCalled, UnknownToolCalled
 from outlast.api.tasks.admission import Admission, AdmittedCall
 
 _MOST_NAMES = 10
@@ -117,10 +117,7 @@ class Intake:
         """The item of a row; None for one that is none, which is noted. Raises `BatchTooLarge`."""
         read.count += 1
         if read.count > self._max_items:
-            raise BatchTooLarge(
-                f"The batch has more than {self._max_items} items (`batch_items` in the operator's policy). Nothing "
-                "was started: make several batches of them."
-            )
+            raise too_many_items(self._max_items)
         try:
             if row.problem is not None:
                 raise RowRefused(row.problem)

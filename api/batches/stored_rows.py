@@ -1,7 +1,7 @@
 """`StoredRows`: batches of rows that are kept already, in a stored output or in a dataset of the platform."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure, classify
@@ -52,25 +52,43 @@ class StoredRows:
     async def _source(self, caller: Caller, rows: RowsOf, tool: str) -> RowSource:
         if rows.dataset is not None:
             dataset_id = rows.dataset
-            return RowSource(lambda: self._of_dataset(caller, dataset_id, rows))
+            with _platform_errors(dataset_id):
+                found = await self._platform.client(caller).dataset(dataset_id).get()
+            count = _wanted(rows, found.item_count if found is not None else 0)
+            return RowSource(lambda: self._of_dataset(caller, dataset_id, rows), count=count)
         reader = await self._outputs.open(caller, rows.output or "")
         if reader.manifest.kind != "rows":
             raise OutputRefusal(
                 "bad_selection",
                 ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, "This output has no rows."),
             )
-        return RowSource(lambda: self._outputs.guarded(output_rows(reader, offset=rows.offset, limit=rows.limit)))
+        return RowSource(
+            lambda: self._outputs.guarded(output_rows(reader, offset=rows.offset, limit=rows.limit)),
+            count=_wanted(rows, reader.manifest.count or 0),
+        )
 
     async def _of_dataset(self, caller: Caller, dataset_id: str, rows: RowsOf) -> AsyncGenerator[SourceRow]:
         client = self._platform.client(caller)
-        try:
+        with _platform_errors(dataset_id):
             async with aclosing(dataset_rows(client, dataset_id, offset=rows.offset, limit=rows.limit)) as found:
                 async for row in found:
                     yield row
-        except (apify.ApifyApiError, ToolFailure, OSError) as error:
-            envelope = classify(error)
-            if envelope.category is ErrorCategory.AUTHENTICATION:
-                raise Unauthenticated(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
-            if envelope.retryable:
-                raise PlatformUnavailable(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
-            raise BatchRefused(envelope) from error
+
+
+def _wanted(rows: RowsOf, count: int) -> int:
+    """How many of the `count` rows that there are, the request names."""
+    left = max(0, count - rows.offset)
+    return left if rows.limit is None else min(left, rows.limit)
+
+
+@contextmanager
+def _platform_errors(dataset_id: str) -> Generator[None]:
+    try:
+        yield
+    except (apify.ApifyApiError, ToolFailure, OSError) as error:
+        envelope = classify(error)
+        if envelope.category is ErrorCategory.AUTHENTICATION:
+            raise Unauthenticated(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
+        if envelope.retryable:
+            raise PlatformUnavailable(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
+        raise BatchRefused(envelope) from error

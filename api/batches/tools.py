@@ -77,7 +77,7 @@ class BatchTools:
         _check_offered(call, asked.tool)
         if asked.items is not None:
             items = [BatchItem(key=item.key, arguments=item.arguments) for item in asked.items]
-            source = RowSource(lambda: inline_rows(items))
+            source = RowSource(lambda: inline_rows(items), count=len(items))
             batch = await self._batches.start(caller, settings, source, idempotency_key=call.idempotency_key)
         else:
             rows = RowsOf(output=asked.locator, dataset=asked.dataset_id)

@@ -1,9 +1,9 @@
 """Batches as every front door shows them."""
 
 from datetime import datetime
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from outlast.activities.batches.contracts import (
     MAX_CONCURRENCY,
@@ -24,7 +24,17 @@ from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.tools.framework.ids import Id
 
 MAX_MAPPED = 100
-Path = str
+MAX_PATH_PARTS = 50
+
+
+def _nested(path: str) -> str:
+    parts = path.count(".") + 1
+    if parts > MAX_PATH_PARTS:
+        raise ValueError(f"has {parts} parts; a path may have {MAX_PATH_PARTS}")
+    return path
+
+
+Path = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_nested)]
 """A dot path: `input.startUrls.0.url`; a number is a place in a list."""
 
 
@@ -51,9 +61,8 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
         description="For rows: the argument (dot path) by the row's field (dot path) that it takes its value from. "
         "Without it, a row is the arguments, or has them as `arguments`, with its `key`.",
     )
-    key: str | None = Field(
+    key: Path | None = Field(
         default=None,
-        min_length=1,
         max_length=200,
         description="For rows: the field (dot path) whose value names the item. Without it, its number does.",
     )

@@ -12,7 +12,7 @@ from outlast.activities.secrets.sealed_json import open_values
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.intake import Intake
-from outlast.api.batches.sources import inline_rows
+from outlast.api.batches.sources import inline_rows, too_many_items
 from outlast.api.batches.stored_rows import StoredRows
 from outlast.api.contracts.batches import BatchItem, BatchRequest, BatchSettings
 from outlast.api.contracts.schedules import SavedCallUse, ScheduleChanges, ScheduledCall, ScheduleRequest
@@ -110,6 +110,8 @@ class DueCalls:
     async def _items(self, caller: Caller, request: BatchRequest, items: list[BatchItem]) -> list[JsonObject]:
         settings = BatchSettings.model_validate(request.model_dump(exclude=_OF_ITEMS))
         limit = self._policy.of(caller.id).limits.batch_items
+        if len(items) > limit:
+            raise too_many_items(limit)
         collected = _Collected()
         await Intake(self._admission, caller, settings, max_items=limit).admitted(
             inline_rows(items), collected, are_texts=False

@@ -21,7 +21,7 @@ from outlast.api.batches.stored_rows import StoredRows
 from outlast.api.contracts.batches import BatchRequest, BatchSettings
 from outlast.api.contracts.schedules import ScheduledCall
 from outlast.api.contracts.tasks import ConnectedTaskRequest
-from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TooManyRequests, tool_error
+from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TemporalUnavailable, TooManyRequests, tool_error
 from outlast.api.saved_calls.client import SavedCallClient, read_kept
 from outlast.api.schedules.client import ScheduleClient
 from outlast.api.schedules.due import DueCalls
@@ -128,7 +128,7 @@ class CallerFirings:
         key, schedule = request.firing_id, request.schedule_id
         if asked.items is not None:
             items = asked.items
-            source = RowSource(lambda: inline_rows(items))
+            source = RowSource(lambda: inline_rows(items), count=len(items))
             batch = await self._batches.start(caller, settings, source, idempotency_key=key, schedule_id=schedule)
         else:
             assert asked.rows is not None, "a batch has items or rows"
@@ -150,7 +150,7 @@ def _may_pass(error: ApiError, request: StartFiringInput) -> bool:
     """Whether the firing is tried again: an outage passes, and so may a caller's limit, for a while."""
     if isinstance(error, TooManyRequests):
         return datetime.now(UTC) < request.began_at + _LIMIT_PATIENCE
-    return error.status == _UNAVAILABLE
+    return error.status == _UNAVAILABLE or isinstance(error, TemporalUnavailable)
 
 
 def _too_late(request: StartFiringInput, tool: str) -> ErrorEnvelope:

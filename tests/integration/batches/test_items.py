@@ -2,12 +2,16 @@
 
 import codecs
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from temporalio.client import Client
 
+from outlast.api.access.policy.contracts import Limits
 from tests.support.calls.batches import carried_out, doubles, ended, rows_of, sleepers
+from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
 
 JSONL, CSV = {"Content-Type": "application/x-ndjson"}, {"Content-Type": "text/csv"}
@@ -214,7 +218,7 @@ async def test_a_key_that_is_the_number_of_another_item_is_refused(
         assert f"is that of {refused}, too" in answer.text
 
 
-SKUS = {"tool": "ship", "key": "sku"}
+SKUS: dict[str, object] = {"tool": "ship", "key": "sku"}
 
 
 async def shipped(api: httpx.AsyncClient, content: str, settings: dict[str, object]) -> dict[str, Any]:
@@ -287,7 +291,7 @@ async def test_an_empty_cell_is_an_absent_value(api: httpx.AsyncClient) -> None:
         "C-3": {"sku": "C-3", "fast": False, "country": "DE"},
     }
     assert await shipped(api, content, SKUS) == expected
-    mapped = {"tool": "ship", "key": "id", "mapping": {"sku": "id", "limit": "most"}}
+    mapped: dict[str, object] = {"tool": "ship", "key": "id", "mapping": {"sku": "id", "limit": "most"}}
     assert await shipped(api, "id,most\nA-1,\nB-2,7", mapped) == {
         "A-1": {"sku": "A-1"},
         "B-2": {"sku": "B-2", "limit": 7},
@@ -341,3 +345,66 @@ async def test_wrong_columns_are_refused_before_anything_is_started(
     assert said in answer.text
     assert "Nothing was started" in answer.json()["detail"]
     assert sandbox.counters["startsAccepted"] == before
+
+
+DEEP = ".".join(["a"] * 3_001)
+
+
+@pytest.mark.parametrize("settings", [{"mapping": {DEEP: "x"}}, {"mapping": {"number": DEEP}}, {"key": DEEP}])
+async def test_a_path_of_thousands_of_parts_is_refused(api: httpx.AsyncClient, settings: dict[str, object]) -> None:
+    answer = await api.post("/v1/batches", json={"tool": "double", "items": [{}], **settings})
+    assert answer.status_code == 422, answer.text
+    assert len(answer.text) < 5_000
+    assert (await uploaded(api, '{"x": 1}', settings, **JSONL)).status_code == 422
+    call = {"tool": "double", "items": [{"arguments": {}}], **settings}
+    answer = await api.post("/v1/schedules", json={"id": "deep", "cron": ["0 0 29 2 *"], "batch": call})
+    assert answer.status_code == 422, answer.text
+
+
+async def test_a_path_of_many_short_parts_is_refused(api: httpx.AsyncClient) -> None:
+    mapping = {"number": ".".join(["a"] * 51)}
+    answer = await api.post("/v1/batches", json={"tool": "double", "items": [{}], "mapping": mapping})
+    assert answer.status_code == 422
+    assert "a path may have 50" in answer.text
+
+
+async def test_too_many_items_are_refused_before_any_is_checked(
+    temporal: Client, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """To check a hundred thousand items took 69 seconds; to count them takes one.
+
+    This API has no such tool, which is found when the first item is checked.
+    """
+    settings = api_settings(sandbox, data_dir=tmp_path, limits=Limits(batch_items=3))
+    rows = {"dataset": sandbox.new_dataset([{"number": number} for number in range(6)])}
+    items = [{"arguments": {"number": 1}}] * 4
+    async with serving_api(temporal, settings) as few:
+        for answer in (
+            await uploaded(few, 4 * '{"number": 1}\n\n', {}, **JSONL),
+            await uploaded(few, "number\n" + 4 * '"1\n"\n', {}, **CSV),
+            await few.post("/v1/batches", json={"tool": "double", "items": items}),
+            await few.post("/v1/batches", json={"tool": "double", "rows": rows | {"offset": 1, "limit": 4}}),
+            await few.post("/v1/batches", json={"tool": "double", "rows": rows | {"offset": 2}}),
+            await few.post(
+                "/v1/schedules",
+                json={"id": "many", "cron": ["0 0 29 2 *"], "batch": {"tool": "double", "items": items}},
+            ),
+        ):
+            assert (answer.status_code, answer.json()["detail"][:31]) == (413, "The batch has more than 3 items")
+        for fit in (rows | {"offset": 3}, rows | {"limit": 3}):  # three rows: they are checked
+            answer = await few.post("/v1/batches", json={"tool": "double", "rows": fit})
+            assert answer.status_code == 404, answer.text
+
+
+@pytest.mark.parametrize("number", ["12345678901234567890123", "NaN", "1e400"])
+async def test_a_number_that_no_parser_keeps_is_refused_with_its_line(api: httpx.AsyncClient, number: str) -> None:
+    answer = await uploaded(api, f'{{"number": 1}}\n{{"number": {number}}}\n', {}, **JSONL)
+    assert answer.status_code == 422
+    (violation,) = answer.json()["error"]["violations"]
+    assert violation["path"] == "/2"
+    assert "/number" in violation["message"]
+    answer = await uploaded(api, f"number\n{number}\n", {}, **CSV)
+    if number.isdigit():  # a cell is a text, which the tool reads exactly
+        assert await results(api, answer) == {"2": 2 * int(number)}
+    else:
+        assert answer.status_code == 422, answer.text
