@@ -5,7 +5,6 @@ definition of how that is read, for every mode and entry point. A value of which
 none, stays as it is: the check of the schema then names it.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
@@ -13,6 +12,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
+from outlast.activities.json_numbers import MAX_INTEGER, MIN_INTEGER, exact_json
 from outlast.activities.json_schema.references import referenced
 
 MAX_CHANGES: Final = 20
@@ -57,7 +57,8 @@ def coerced(schema: JsonObject, arguments: JsonObject, *, at: str = "") -> Coerc
     """`arguments` as `schema` reads them. `at` is the JSON Pointer of the whole.
 
     - `null`, also as a text, is left out where the property is optional and may not be null.
-    - A string with JSON becomes the list, object, number, boolean or null where the schema has no string.
+    - A string with JSON becomes the list, object, number, boolean or null where the schema has no string. One with a
+      number that no parser keeps stays.
     """
     reading = _Reading(schema)
     value = reading.whole(arguments, at)
@@ -129,12 +130,12 @@ class _Reading:
             if "null" in kinds and value.strip().lower() in _NULLS:
                 self._change(at, "a string was read as null")
                 return None
-            found = _parsed(value)
+            found = _parsed(value, kinds)
             kind = kind_of(found)
             if found is not None and kind in kinds:
                 how = "a string with JSON" if kind in ("array", "object") else "a string"
                 self._change(at, f"{how} was read as {_NAMES[kind]}")
-                return int(found) if isinstance(found, float) and kind == "integer" else found
+                return found
         return value
 
     def _change(self, at: str, words: str) -> None:
@@ -205,7 +206,7 @@ def _typed_kinds(schema: JsonObject) -> Kinds | None:
     return frozenset(kinds | more | ({"null"} if schema.get("nullable") is True else set[str]()))
 
 
-def _parsed(text: str) -> JsonValue:
+def _parsed(text: str, kinds: Kinds) -> JsonValue:
     """The value that a string is the JSON of; None for none. Python writes `True` and `False`."""
     stripped = text.strip()
     if stripped.lower() in _WORDS:
@@ -213,15 +214,15 @@ def _parsed(text: str) -> JsonValue:
     if stripped[:1] not in _BEGINNINGS or not stripped:
         return None
     try:
-        found = cast(JsonValue, json.loads(stripped, parse_constant=_refuse))
-    except (ValueError, RecursionError):
+        value = cast(JsonValue, exact_json(stripped))
+    except ValueError:
         return None
-    # Some models encode a list or an object twice.
-    return found if not isinstance(found, str) else _parsed(found) if looks_like_json(found) else None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    if isinstance(value, str):  # some models encode a list or an object twice
+        return _parsed(value, kinds) if looks_like_json(value) else None
+    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
+        # As a float, a larger one is a number, but no integer that is kept exactly.
+        return int(value) if MIN_INTEGER <= value <= MAX_INTEGER else value if "number" in kinds else None
+    return value
 
 
 def _with_kind(violation: Violation, value: JsonValue) -> Violation:

@@ -52,7 +52,7 @@ class PostedMessage:
             method=method if isinstance(method, str) else None,
             tool=name if isinstance(name, str) else None,
             request_id=fields.get("id", _NO_ID),
-            message=_message_in(document),
+            message=_message_in(fields),
             number_flaws=flaws,
         )
 

@@ -33,6 +33,15 @@ SCHEMA: dict[str, Any] = {
         ({"count": "5", "cost": " 1.5 ", "flag": "true"}, {"count": 5, "cost": 1.5, "flag": True}),
         ({"count": "5.0", "flag": 0, "name": 7}, {"count": 5, "flag": False, "name": "7"}),
         ({"count": None, "name": None}, {"count": 0, "name": ""}),
+        (
+            {"cost": "9007199254740993", "list": ["-9007199254740993", "5."]},
+            {"cost": 2**53 + 1, "list": [-(2**53) - 1, 5]},
+        ),
+        *(
+            ({name: far}, {name: far})
+            for name in ("count", "cost")
+            for far in ("12345678901234567890123", "1" + "0" * 299, f"0x{'f' * 17}", f"0.{'0' * 298}1e-99", "1e99" * 9)
+        ),
         ({"count": "1.5", "cost": "nan", "flag": "yes"}, {"count": "1.5", "cost": "nan", "flag": "yes"}),
         ({"cost": "inf", "count": "1_000", "list": ["1", "x"]}, {"cost": "inf", "count": "1_000", "list": [1, "x"]}),
         ({"unknown": 1, "inner": {"x": "1", "y": 2}, "open": {"y": "2"}}, {"inner": {"x": 1}, "open": {"y": "2"}}),

@@ -6,9 +6,11 @@ import re
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.json_numbers import MAX_INTEGER, MIN_INTEGER
 from outlast.activities.json_schema.coercion import looks_like_json
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,2})?", re.ASCII)
+_WHOLE = re.compile(r"[-+]?\d{1,300}", re.ASCII)
 _OF_BASE = re.compile(r"0(?:[xX][0-9a-fA-F]{1,200}|[oO][0-7]{1,300}|[bB][01]{1,900})", re.ASCII)
 """Hexadecimal, octal and binary numbers as JavaScript writes them."""
 _WORDS = {"true": True, "false": False}
@@ -80,16 +82,22 @@ def _as_number(kind: str, value: JsonValue) -> int | float | None:
     number = _number_in(value.strip())
     if number is None:
         return None
-    if number.is_integer() and abs(number) < 2**63:
+    if number == int(number) and MIN_INTEGER <= number <= MAX_INTEGER:
         return int(number)
-    return number if kind == "number" and math.isfinite(number) else None
+    return number if kind == "number" and isinstance(number, float) else None
 
 
-def _number_in(text: str) -> float | None:
-    """What JavaScript reads a text as; blanks are 0."""
+def _number_in(text: str) -> int | float | None:
+    """What JavaScript reads a text as; blanks are 0. None for a number that would not be kept exactly."""
     if _OF_BASE.fullmatch(text):
-        return float(int(text, 0))
-    return float(text or 0) if not text or _NUMBER.fullmatch(text) else None
+        return int(text, 0)
+    if not text or _WHOLE.fullmatch(text):
+        return int(text or 0)
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = float(text)
+    is_lost = not number and any(digit in text.lower().partition("e")[0] for digit in "123456789")
+    return number if math.isfinite(number) and not is_lost else None
 
 
 def _as_boolean(value: JsonValue) -> bool | None:

@@ -79,6 +79,14 @@ def test_what_has_one_reading_is_read_so(given: dict[str, Any], wanted: dict[str
 
 
 STAYS: list[dict[str, Any]] = [
+    {"limit": "12345678901234567890123"},
+    {"limit": "1e30"},
+    {"cost": "1e400"},
+    {"cost": "1e-3000"},
+    {"cost": "12345678901234567890123"},
+    {"cost": "9" * 5_000},
+    {"numbers": "[1, 12345678901234567890123]"},
+    {"page": '{"depth": NaN}'},
     {"needed": None},
     {"maybe": None},
     {"apify": None},
