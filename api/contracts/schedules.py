@@ -247,7 +247,7 @@ class Schedule(BaseModel):
     pause_on: tuple[ErrorCategory, ...]
     paused: bool
     paused_because: str | None = Field(default=None, description="Why it is paused.")
-    next: list[datetime] = Field(description="When it is due next, unless it is paused.")
+    next: list[datetime] = Field(description="When it is due next; empty while it is paused.")
     recent: list[Firing] = Field(description="The latest firings, the last one first. In lists without their state.")
     fired: int = Field(description="Firings so far.")
     skipped: int = Field(description="Times that were left out because an earlier firing was under way.")

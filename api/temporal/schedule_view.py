@@ -64,7 +64,8 @@ async def schedule_from(
         pause_on=spending.pause_on,
         paused=state.paused,
         paused_because=await read_note(state.note, description.data_converter) if state.paused else None,
-        next=list(info.next_action_times[:_NEXT]),
+        # Temporal names times for a paused schedule, too, at which nothing is started.
+        next=[] if state.paused else list(info.next_action_times[:_NEXT]),
         recent=list(firings),
         fired=info.num_actions,
         skipped=info.num_actions_skipped_overlap,

@@ -56,7 +56,7 @@ class Schedule(Response):
     paused: bool = False
     paused_because: str | None = None
     next: tuple[datetime, ...] = ()
-    """When it is due next, unless it is paused."""
+    """When it is due next; empty while it is paused."""
     recent: tuple[Firing, ...] = ()
     """The latest firings, the last one first."""
     fired: int = 0

@@ -215,6 +215,17 @@ async def test_a_schedule_is_paused_by_hand_and_triggered_all_the_same(api: http
     assert "paused_because" not in resumed or resumed["paused_because"] is None
 
 
+async def test_nothing_is_next_while_a_schedule_is_paused(api: httpx.AsyncClient) -> None:
+    made = await scheduled(api, "no-next", call=DOUBLE)
+    assert made["next"]
+    paused = (await api.post("/v1/schedules/no-next/pause", json={})).json()
+    assert (paused["paused"], paused["next"]) == (True, [])
+    assert (await seen(api, "no-next"))["next"] == []
+    (listed,) = [one for one in (await api.get("/v1/schedules")).json()["schedules"] if one["id"] == "no-next"]
+    assert listed["next"] == []
+    assert (await api.post("/v1/schedules/no-next/resume", json={})).json()["next"]
+
+
 async def test_a_failure_that_would_come_again_pauses_it_and_another_does_not(api: httpx.AsyncClient) -> None:
     failing = {"tool": "double", "arguments": {"number": 1, "fails_with": "payment"}}
     await scheduled(api, "unpaid", call=failing)

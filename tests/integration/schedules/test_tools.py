@@ -44,6 +44,8 @@ async def test_a_model_has_a_tool_called_when_it_is_due(service: Service, revisi
         assert "completed, task-" in await eventually(completed)
         _, text = await called(mcp, "change-call-schedule", scheduleId=name, change="pause")
         assert "is paused" in text
+        paused, _ = await called(mcp, "get-call-schedule", scheduleId=name)
+        assert not paused["schedule"].get("next")
 
         async def listed() -> bool:
             answer, _ = await called(mcp, "list-call-schedules")
