@@ -87,7 +87,7 @@ async def preferred_wait_of(
     """Seconds of the `Prefer: wait=N` header, at most the server's own limit; 0 without it."""
     if prefer is None:
         return 0
-    match = re.search(r"(?:^|[,;\s])wait\s*=\s*\"?(\d+)", prefer)
+    match = re.search(r"(?:^|[,;\s])wait\s*=\s*\"?([0-9]+)(?![\w.])", prefer)
     if match is None and "wait" in prefer:
         raise BadRequest("`Prefer: wait=N` takes a whole number of seconds.")
     services = await services_of(request)

@@ -34,6 +34,7 @@ NO_MONEY = (
     *(f'"{text}"' for text in ("1e30", "1e400", "1e-3000", "NaN", "Infinity", "-0", "-1", "1e900000", "five", "")),
     '"{}"'.format("9" * 100_000),
 )
+MOST_OF_HEADER = 4_000
 REPORTED = ("turns", 0, "spent", "usd")
 """What a turn of an imported conversation has cost, for readers only: 0 is an amount."""
 MONEY = ("0.000000000001", "0.1", "1", "1000000000", "1e9", "1e-12")
@@ -106,10 +107,42 @@ def test_numbers_in_the_arguments_of_tools_have_bounds(everybody: list[Party], m
                     assert is_refused(rpc(ann, path, "tools/call", params, value), field.name), told
     assert tried > 100
     assert sorted(misspelt_bounds(tools)) == []
-    meta = {"outlast/options": {"budget": {"max_total_charge_usd": VALUE}}}
-    params = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {}}, "_meta": meta}
-    for value in NO_MONEY:
-        assert is_refused(rpc(ann, path, "tools/call", params, value), "options"), f"_meta: {value[:50]}"
+
+
+def test_numbers_in_the_options_of_a_call_in_meta_have_bounds(everybody: list[Party]) -> None:
+    ann = everybody[0]
+    definitions = ann.ask("GET", "/openapi.json").json()["components"]["schemas"]
+    schemas, options = Schemas(definitions), definitions["CallOptions"]
+    tried = [field for field in schemas.fields(options) if field.is_number]
+    assert sum(field.is_money for field in tried) > 1
+    for field in tried:
+        meta = {"outlast/options": schemas.least(options, field.place)}
+        params = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {}}, "_meta": meta}
+        for value in NO_MONEY if field.is_money else NO_NUMBERS:
+            answer = rpc(ann, "/mcp", "tools/call", params, value)
+            assert is_refused(answer, "options"), f"{field} = {value[:50]}"
+
+
+def test_numbers_in_headers_have_bounds(everybody: list[Party]) -> None:
+    """The settings of an uploaded batch, and the wish to wait. What is longer than a header may be is left out."""
+    ann = everybody[0]
+    (operation,) = [one for one in documented(ann) if (one.method, one.path) == ("post", "/v1/batches")]
+    assert operation.body is not None
+    tried = [field for field in operation.fields if field.is_number and field.place[0] not in ("items", "rows")]
+    assert {field.name for field in tried} >= {"budget_usd", "max_total_charge_usd", "concurrency", "failures"}
+    for field in tried:
+        settings = operation.schemas.least(operation.body, field.place)
+        for value in NO_MONEY if field.is_money else NO_NUMBERS:
+            header = {"Outlast-Batch": with_value(settings, value).decode(), "Content-Type": "application/x-ndjson"}
+            if len(value) < MOST_OF_HEADER:
+                answer = ann.ask("POST", "/v1/batches/uploads", content=b"{}", headers=header)
+                assert answer.status_code in (400, 422), f"{field} = {value}: {answer.text}"
+                assert field.name in answer.text or "number" in answer.text, f"{field} = {value}: {answer.text}"
+    for value in ("1e400", "1e30", "NaN", "Infinity", "-Infinity", "-0", "1e900000"):
+        call = {"tool": "say", "arguments": {"text": "x"}}
+        answer = ann.ask("POST", "/v1/tasks", json=call, headers={"Prefer": f"wait={value}"})
+        assert answer.status_code == 400, f"Prefer: wait={value}: {answer.text}"
+    assert ann.ask("GET", "/v1/batches").json()["batches"] == []
 
 
 def test_numbers_that_no_parser_keeps_are_refused_with_their_path(everybody: list[Party]) -> None:

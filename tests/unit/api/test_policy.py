@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from watchfiles import awatch
 
-from outlast.api.access.policy.contracts import CallerEntry, Limits, PermissionEntry, Policy
+from outlast.api.access.policy.contracts import CallerEntry, Caps, Limits, PermissionEntry, Policy
 from outlast.api.access.policy.policy_file import PolicyError, read_policy, read_policy_text
 from outlast.api.access.policy.shrinkage import shrinkage
 from outlast.api.access.policy.source import PolicySource
@@ -92,6 +92,26 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> N
     with pytest.raises(PolicyError) as refused:
         read_policy(write(tmp_path, text))
     assert said in str(refused.value)
+
+
+NUMBERS = [f"defaults.limits.{name}" for name in Limits.model_fields] + [
+    f"defaults.spending.{name}" for name in Caps.model_fields if name.endswith("_usd")
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_of_a_policy_has_bounds(tmp_path: Path, name: str) -> None:
+    for value in ("1e400", "nan", "inf", "-inf", "-1", "1" + "0" * 30, "'1e900000'", "'nan'"):
+        with pytest.raises(PolicyError) as refused:
+            read_policy(write(tmp_path, f"{name} = {value}"))
+        assert f"{name}: Input should be" in str(refused.value), value
+
+
+@pytest.mark.parametrize("age", ["9" * 400 + "d", "1e30s", "1e400d", "nan", "NaNs", "-0s", "-1d", 10**30, float("inf")])
+def test_an_age_of_a_policy_has_bounds(tmp_path: Path, age: str | float) -> None:
+    written = f"'{age}'" if isinstance(age, str) else str(age)
+    with pytest.raises(PolicyError, match=r"reuse\.0\.max_age"):
+        read_policy(write(tmp_path, f"[[reuse]]\ntool = '*'\nmax_age = {written}"))
 
 
 async def test_a_changed_file_comes_into_force_and_a_broken_one_does_not(tmp_path: Path) -> None:
