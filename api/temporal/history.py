@@ -5,6 +5,7 @@ gives the corresponding events. `follow_history` feeds it, from run to run.
 """
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
+from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
@@ -31,6 +33,7 @@ from outlast.api.temporal.looks import OUTAGES
 from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
 Event = TypeVar("Event")
+log = logging.getLogger("outlast.api")
 
 OUTAGE_PAUSE_SECONDS = 1.0
 ABNORMAL_ENDS = {
@@ -75,12 +78,17 @@ class RunFold(ABC, Generic[Event]):
         self._converter = converter
 
     async def read(self, entry: HistoryEvent) -> Iterable[Event]:
-        """The events of `entry`."""
+        """The events of `entry`; none of one whose content is of another version, as in a workflow that is stuck."""
         if entry.event_type == _CONTINUED:
             continued = entry.workflow_execution_continued_as_new_event_attributes
             self.continued_as = continued.new_execution_run_id
             return ()
-        return await self.events_of(entry)
+        try:
+            return await self.events_of(entry)
+        except (ValidationError, DecodeError) as error:
+            # Without the error's text: it contains values of the caller.
+            log.warning("An entry of a history gives no events, since it cannot be read (%s)", type(error).__name__)
+            return ()
 
     @abstractmethod
     async def events_of(self, entry: HistoryEvent) -> Iterable[Event]:
