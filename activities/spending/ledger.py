@@ -10,6 +10,8 @@ from temporalio.common import WorkflowIDConflictPolicy
 
 from outlast.activities.cancelled_updates import raise_cancellation
 from outlast.activities.contracts import Caller
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.spending.contracts import (
     CHECK_AFTER_SECONDS,
     CLOSE_SIGNAL,
@@ -25,6 +27,9 @@ from outlast.activities.spending.contracts import (
     Settlements,
     ledger_id,
 )
+
+_PATIENCE_SECONDS = 30
+"""How long an answer of a ledger may take. Longer means that no worker serves it, or that it is stuck."""
 
 
 @dataclass
@@ -51,7 +56,10 @@ class Ledgers:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def reserve(self, request: ReserveInput) -> Reserved:
-        """Hold the amount, or say which cap refuses it. A repeated request gives what the first one was granted."""
+        """Hold the amount, or say which cap refuses it. A repeated request gives what the first one was granted.
+
+        Raises a retryable `ToolFailure` when the ledger does not answer.
+        """
         caller_id = request.caller.id
         request = request.model_copy(update={"caller": request.caller.with_account})
         start: WithStartWorkflowOperation[Any, None] = WithStartWorkflowOperation(
@@ -65,11 +73,15 @@ class Ledgers:
         # The SDK raises the start's error where the handle is awaited; asyncio reports an error that nobody awaits.
         handle = asyncio.ensure_future(start.workflow_handle())
         handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        patience = asyncio.timeout(_PATIENCE_SECONDS)
         try:
-            return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-                RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
-            )
-        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            async with patience:
+                return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+                    RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
+                )
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError) as error:
+            if patience.expired():
+                raise _silent(caller_id) from None
             raise_cancellation(error)
             raise
 
@@ -107,3 +119,12 @@ class Ledgers:
 
     def _new(self, caller_id: str) -> LedgerState:
         return LedgerState(caller_id=caller_id, check_after_seconds=self._check_after_seconds)
+
+
+def _silent(caller_id: str) -> ToolFailure:
+    return ToolFailure.of(
+        ErrorCategory.CAPACITY,
+        "The spending ledger does not answer, and nothing that costs money is started without it.",
+        hint=f"If this continues, the operators have to look at the workflow {ledger_id(caller_id)}.",
+        retryable=True,
+    )
