@@ -49,7 +49,7 @@ async def serve(settings: WorkerSettings) -> None:
     async with (
         sending_metrics(settings, "worker", partial(series_at, telemetry.metrics_url)),
         serving(client, settings),
-        ending_stuck_tasks(client, settings.stuck_limits),
+        ending_stuck_tasks(client, settings.stuck_limits, telemetry.runtime),
         taking_over(client, settings.data_dir / "workers"),
     ):
         with ready_file(settings.ready_file, metrics_url=telemetry.metrics_url):

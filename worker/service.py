@@ -353,7 +353,8 @@ def _batches(objects: OutputObjects, client: Client, ledgers: Ledgers) -> BatchA
 
 
 def _changes_in_temporal(client: Client, firings: FiringActivities) -> Sequence[Callable[..., Any]]:
-    return (StuckTaskActivities(client).end_stuck_task, firings.cancel_firing, firings.pause_schedule)
+    stuck = StuckTaskActivities(client)
+    return (stuck.end_stuck_task, stuck.cancel_items, firings.cancel_firing, firings.pause_schedule)
 
 
 def _firings(client: Client, objects: OutputObjects, ledgers: Ledgers) -> FiringActivities:

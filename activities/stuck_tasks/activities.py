@@ -1,60 +1,129 @@
-"""The activity that ends a stuck task. What it had started is for the workflow that calls it to abort."""
+"""Activities that deal with a stuck workflow. What it had started is for the workflow that calls them to end."""
 
 import logging
+import uuid
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+from pydantic import BaseModel
 from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
-from temporalio.common import RetryPolicy, SearchAttributeKey
+from temporalio.common import (
+    RetryPolicy,
+    SearchAttributeKey,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.activity_results import ActivityResults
+from outlast.activities.batches.contracts import BATCH_ATTRIBUTE, BATCH_WORKFLOW
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.stuck_tasks.assess import Stuck, assess
-from outlast.activities.stuck_tasks.contracts import SESSION, EndStuckInput, StuckEnd, error_of_end
-from outlast.activities.stuck_tasks.started_runs import StartedRuns
+from outlast.activities.heartbeat import heartbeating
+from outlast.activities.schedules.contracts import FIRING_WORKFLOW, FiringStart, StartFiringInput
+from outlast.activities.stuck_tasks.assess import Stuck, assess, is_cancelled
+from outlast.activities.stuck_tasks.contracts import (
+    REMEDIES,
+    SESSION,
+    TASK,
+    TURN,
+    EndStuckInput,
+    Remedy,
+    StuckEnd,
+    StuckFiring,
+    error_of_end,
+)
+from outlast.activities.stuck_tasks.histories import decoded, decoded_json, input_of
+from outlast.activities.stuck_tasks.restarts import RESTARTED_MEMO, StuckWorkflow, restart_input
+from outlast.activities.stuck_tasks.started_runs import StartedRuns, StuckCall
+from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, EventSubject
 
 END_ATTEMPT_TIMEOUT = timedelta(minutes=1)
 END_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
+CANCEL_ITEMS_TIMEOUT = timedelta(minutes=10)
+CANCEL_ITEMS_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
 
 _TOOL = SearchAttributeKey.for_keyword("OutlastTool")
+_ACTOR = SearchAttributeKey.for_keyword("OutlastActor")
 _CALLER = SearchAttributeKey.for_keyword("OutlastCaller")
 _SESSION = SearchAttributeKey.for_keyword("OutlastSession")
+_OURS = "Outlast"
+_START_FIRING = "start_firing"
+_NAMES = {
+    TASK: ("Call again", "task"),
+    TURN: ("Send the message again", "turn"),
+    SESSION: ("Begin another session", "session"),
+    BATCH_WORKFLOW: ("Start another batch with the items that are left", "batch"),
+    FIRING_WORKFLOW: ("Trigger the schedule again", "firing"),
+    DELIVERY_WORKFLOW: ("Replay the event", "delivery"),
+}
+"""By type of workflow: advice to its caller, and the word for it."""
+_WITH_RUNS = frozenset({TASK, TURN})
 _log = logging.getLogger(__name__)
 
 
 class StuckTaskActivities:
-    """Ends workflows that cannot go on."""
+    """Deals with workflows that cannot continue."""
 
     def __init__(self, client: Client) -> None:
-        """End workflows of `client`'s namespace."""
+        """Deal with workflows of `client`'s namespace."""
         self._client = client
 
     @activity.defn
     async def end_stuck_task(self, request: EndStuckInput) -> StuckEnd:
-        """Terminate the workflow if it is still stuck. Repeated after a lost answer, it gives the same answer."""
+        """Terminate, restart or reset the workflow if it is still stuck. Repeated after a lost answer, it gives the
+        same answer for one that was terminated.
+        """
         with as_activity_failure():
-            description, events, stuck = await assess(self._client, request.workflow_id, request.run_id, request.limits)
-            tool = description.typed_search_attributes.get(_TOOL) or ""
-            if stuck is not None:
-                error = _error(tool, stuck, is_session=description.workflow_type == SESSION)
-                handle = self._client.get_workflow_handle(request.workflow_id, run_id=request.run_id)
-                await handle.terminate(error, reason=error.message)
-                _count(description.workflow_type)
-                _log.error("%s was ended: %s", request.workflow_id, error.message)
-            else:
-                found = await self._error_of_end(description, events)
-                if found is None:
+            try:
+                found = await assess(self._client, request.workflow_id, request.run_id, request.limits)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
                     return StuckEnd()
-                error = found
-            return StuckEnd(
-                error=error,
-                tool=tool,
-                caller_id=description.typed_search_attributes.get(_CALLER),
-                session_id=description.typed_search_attributes.get(_SESSION),
-                runs=await StartedRuns(description, self._client.data_converter).to_abort(events),
-            )
+                raise
+            description, events, stuck = found
+            if stuck is None:
+                error = await self._error_of_end(description, events)
+                return StuckEnd() if error is None else await self._ended(description, events, error)
+            remedy = await remedied(self._client, description, events, stuck)
+            if remedy is not None:
+                _count(description.workflow_type, remedy)
+                return StuckEnd(remedy=remedy)
+            if REMEDIES.get(description.workflow_type) is Remedy.RESET:
+                _log.error("%s cannot continue, and is left to operators: %s", request.workflow_id, stuck.reason)
+                return StuckEnd()
+            error = _error(description, stuck)
+            handle = self._client.get_workflow_handle(request.workflow_id, run_id=request.run_id)
+            await handle.terminate(error, reason=error.message)
+            _count(description.workflow_type, Remedy.ENDED)
+            _log.error("%s was ended: %s", request.workflow_id, error.message)
+            return await self._ended(description, events, error)
+
+    @activity.defn
+    async def cancel_items(self, batch_id: str) -> int:
+        """Cancel the tasks of a batch that have not ended. Returns their number."""
+        query = f"WorkflowType = '{TASK}' AND ExecutionStatus = 'Running' AND {BATCH_ATTRIBUTE} = '{batch_id}'"
+        with as_activity_failure():
+            async with heartbeating():
+                found = [one.id async for one in self._client.list_workflows(query)]
+                for task_id in found:
+                    await self._cancel(task_id)
+                return len(found)
+
+    async def _cancel(self, task_id: str) -> None:
+        try:
+            await self._client.get_workflow_handle(task_id).cancel()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
 
     async def _error_of_end(
         self, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent]
@@ -65,23 +134,152 @@ class StuckTaskActivities:
         details = events[-1].workflow_execution_terminated_event_attributes.details.payloads
         return error_of_end(await self._client.data_converter.decode(details))
 
+    async def _ended(
+        self, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent], error: ErrorEnvelope
+    ) -> StuckEnd:
+        """What the end leaves to be done."""
+        kind, attributes = description.workflow_type, description.typed_search_attributes
+        converter, tool = self._client.data_converter, attributes.get(_TOOL) or ""
+        end = StuckEnd(
+            error=error,
+            remedy=Remedy.ENDED,
+            tool=tool,
+            caller_id=attributes.get(_CALLER),
+            session_id=attributes.get(_SESSION),
+            first_run_id=events[0].workflow_execution_started_event_attributes.first_execution_run_id,
+        )
+        if kind in _WITH_RUNS:
+            end = end.model_copy(update={"runs": await StartedRuns(description, converter).to_abort(events)})
+        if kind == BATCH_WORKFLOW:
+            return end.model_copy(update={"batch_id": description.id})
+        if kind == FIRING_WORKFLOW:
+            return end.model_copy(update={"firing": await self._firing(events)})
+        call = await decoded(converter, input_of(events), StuckCall) if kind == TASK else None
+        if call is None or not call.listeners:
+            return end
+        subject = EventSubject(
+            task_id=description.id,
+            tool=tool,
+            actor=attributes.get(_ACTOR),
+            session_id=call.session_id,
+            batch_id=call.batch_id,
+        )
+        return end.model_copy(update={"subject": subject, "listeners": call.listeners})
 
-def _error(tool: str, stuck: Stuck, *, is_session: bool) -> ErrorEnvelope:
-    message = (
-        f"It could not go on: a step of its workflow has failed {stuck.attempts} times in {stuck.seconds / 60:.0f} "
-        f"minutes ({stuck.reason}). It was ended"
+    async def _firing(self, events: Sequence[HistoryEvent]) -> StuckFiring | None:
+        """What a firing has started, or may have started; None when it cannot be read what it was to do."""
+        converter = self._client.data_converter
+        order = await decoded_json(converter, input_of(events))
+        if order is None:
+            return None
+        request: StartFiringInput | None = None
+        results = ActivityResults()
+        for event in events:
+            activity_type, result = results.read(event)
+            scheduled = event.activity_task_scheduled_event_attributes
+            if scheduled.activity_type.name == _START_FIRING:
+                request = await decoded(converter, scheduled.input.payloads, StartFiringInput)
+            if activity_type == _START_FIRING and (start := await decoded(converter, result, FiringStart)) is not None:
+                return StuckFiring(order=order, started=start.started)
+        if request is not None:
+            # Too late to start anything: its answer is what was started before.
+            request = request.model_copy(update={"not_after": datetime.fromtimestamp(0, UTC)})
+        return StuckFiring(order=order, start=request)
+
+
+async def remedied(
+    client: Client, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent], stuck: Stuck
+) -> Remedy | None:
+    """Restart or reset a stuck workflow, if that is its remedy and can be done. Returns what was done."""
+    match REMEDIES.get(description.workflow_type):
+        case Remedy.RESTARTED:
+            workflow = StuckWorkflow(description, events, stuck, client.data_converter)
+            given = await restart_input(workflow)
+            if given is not None and await _restart(client, description, given):
+                _log.error("%s was started again: %s", description.id, stuck.reason)
+                return Remedy.RESTARTED
+        case Remedy.RESET:
+            if await _reset(client, description, events):
+                _log.error("%s was taken back to its last completed step: %s", description.id, stuck.reason)
+                return Remedy.RESET
+        case _:
+            pass
+    return None
+
+
+async def _restart(client: Client, description: WorkflowExecutionDescription, given: BaseModel | JsonObject) -> bool:
+    """Terminate the workflow and start it with another input, in one step; False if it has ended by itself."""
+    memo = dict(await description.memo())
+    if description.workflow_type == BATCH_WORKFLOW:
+        memo[RESTARTED_MEMO] = True
+    ours = [pair for pair in description.typed_search_attributes if pair.key.name.startswith(_OURS)]
+    try:
+        await client.start_workflow(
+            description.workflow_type,
+            given,
+            id=description.id,
+            task_queue=description.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+            id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
+            memo=memo,
+            search_attributes=TypedSearchAttributes(ours),
+            static_summary=await description.static_summary(),
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    return True
+
+
+async def _reset(client: Client, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent]) -> bool:
+    """Begin the step after the last completed one again, with the signals and updates that came since.
+
+    False when no step was completed, or the workflow was reset before.
+    """
+    completed = [one for one in events if one.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
+    if not completed or any(map(_is_reset, events)):
+        return False
+    await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=description.id, run_id=description.run_id),
+            reason="A step of it failed again and again.",
+            workflow_task_finish_event_id=completed[-1].event_id,
+            request_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{description.run_id} {completed[-1].event_id}")),
+        )
     )
-    report = "When it happens again, report it to the operators with the"
-    if is_session:
-        again = f"Begin another session. {report} session's id."
-        return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, f"{message}.", hint=again)
-    message = f"{message}, and the runs that it had started are aborted."
-    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, message, hint=f"Call again. {report} task's id.")
+    return True
 
 
-def _count(workflow_type: str) -> None:
+def _is_reset(event: HistoryEvent) -> bool:
+    cause = event.workflow_task_failed_event_attributes.cause
+    return cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+
+
+def _error(description: WorkflowExecutionDescription, stuck: Stuck) -> ErrorEnvelope:
+    kind, tool = description.workflow_type, description.typed_search_attributes.get(_TOOL) or ""
+    again, word = _NAMES.get(kind, ("Nothing is lost", "workflow"))
+    why = (
+        f"a step of its workflow has failed {stuck.attempts} times in {_duration(stuck.seconds)} ({stuck.reason}). "
+        "It was ended"
+    )
+    if kind in _WITH_RUNS:
+        why += ", and the runs that it had started are aborted"
+    elif kind in (BATCH_WORKFLOW, FIRING_WORKFLOW):
+        why += ", and what it had started is cancelled"
+    if is_cancelled(description):
+        message = f"It was cancelled, and could not end by itself: {why}."
+        return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, tool, message)
+    hint = f"{again}. When it happens again, report it to the operators with the {word}'s id."
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, f"It could not go on: {why}.", hint=hint)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+
+
+def _count(workflow_type: str, remedy: Remedy) -> None:
     meter = activity.metric_meter()
     counter = meter.create_counter(
-        "outlast_stuck_workflows_ended", "Tasks, turns, sessions ended because they were stuck."
+        "outlast_stuck_workflows_ended", "Workflows that could not continue, and were ended, restarted or reset."
     )
-    counter.add(1, {"workflow": workflow_type})
+    counter.add(1, {"workflow": workflow_type, "outcome": remedy.value})

@@ -1,15 +1,61 @@
-"""Contracts of the activity that ends a stuck task."""
+"""Contracts of the activity that deals with a stuck workflow, and the remedy for each type of workflow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
 
 from pydantic import Field, ValidationError
 
-from outlast.activities.contracts import Contract
+from outlast.activities.batches.contracts import BATCH_WORKFLOW
+from outlast.activities.contracts import Contract, JsonObject
+from outlast.activities.dispatch.contracts import DISPATCH_WORKFLOW, NOTHING_TO_RELEASE_WORKFLOW
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import AbortRunInput
+from outlast.activities.schedules.contracts import FIRING_WORKFLOW, Started, StartFiringInput
+from outlast.activities.spending.contracts import LEDGER_WORKFLOW
+from outlast.activities.webhooks.contracts import (
+    DELIVERY_WORKFLOW,
+    SUBSCRIPTIONS_WORKFLOW,
+    EventSubject,
+    WebhookListener,
+)
+from outlast.activities.webhooks.queue_contracts import QUEUE_WORKFLOW
 
 TASK, TURN, SESSION = "ToolCallWorkflow", "TurnWorkflow", "SessionWorkflow"
-"""The workflows that are ended. A session that cannot go on takes no message, and answers nobody who asks about it."""
+END_STUCK = "EndStuckWorkflow"
+RETENTION = "RetentionWorkflow"
+
+
+class Remedy(StrEnum):
+    """What is done about a workflow that is stuck. The values are labels of metrics."""
+
+    ENDED = "ended"
+    """It is terminated with an error that its caller gets. A session takes no message then, a batch no further item."""
+    RESTARTED = "restarted"
+    """It is terminated and started in one step, with what its history says of its state. Where nothing can be read, it
+    is ended: others start it again."""
+    RESET = "reset"
+    """Its history begins again before its last step, and nothing of it is lost. Once; then it is left to operators."""
+
+
+REMEDIES: Mapping[str, Remedy] = MappingProxyType(
+    {
+        TASK: Remedy.ENDED,
+        TURN: Remedy.ENDED,
+        SESSION: Remedy.ENDED,
+        FIRING_WORKFLOW: Remedy.ENDED,
+        DELIVERY_WORKFLOW: Remedy.ENDED,
+        RETENTION: Remedy.ENDED,
+        NOTHING_TO_RELEASE_WORKFLOW: Remedy.ENDED,
+        BATCH_WORKFLOW: Remedy.RESTARTED,
+        DISPATCH_WORKFLOW: Remedy.RESTARTED,
+        QUEUE_WORKFLOW: Remedy.RESTARTED,
+        SUBSCRIPTIONS_WORKFLOW: Remedy.RESTARTED,
+        END_STUCK: Remedy.RESTARTED,
+        LEDGER_WORKFLOW: Remedy.RESET,
+    }
+)
+"""Each type of workflow that workers serve."""
 
 
 class StuckLimits(Contract):
@@ -19,12 +65,22 @@ class StuckLimits(Contract):
     after_seconds: float = Field(default=1_800, ge=0, description="Time since the first of them.")
 
 
+CANCELLED_LIMITS = StuckLimits(attempts=2, after_seconds=10)
+"""When a workflow counts as stuck that was cancelled: its caller waits for its end, and nothing of it is wanted."""
+
+
 class EndStuckInput(Contract):
-    """Which workflow to end, if it is still stuck."""
+    """Which workflow to deal with, if it is still stuck."""
 
     workflow_id: str
     run_id: str
-    limits: StuckLimits = StuckLimits()
+    limits: StuckLimits | None = Field(default=None, description="None: only if it was cancelled.")
+    grace_seconds: float = Field(default=0, description="How long to wait first: it may recover.")
+
+
+def end_stuck_id(workflow_id: str) -> str:
+    """ID of the workflow that deals with a stuck one."""
+    return f"end-stuck:{workflow_id}"
 
 
 def error_of_end(details: Sequence[object]) -> ErrorEnvelope | None:
@@ -37,11 +93,27 @@ def error_of_end(details: Sequence[object]) -> ErrorEnvelope | None:
         return None
 
 
+class StuckFiring(Contract):
+    """What a firing that was ended leaves to be done."""
+
+    order: JsonObject = Field(description="The `FiringInput` of the firing.")
+    started: Started | None = Field(default=None, description="To be cancelled.")
+    start: StartFiringInput | None = Field(
+        default=None, description="A start that may have started something. Repeated now, it only says what."
+    )
+
+
 class StuckEnd(Contract):
-    """What was ended, and what is left to do: runs to abort, a session to inform. Without `error` nothing was ended."""
+    """What was ended, and what is left to do. Without `error` nothing was ended."""
 
     error: ErrorEnvelope | None = None
+    remedy: Remedy | None = Field(default=None, description="None when the workflow was not stuck, or is left alone.")
     tool: str = ""
     caller_id: str | None = None
     session_id: str | None = None
-    runs: tuple[AbortRunInput, ...] = ()
+    runs: tuple[AbortRunInput, ...] = Field(default=(), description="Runs to abort.")
+    first_run_id: str = Field(default="", description="Of the workflow. Events about it are named after it.")
+    subject: EventSubject | None = Field(default=None, description="The task, if its end is an event for webhooks.")
+    listeners: tuple[WebhookListener, ...] = ()
+    batch_id: str | None = Field(default=None, description="A batch whose open items are to be cancelled.")
+    firing: StuckFiring | None = None

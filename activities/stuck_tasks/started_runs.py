@@ -1,9 +1,8 @@
-"""Which runs a workflow has started, or may have started, read from its history."""
+"""Runs that a workflow has started, or may have started, read from its history."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionDescription
@@ -15,6 +14,8 @@ from outlast.activities.contracts import Caller, Contract
 from outlast.activities.runs.contracts import AbortRunInput, ResurrectRunInput, RunState, StartRunInput
 from outlast.activities.runs.operation_ids import operation_id
 from outlast.activities.stuck_tasks.contracts import TASK
+from outlast.activities.stuck_tasks.histories import decoded
+from outlast.activities.webhooks.contracts import WebhookListener
 
 _START_RUN = "start_run"
 _RESURRECT_RUN = "resurrect_run"
@@ -23,10 +24,13 @@ _NO_ACTOR = ":"
 """`user/name:tool` is a tool of an Actor that is an MCP server: its call starts no run."""
 
 
-class _Called(Contract):
-    """The part of a task's input that is needed here."""
+class StuckCall(Contract):
+    """The part of a task's input that its end needs."""
 
     caller: Caller
+    session_id: str | None = None
+    batch_id: str | None = None
+    listeners: tuple[WebhookListener, ...] = ()
 
 
 class StartedRuns:
@@ -70,16 +74,18 @@ class StartedRuns:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             scheduled = event.activity_task_scheduled_event_attributes
             if scheduled.activity_type.name == _START_RUN:
-                [start] = await self._converter.decode(scheduled.input.payloads, [StartRunInput])
-                self._starts[event.event_id] = start
+                start = await decoded(self._converter, scheduled.input.payloads, StartRunInput)
+                if start is not None:
+                    self._starts[event.event_id] = start
             elif scheduled.activity_type.name == _RESURRECT_RUN:
-                [request] = await self._converter.decode(scheduled.input.payloads, [ResurrectRunInput])
-                self._resurrected[request.run_id] = request
+                request = await decoded(self._converter, scheduled.input.payloads, ResurrectRunInput)
+                if request is not None:
+                    self._resurrected[request.run_id] = request
         elif activity == _START_RUN:
-            [run] = await self._converter.decode(result, [RunState])
+            run = await decoded(self._converter, result, RunState)
             if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED:
                 self._local = run
-            else:
+            elif run is not None:
                 self._runs[event.activity_task_completed_event_attributes.scheduled_event_id] = run
 
     async def _started_locally(self, first: HistoryEvent, began: datetime) -> tuple[AbortRunInput, ...]:
@@ -96,14 +102,14 @@ class StartedRuns:
         is_unknown = not is_scheduled and actor is not None and _NO_ACTOR not in actor
         if self._description.workflow_type != TASK or (self._local is None and not is_unknown):
             return ()
+        call = await decoded(self._converter, started.input.payloads[:1], StuckCall)
+        if call is None:
+            return ()  # A call that cannot be read has started nothing.
         run = AbortRunInput(
-            caller=(await self._call(started.input.payloads)).caller,
+            caller=call.caller,
             run_id=self._local.run_id if self._local else None,
             actor=actor,
             operation_id=own_id,
             since=began,
         )
         return (run,)
-
-    async def _call(self, payloads: Sequence[Payload]) -> _Called:
-        return (await self._converter.decode(payloads[:1], [_Called]))[0]

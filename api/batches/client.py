@@ -12,6 +12,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.format.errors import StoreUnavailable
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
@@ -35,8 +36,10 @@ from outlast.api.errors import (
 from outlast.api.tasks.admission import Admission
 from outlast.api.temporal.batch_view import batch_from, outcome_of, unreadable_batch
 from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
+from outlast.api.temporal.stuck_ends import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
+from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegRequest
 from outlast.workflows.contracts import memo
 
@@ -157,7 +160,12 @@ class BatchClient:
                 async with slots:
                     with suppress(BatchNotFound), temporal_errors(missing=_not_found(execution.id)):
                         execution = await handle.describe()
-            return await batch_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
+            return await batch_from(
+                execution,
+                error=await self._error(execution),
+                ui_url=self._ui_url,
+                namespace=self._client.namespace,
+            )
         except UNREADABLE as error:
             return unreadable_batch(execution, caller.id, unreadable_words(error))
 
@@ -171,7 +179,7 @@ class BatchClient:
             if description.status is not WorkflowExecutionStatus.RUNNING:
                 raise BatchFinished(f"Batch {batch_id} has ended; there is nothing left to cancel.")
             with temporal_errors(missing=_not_found(batch_id)):
-                await self._client.get_workflow_handle(batch_id).cancel()
+                await cancel_workflow(self._client, description)
         return await self.describe(caller, batch_id)
 
     async def resume(self, caller: Caller, batch_id: str, changes: BatchChanges) -> Batch:
@@ -282,9 +290,20 @@ class BatchClient:
         with temporal_errors(missing=_not_found(description.id)):
             return await outcome_of(self._client, description.id, description.run_id)
 
+    async def _error(self, execution: WorkflowExecution) -> ErrorEnvelope | None:
+        """Why a batch was ended that was stuck."""
+        with temporal_errors(missing=_not_found(execution.id)):
+            return await error_of_stuck(self._client, execution)
+
     async def _view(self, description: WorkflowExecutionDescription) -> Batch:
         outcome = await self._outcome(description)
-        batch = await batch_from(description, outcome=outcome, ui_url=self._ui_url, namespace=self._client.namespace)
+        batch = await batch_from(
+            description,
+            outcome=outcome,
+            error=await self._error(description),
+            ui_url=self._ui_url,
+            namespace=self._client.namespace,
+        )
         if batch is None:
             raise _not_found(description.id)
         return batch

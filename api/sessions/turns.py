@@ -50,6 +50,7 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import owner_of
 from outlast.api.temporal.turn_events import TurnEventLog, position_of
 from outlast.api.webhooks.listeners import Listeners
+from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.turns import (
     BeginTurn,
@@ -215,7 +216,7 @@ class TurnClient:
             if description.status is not WorkflowExecutionStatus.RUNNING:
                 raise TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
             with temporal_errors(missing=_turn_not_found(turn_id)):
-                await self._client.get_workflow_handle(description.id).cancel()
+                await cancel_workflow(self._client, description)
         return await self.turn(caller, session_id, turn_id)
 
     async def _retried(

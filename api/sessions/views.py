@@ -1,11 +1,13 @@
 """Sessions and turns as the front doors show them. Pure."""
 
 from temporalio.client import WorkflowFailureError
-from temporalio.exceptions import CancelledError
+from temporalio.exceptions import CancelledError, TerminatedError
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ModelMessage
+from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.sessions import Session, Turn, TurnSummary
+from outlast.api.temporal.stuck_ends import was_cancelled
 from outlast.workflows.contracts.turns import SessionOverview, SessionProfile, TurnReport, TurnStatus
 
 
@@ -66,8 +68,9 @@ def running_turn(session_id: str, turn_id: str) -> Turn:
 
 def abnormal_turn(session_id: str, turn_id: str, error: WorkflowFailureError) -> Turn:
     """A turn whose workflow did not end by itself."""
-    cancelled = isinstance(error.cause, CancelledError)
-    envelope = ErrorEnvelope(
+    stuck = error_of_end(error.cause.details) if isinstance(error.cause, TerminatedError) else None
+    cancelled = isinstance(error.cause, CancelledError) or (stuck is not None and was_cancelled(stuck))
+    envelope = stuck or ErrorEnvelope(
         tool="",
         message=f"The turn did not end by itself: {error.cause}"[:2_000],
         category=ErrorCategory.CANCELLED if cancelled else ErrorCategory.UNKNOWN,

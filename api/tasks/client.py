@@ -62,6 +62,7 @@ from outlast.api.temporal.visibility import (
 )
 from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.worker.abnormal_ends import abnormal
+from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -267,7 +268,7 @@ class TaskClient:
             if description.status is not WorkflowExecutionStatus.RUNNING:
                 raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
             with temporal_errors():
-                await self._client.get_workflow_handle(task_id).cancel()
+                await cancel_workflow(self._client, description)
         return await self.describe(caller, task_id)
 
     async def cancel_if_open(self, caller: Caller, task_id: str) -> None:

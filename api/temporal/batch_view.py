@@ -4,9 +4,11 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 
 from outlast.activities.batches.batch_results import results_locator
 from outlast.activities.batches.contracts import BatchOptions, BatchState, Counts, StopReason
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.failures.readable import readable
 from outlast.api.contracts.batches import Batch
-from outlast.api.temporal.task_view import memo_model, owner_of
+from outlast.api.temporal.stuck_ends import was_cancelled
+from outlast.api.temporal.task_view import failing_step, memo_model, owner_of
 from outlast.api.temporal.temporal_names import CARRY_ON_BATCH
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
 from outlast.workflows.contracts import memo, search_attributes
@@ -20,10 +22,14 @@ async def batch_from(
     execution: WorkflowExecution,
     *,
     outcome: BatchOutcome | None = None,
+    error: ErrorEnvelope | None = None,
     ui_url: str | None,
     namespace: str,
 ) -> Batch | None:
-    """Describe the batch behind `execution`, which has ended with `outcome`; None when the workflow is no batch."""
+    """Describe the batch behind `execution`; None when the workflow is no batch.
+
+    It has ended with `outcome`, or was ended with `error` because it was stuck.
+    """
     summary = await memo_model(execution, memo.BATCH, BatchSummary)
     owner = owner_of(execution)
     if summary is None or owner is None:
@@ -40,9 +46,9 @@ async def batch_from(
         mode=summary.mode,
         actor=summary.actor,
         schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
-        status=_status(execution, outcome, progress, summary.total),
-        status_message=await _message(execution, progress, summary.total),
-        stopped_by=progress.stop,
+        status=_status(execution, outcome, progress, summary.total) if error is None else _status_of_stuck(error),
+        status_message=error.message if error is not None else await _message(execution, progress, summary.total),
+        stopped_by=progress.stop if error is None else _stop_of_stuck(error),
         created_at=summary.created_at,
         finished_at=execution.close_time,
         total=summary.total,
@@ -100,6 +106,14 @@ def _status(
     return BatchStatus.COMPLETED if progress.counts.ended == total else BatchStatus.STOPPED
 
 
+def _status_of_stuck(error: ErrorEnvelope) -> BatchStatus:
+    return BatchStatus.CANCELLED if was_cancelled(error) else BatchStatus.STOPPED
+
+
+def _stop_of_stuck(error: ErrorEnvelope) -> StopReason:
+    return StopReason.CANCELLED if was_cancelled(error) else StopReason.DEFECT
+
+
 async def _live_state(execution: WorkflowExecution) -> BatchState | None:
     """The details of the heartbeat of the round at work."""
     if not isinstance(execution, WorkflowExecutionDescription):
@@ -119,14 +133,23 @@ async def _message(execution: WorkflowExecution, progress: BatchProgress, total:
     if execution.status in _ENDED_ABNORMALLY:
         return "Its workflow did not end by itself; items that were under way may go on as tasks."
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
-        for activity in execution.raw_description.pending_activities:
-            if activity.HasField("last_failure") and activity.attempt > 1:
-                failure = await readable(activity.last_failure, execution.data_converter)
-                return f"Attempt {activity.attempt} of a round, going on: {failure.message}"
-        if execution.raw_description.workflow_extended_info.cancel_requested:
-            return "Cancelling: waiting until the items under way have ended."
-        if progress.waits_because is not None:
-            return f"Waiting until other runs have ended: {progress.waits_because}"
+        return await _message_at_work(execution, progress)
+    return None
+
+
+async def _message_at_work(description: WorkflowExecutionDescription, progress: BatchProgress) -> str | None:
+    raw = description.raw_description
+    for activity in raw.pending_activities:
+        if activity.HasField("last_failure") and activity.attempt > 1:
+            failure = await readable(activity.last_failure, description.data_converter)
+            return f"Attempt {activity.attempt} of a round, going on: {failure.message}"
+    failing = failing_step(description)
+    if failing is not None:
+        return failing
+    if raw.workflow_extended_info.cancel_requested:
+        return "Cancelling: waiting until the items under way have ended."
+    if progress.waits_because is not None:
+        return f"Waiting until other runs have ended: {progress.waits_because}"
     return None
 
 

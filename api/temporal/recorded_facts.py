@@ -17,6 +17,7 @@ from outlast.activities.runs.contracts import ResurrectResult, RunState
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.stuck_ends import error_of_stuck, was_cancelled
 from outlast.api.temporal.temporal_names import RESURRECT_RUN, START_RUN
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome
@@ -63,7 +64,7 @@ class RecordedFacts:
         with suppress(TaskNotFound, TaskDataLost, TaskDataUnavailable), temporal_errors(missing=_GONE):
             if execution.status is WorkflowExecutionStatus.COMPLETED:
                 return await self._with_end(execution, task)
-            return await self._with_run(execution, task)
+            return await self._with_run(execution, await self._with_error(execution, task))
         return task
 
     async def all_completed(self, found: Iterable[tuple[WorkflowExecution, Task]]) -> list[Task]:
@@ -84,6 +85,16 @@ class RecordedFacts:
             return task
         facts = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
         return task.model_copy(update={**facts, "is_defect": end.is_defect})
+
+    async def _with_error(self, execution: WorkflowExecution, task: Task) -> Task:
+        """The task with the reason, if it was ended because it was stuck."""
+        if execution.status is not WorkflowExecutionStatus.TERMINATED or task.answered:
+            return task
+        error = await error_of_stuck(self._client, execution)
+        if error is None:
+            return task
+        status = TaskStatus.CANCELLED if was_cancelled(error) else TaskStatus.FAILED
+        return task.model_copy(update={"status": status, "status_message": error.message})
 
     async def _read_end(self, execution: WorkflowExecution) -> _End | None:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)

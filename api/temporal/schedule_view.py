@@ -20,6 +20,7 @@ from outlast.activities.schedules.notes import read_note
 from outlast.activities.secrets.sealed_json import masked
 from outlast.api.contracts.schedules import Firing, Schedule
 from outlast.api.temporal.errors import UNREADABLE
+from outlast.api.temporal.stuck_ends import error_of_stuck, was_cancelled
 from outlast.api.temporal.task_view import memo_model
 from outlast.workflows.contracts import memo
 from outlast.workflows.schedules.contracts import FiringInput, FiringProgress, FiringStatus
@@ -141,12 +142,15 @@ async def _with_state(client: Client, firing: Firing) -> tuple[Firing, FiringPro
         return firing, None
     progress = told or FiringProgress(status=FiringStatus.STARTING)
     status = _ENDED_ABNORMALLY.get(description.status, progress.status) if description.status else progress.status
+    stuck = await error_of_stuck(client, description)
+    if stuck is not None and not was_cancelled(stuck):
+        status = FiringStatus.FAILED
     started = progress.started
     state = {
         "status": status,
         "task_id": started.id if started is not None and started.kind == "task" else None,
         "batch_id": started.id if started is not None and started.kind == "batch" else None,
         "cost_usd": float(progress.cost_usd) if started is not None else None,
-        "error": progress.error,
+        "error": stuck or progress.error,
     }
     return firing.model_copy(update=state), told

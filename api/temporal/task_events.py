@@ -34,6 +34,7 @@ from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
 from outlast.api.temporal.looks import DESCRIPTIONS, OUTAGES
 from outlast.api.temporal.question_events import QuestionLog
+from outlast.api.temporal.stuck_ends import was_cancelled
 from outlast.api.temporal.task_view import (
     QUEUED_MESSAGE,
     RUN_STARTED_MESSAGE,
@@ -416,5 +417,9 @@ def _status_message(task: Task, message: str, watched: WatchedRun | None) -> Tas
 def _abnormal_end(task_id: str, message: str, error: ErrorEnvelope | None) -> TaskCompleted:
     error = error or ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)
     return TaskCompleted(
-        task_id=task_id, tool=error.tool, status=TaskStatus.FAILED, message=error.message[:200], error=error
+        task_id=task_id,
+        tool=error.tool,
+        status=TaskStatus.CANCELLED if was_cancelled(error) else TaskStatus.FAILED,
+        message=error.message[:200],
+        error=error,
     )

@@ -198,17 +198,27 @@ def _is_being_cancelled(execution: WorkflowExecution) -> bool:
 
 def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:
     raw = description.raw_description
+    failing = failing_step(description)
     if raw.workflow_extended_info.cancel_requested:
-        return "Cancelling: waiting until the platform says that the run has ended."
-    attempts = raw.pending_workflow_task.attempt
-    if attempts > _HARMLESS_ATTEMPTS:
-        return f"Attempt {attempts} of a step of the workflow, trying again; its history and the worker's log say why."
+        return failing or "Cancelling: waiting until the platform says that the run has ended."
+    if failing is not None:
+        return failing
     # Until the first heartbeat the history knows more, see `recorded_facts`.
     if any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
         return (run.status_message if run else None) or RUN_STARTED_MESSAGE
     if any(activity.activity_type.name == RESURRECT_RUN for activity in raw.pending_activities):
         return RESURRECTING_MESSAGE
     return "Waiting for a worker." if _is_left_lying(raw) else None
+
+
+def failing_step(description: WorkflowExecutionDescription) -> str | None:
+    """A sentence about a step of the workflow that fails again and again; None when none does."""
+    attempt = description.raw_description.pending_workflow_task.attempt
+    if attempt <= _HARMLESS_ATTEMPTS:
+        return None
+    if description.raw_description.workflow_extended_info.cancel_requested:
+        return f"Cancelling: a step of the workflow fails (attempt {attempt}). It is ended if that continues."
+    return f"Attempt {attempt} of a step of the workflow, trying again; its history and the worker's log say why."
 
 
 def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:

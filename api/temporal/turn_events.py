@@ -30,6 +30,7 @@ from outlast.activities.failures.readable import readable
 from outlast.activities.llm.contracts import ArgumentsDelta, ModelStep, TextDelta
 from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC, PUBLISH_SIGNAL
 from outlast.activities.outputs.store.room import Room
+from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
@@ -129,7 +130,8 @@ class _TurnFold(RunFold[TurnStreamEvent]):
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
                 return await self._step_completed(entry)
             case end if end in _ABNORMAL_ENDS:
-                return _abnormal_end(_ABNORMAL_ENDS[end])
+                details = entry.workflow_execution_terminated_event_attributes.details.payloads
+                return _abnormal_end(_ABNORMAL_ENDS[end], error_of_end(await self._converter.decode(details)))
             case _:
                 pass
         return []
@@ -304,9 +306,10 @@ def _removed() -> TurnStreamEvent:
     return TurnStreamEvent(name="error", id=None, time=datetime.now(UTC), data=data)
 
 
-def _abnormal_end(message: str) -> list[NamedData]:
-    error = ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)
+def _abnormal_end(message: str, stuck: ErrorEnvelope | None) -> list[NamedData]:
+    error = stuck or ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)
+    is_cancelled = error.category is ErrorCategory.CANCELLED
     return [
         ("error", error.model_dump(mode="json", exclude_none=True)),
-        ("finish", {"status": "failed", "reason": "error"}),
+        ("finish", {"status": "cancelled" if is_cancelled else "failed", "reason": "error"}),
     ]

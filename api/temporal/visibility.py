@@ -164,7 +164,7 @@ def _status_query(status: TaskStatus) -> str:
     recorded = f"{search_attributes.TASK_STATUS.name} = '{status.value}'"
     if status is TaskStatus.FAILED:
         ended_abnormally = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
-        never_answered = f"{search_attributes.TASK_STATUS.name} IN ('queued', 'working')"
+        never_answered = f"{search_attributes.TASK_STATUS.name} IN ('queued', 'working', 'input_required')"
         return f"({recorded} OR ({never_answered} AND {ended_abnormally}))"
     if status is TaskStatus.COMPLETED:
         nothing_else = f"{search_attributes.TASK_STATUS.name} IN ('queued', 'working')"

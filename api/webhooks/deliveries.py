@@ -42,6 +42,7 @@ from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.delivery_view import delivery_from
 from outlast.api.temporal.errors import UNREADABLE, temporal_errors
+from outlast.api.temporal.stuck_ends import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import deliveries_query, read_page_token, tests_query, write_page_token
 from outlast.api.webhooks.client import WebhookClient
@@ -90,7 +91,7 @@ class Deliveries:
             pages = self._client.list_workflows(query, page_size=listing.page_size, next_page_token=token)
             with temporal_errors(invalid=BadRequest(_OLD_PAGE)):
                 await pages.fetch_next_page(page_size=listing.page_size)
-            found = [await _listed(one) for one in pages.current_page or ()]
+            found = [await self._listed(one) for one in pages.current_page or ()]
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
             return DeliveryPage(deliveries=[one for one in found if one is not None], next_page_token=next_token)
 
@@ -230,6 +231,7 @@ class Deliveries:
         delivery = await delivery_from(description)
         if delivery is None:
             raise _not_found(description.id)
+        delivery = await self._with_error(description, delivery)
         wait = await memo_model(description, DELIVERY_WAIT_MEMO, DeliveryWait)
         if wait is None or delivery.status != "delivering" or delivery.next_attempt_at is not None:
             return delivery
@@ -241,17 +243,23 @@ class Deliveries:
         known = {"message": delivery.message or why, "next_attempt_at": receiver.next_attempt_at}
         return delivery.model_copy(update=known)
 
+    async def _listed(self, execution: FoundExecution) -> Delivery | None:
+        """A delivery in a list; None for one that cannot be read: nothing tells whose event it is."""
+        try:
+            delivery = await delivery_from(execution)
+        except UNREADABLE as error:
+            log.warning("The delivery %s cannot be shown: %s", execution.id, error)
+            return None
+        return None if delivery is None else await self._with_error(execution, delivery)
+
+    async def _with_error(self, execution: FoundExecution, delivery: Delivery) -> Delivery:
+        """The delivery with the reason, if it was ended because it was stuck."""
+        with temporal_errors(missing=_not_found(execution.id)):
+            error = await error_of_stuck(self._client, execution)
+        return delivery if error is None else delivery.model_copy(update={"message": error.message})
+
 
 def _not_found(delivery: str) -> WebhookNotFound:
     return WebhookNotFound(
         f"You have no delivery {delivery!r}. Deliveries are kept as long as Temporal keeps their history."
     )
-
-
-async def _listed(execution: FoundExecution) -> Delivery | None:
-    """A delivery in a list; None for one that cannot be read: nothing tells whose event it is, and it can only wait."""
-    try:
-        return await delivery_from(execution)
-    except UNREADABLE as error:
-        log.warning("The delivery %s cannot be shown: %s", execution.id, error)
-        return None

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pydantic import ValidationError
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import CancelledError, WorkflowAlreadyStartedError
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutcome, MetTask
@@ -215,9 +215,10 @@ async def _abnormal(
     """The outcome of a task whose workflow returned no result. Its memo has what it has cost."""
     run = await description.memo_value(memo.RUN_FINISHED, None, type_hint=RunState)
     completed = await description.memo_value(memo.TASK_COMPLETED, None, type_hint=TaskCompleted)
+    envelope = abnormal(task_id, error)
     return ItemOutcome(
-        status="cancelled" if isinstance(error.cause, CancelledError) else "failed",
-        error=abnormal(task_id, error),
+        status="cancelled" if envelope.category is ErrorCategory.CANCELLED else "failed",
+        error=envelope,
         run_id=run.run_id if run else None,
         dataset_id=run.dataset_id if run else None,
         cost_usd=_cost(completed.cost_usd if completed else None, run),

@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from temporalio.client import Client, WorkflowFailureError
-from temporalio.exceptions import CancelledError
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.batches.contracts import BatchState, StopReason
@@ -47,8 +47,12 @@ class WorkflowWork:
         try:
             return _end_of(await handle.result())
         except WorkflowFailureError as error:
-            status: EndStatus = "cancelled" if isinstance(error.cause, CancelledError) else "failed"
-            return FiringEnd(status=status, error=abnormal(started.id, error))
+            is_terminated = isinstance(error.cause, TerminatedError)
+            if is_terminated and (await handle.describe()).status is not WorkflowExecutionStatus.TERMINATED:
+                return await self._end_of_batch(started)  # It was stuck, and started again to end.
+            envelope = abnormal(started.id, error)
+            status: EndStatus = "cancelled" if envelope.category is ErrorCategory.CANCELLED else "failed"
+            return FiringEnd(status=status, error=envelope)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return _gone(started)

@@ -53,6 +53,8 @@ class BatchWorkflow:
         self._began = batch_input.began or workflow.now()
         self._at_work: workflow.ActivityHandle[BatchState] | None = None
         self._lost_horizon: int | None = None
+        if batch_input.lost_horizon is not None and workflow.patched("batch-restarted"):
+            self._lost_horizon = batch_input.lost_horizon
         self._told: BatchProgress | None = None
 
     @workflow.run
@@ -68,7 +70,13 @@ class BatchWorkflow:
                 if self._at_work is not None:
                     self._at_work.cancel()
         if outcome is None:
-            changes = {"state": self._state, "leg": None, "began": self._began, "cancelled": self._cancelled}
+            changes = {
+                "state": self._state,
+                "leg": None,
+                "began": self._began,
+                "cancelled": self._cancelled,
+                "lost_horizon": None,
+            }
             # Without it, the next run's memo would be that with which this one began.
             kept: dict[str, object] = {memo.BATCH_PROGRESS: BatchProgress.of(self._state)}
             if memo.BATCH in workflow.memo():
@@ -100,7 +108,9 @@ class BatchWorkflow:
         if self._cancelled and self._state.stop is None:
             self._stop(StopReason.CANCELLED, "it was cancelled")
         if self._lost_horizon is not None:
-            return "abort"
+            # A cancelled round, or the last one of a run that was stuck.
+            is_wanted = not self._cancelled and self._input.options.stop.under_way == "finish"
+            return "drain" if is_wanted else "abort"
         if stopped_without_money(self._input, self._state):
             self._stop(StopReason.MONEY, "what its budget leaves is not enough for another item")
         return next_step(self._input.options, self._state)

@@ -38,6 +38,10 @@ class BatchInput(Contract):
     leg: LegRequest | None = Field(default=None, description="What is to be prepared before anything is started.")
     began: datetime | None = Field(default=None, description="When the first run of this leg began.")
     cancelled: bool = False
+    lost_horizon: int | None = Field(
+        default=None,
+        description="Of a batch that was stuck: the position up to which its last round may have started items.",
+    )
     listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of its events.")
 
 

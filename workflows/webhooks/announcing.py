@@ -49,20 +49,23 @@ async def announce(
     caller_id: str,
     number: int = 0,
     awaits_end: bool = False,
+    about: tuple[str, str] | None = None,
 ) -> None:
     """Have those of `listeners` that hear of such events told, by workflows that outlive this one.
 
     `number` distinguishes events of one type. With `awaits_end`, nobody is told before this workflow has ended.
+    `about` is the ID and the first run of the workflow whose event it is, if not this one's.
     """
     hearing = listening(listeners, event_type)
     if not hearing:
         return
     info = workflow.info()
+    subject, first_run_id = about or (info.workflow_id, info.first_execution_run_id)
     event = WebhookEvent(
-        id=event_id(event_type, info.workflow_id, info.first_execution_run_id, number),
+        id=event_id(event_type, subject, first_run_id, number),
         type=event_type,
         timestamp=workflow.now(),
-        subject=info.workflow_id,
+        subject=subject,
         data=data,
     )
     orders = [

@@ -11,6 +11,7 @@ from cryptography import x509
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.stuck_tasks.assess import reported
 from outlast.api.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.api.cli.checks.components import Surroundings
 from outlast.api.cli.checks.namespace_retention import check_retention
@@ -25,6 +26,7 @@ from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
 
 _TIMEOUT_SECONDS = 10
 _SLOW_SECONDS = 60
+_MAX_STUCK = 1_000
 _EXPIRES_SOON = timedelta(days=14)
 _CERTIFICATE = "TEMPORAL_TLS_CLIENT_CERT_PATH"
 _NAME = "Temporal namespace"
@@ -44,6 +46,7 @@ async def check_namespace(around: Surroundings) -> list[Check]:
                 await check_search_attributes(client),
                 await check_retention(client, embedded=embedded),
                 *await check_queues(client),
+                await check_stuck(client),
             ]
     except TimeoutError:
         return [fail(_NAME, f"no answer within {_TIMEOUT_SECONDS} s", _CONNECTION_ADVICE)]
@@ -76,6 +79,23 @@ async def check_queues(client: Client) -> list[Check]:
     """Every queue is served and none has waited for long; all workers have one version."""
     served = await served_queues(client)
     return [_backlogs(served.queues), _versions(served.workers)]
+
+
+async def check_stuck(client: Client) -> Check:
+    """No workflow fails in the same step again and again."""
+    name, found, example = "Stuck workflows", Counter[str](), ""
+    try:
+        async for one in reported(client, limit=_MAX_STUCK):
+            found[one.workflow_type] += 1
+            example = example or one.id
+    except RPCError as error:
+        return skip(name, f"the server does not list them ({error.status.name})")
+    if not found:
+        return ok(name, "none")
+    kinds = ", ".join(f"{number} {kind}" for kind, number in found.most_common())
+    return fail(
+        name, f"{kinds}; one is {example}", "Their code or their data has a defect: docs/runbooks/stuck-tasks.md."
+    )
 
 
 def _backlogs(queues: tuple[QueueState, ...]) -> Check:

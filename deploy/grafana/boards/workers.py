@@ -165,13 +165,17 @@ WORKERS = Board(
                     bad=0.001,
                 ),
                 Panel(
-                    "Stuck workflows ended",
-                    "Tasks and turns that could not go on, in the time shown.",
+                    "Stuck workflows",
+                    "Those whose step fails again and again, and those that were ended for it, in the time shown.",
                     [
+                        Query(
+                            'sum(max by (workflow) (outlast_stuck_workflows{namespace="$namespace"})) or vector(0)',
+                            "stuck",
+                        ),
                         Query(
                             increase('outlast_stuck_workflows_ended_total{namespace="$namespace"}') + " or vector(0)",
                             "ended",
-                        )
+                        ),
                     ],
                     [runbook("stuck-tasks"), _STUCK],
                     bad=1,

@@ -231,6 +231,13 @@ async def code_that_fails(field: DrillStack) -> AsyncGenerator[None]:
     yield
 
 
+@drill("OutlastStuckWorkflows")
+async def stuck_ledger(field: DrillStack) -> AsyncGenerator[None]:
+    what = "--type SpendLedgerWorkflow --task-queue outlast-tools --workflow-id spending:key:alice"
+    await asyncio.to_thread(field.type, f"temporal workflow start {what} --input '\"of another version\"'")
+    yield
+
+
 @drill("OutlastExpiresSoon", thorough=False)
 async def old_key(field: DrillStack) -> AsyncGenerator[None]:
     made = await asyncio.to_thread(field.type, "outlast keys create --caller nightly --id nightly-old --expires 3d")
