@@ -64,6 +64,9 @@ _CHECKED_WHOLE_BYTES = 64 << 20
 """Databases up to this size are read as a whole; of larger ones only the structure is looked at."""
 _BUSY_SECONDS = 10
 OWN_STORE = "own"
+_EMPTY, _INCOMPLETE = "is empty", "is incomplete: a table is missing"
+_UNFINISHED = frozenset({None, _EMPTY, _INCOMPLETE})
+"""Problems of a database that is being made for the first time. None: it is made, and nothing is in it."""
 
 
 class Finding(NamedTuple):
@@ -111,7 +114,15 @@ class DataDirectory:
             self._check_restored,
             self._check_policy,
         )
-        return [finding for check in checks for finding in check()]
+        return [*dict.fromkeys(finding for check in checks for finding in self._found_by(check))]
+
+    def _found_by(self, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+        try:
+            return [*check()]
+        except OSError as error:
+            path = Path(error.filename or self._data_dir)
+            is_own = path.is_relative_to(self._data_dir)
+            return [Finding(str(path.relative_to(self._data_dir) if is_own else path), _unreadable(error))]
 
     def current(self) -> Belongings:
         """Fingerprints of what is there now. Of parts that this stack does not run, those that were recorded stay."""
@@ -130,6 +141,14 @@ class DataDirectory:
             restored=(self._data_dir / RESTORED_FILE).is_file(),
             policy=bool(self._environment.get(POLICY_VARIABLE)),
         )
+
+    @property
+    def is_temporal_unfinished(self) -> bool:
+        """Whether the first start was interrupted while Temporal made its database. It cannot continue one."""
+        found = _temporal_database(self._data_dir)
+        is_new = self.recorded is not None and not self.recorded.namespaces
+        exists = Component.TEMPORAL in self._components and (self._data_dir / TEMPORAL_DATABASE).exists()
+        return is_new and exists and not found.identity and found.problem in _UNFINISHED
 
     def _check_keys(self) -> Iterator[Finding]:
         text, name = self._ring_text()
@@ -157,6 +176,8 @@ class DataDirectory:
                 yield Finding(TEMPORAL_DATABASE, "is missing: it holds all tasks, sessions, schedules and webhooks")
             return
         found = _temporal_database(self._data_dir)
+        if self.is_temporal_unfinished:
+            return
         if found.problem is not None:
             yield Finding(TEMPORAL_DATABASE, found.problem)
         elif _differ(self._known.namespaces, found.identity):
@@ -174,6 +195,8 @@ class DataDirectory:
             return
         found = _sandbox_database(self._data_dir)
         own = {"id": self._known.sandbox} if self._known.sandbox else {}
+        if found.problem in _UNFINISHED - {None} and not own and not self._is_older:
+            return  # The first start was interrupted. The platform continues with the file.
         if found.problem is not None:
             yield Finding(SANDBOX_DATABASE, found.problem)
         elif _differ(own, found.identity):
@@ -220,8 +243,9 @@ class DataDirectory:
 
     def _other_owner(self, owner: StoreOwner) -> str | None:
         if Component.TEMPORAL in self._components:
-            own = _temporal_database(self._data_dir).identity.get(self._outside.temporal_namespace)
-            if own is None and not self._known.namespaces and not (self._data_dir / TEMPORAL_DATABASE).exists():
+            namespaces = _temporal_database(self._data_dir).identity
+            own = namespaces.get(self._outside.temporal_namespace)
+            if not namespaces and not self._known.namespaces:
                 return "holds the outputs of a database that is not here"
             if own is not None and own != owner.namespace_id.replace("-", ""):
                 return "holds the outputs of another database"
@@ -290,6 +314,9 @@ def take_over(config: StackConfig, outside: Outside) -> str | None:
         note = _begin_anew(config, outside)
     elif config.begin_anew:
         note = f"{config.data_dir} is whole, so --begin-anew changes nothing"
+    if data_directory(config.data_dir, config.environment, outside, config.components).is_temporal_unfinished:
+        for path in (config.data_dir / TEMPORAL_DATABASE).parent.glob(f"{Path(TEMPORAL_DATABASE).name}*"):
+            path.unlink()
     last, own = read_last_version(config.data_dir), own_version()
     recorded = _recorded(config.data_dir)
     if own is not None and (last is None or (last.outlast_version, last.belongings) != (own, recorded)):
@@ -326,6 +353,8 @@ def broken_parts(
         found = data_directory(data_dir, environment, outside, components).findings()
     except VersionFileDamaged:
         return [f"{VERSION_FILE} is empty or damaged. Remove it only if you are sure that the rest belongs together."]
+    except OSError as error:
+        return [f"{VERSION_FILE} {_unreadable(error)}."]
     return [f"{part} {problem}." for part, problem in found]
 
 
@@ -405,9 +434,10 @@ class _Rows(NamedTuple):
 
 
 def _read_database(path: Path, query: str) -> _Rows:
-    """What the query finds in a database that may be in use, or the reason why it cannot be read."""
+    """What the query finds in a database that may be in use, or the reason why it cannot be read. Raises `OSError`."""
     if _size(path) == 0:
-        return _Rows([], "is empty")
+        return _Rows([], _EMPTY)
+    is_cut = _is_cut(path)
     # Nothing is written: neither is a log merged into a file that may not be its own, nor an empty one made.
     mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     try:
@@ -417,8 +447,8 @@ def _read_database(path: Path, query: str) -> _Rows:
             if is_small and database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 return _Rows([], "is damaged")
     except sqlite3.Error as error:
-        return _Rows([], f"is damaged: {error}")
-    return _Rows([], "is cut: a part of it is missing") if _is_cut(path) else _Rows(rows, None)
+        return _Rows([], _INCOMPLETE if str(error).startswith("no such table") else f"is damaged: {error}")
+    return _Rows([], "is cut: a part of it is missing") if is_cut else _Rows(rows, None)
 
 
 def _is_cut(path: Path) -> bool:
@@ -432,15 +462,22 @@ def _is_cut(path: Path) -> bool:
 
 
 def _read_owner(folder: Path, namespace: str) -> StoreOwner | None:
-    """The owner that a worker has written into a folder of outputs. Raises `ValueError` for an illegible one."""
+    """The owner that a worker has written into a folder of outputs; None if there is none.
+
+    Raises `ValueError` for an illegible one, and `OSError`.
+    """
     try:
         return StoreOwner.model_validate_json((folder / owner_key(namespace)).read_bytes())
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def _has_entries(*folders: Path) -> bool:
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read ({error.strerror}): it may belong to another user"
 
 
 def _size(path: Path) -> int:

@@ -57,7 +57,7 @@ class VersionFileDamaged(StackError):
 
 def require_not_newer(data_dir: Path) -> None:
     """Raise `NewerDataError` when a newer version has worked on the directory."""
-    with suppress(VersionFileDamaged):
+    with suppress(VersionFileDamaged, OSError):
         last, own = read_last_version(data_dir), own_version()
         if last is not None and own is not None and _is_newer(last.outlast_version, own):
             raise NewerDataError(data_dir, last.outlast_version, own)

@@ -212,6 +212,34 @@ def refused(command: str, data_dir: Path, *options: str, **settings: str) -> str
     return " ".join(ended.stderr.split())
 
 
+def test_a_first_start_that_was_killed_is_begun_again(tmp_path: Path) -> None:
+    """Temporal makes its tables one by one, and cannot continue with some of them."""
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o700)
+    take_over(StackConfig(data_dir=data_dir, environment={}), look_outside({}))
+    for name in ("temporal/temporal.db", "sandbox/sandbox.sqlite"):
+        (data_dir / name).parent.mkdir(mode=0o700)
+        (data_dir / name).touch(0o600)
+    assert refused_parts(data_dir) == []
+    with closing(sqlite3.connect(data_dir / "temporal" / "temporal.db")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE shards (shard_id INT)")
+    with running_stack(data_dir) as stack:
+        assert httpx.get(f"{url_of(stack)}/v1/tasks", timeout=60).raise_for_status().json()["tasks"] == []
+    os.truncate(data_dir / "temporal" / "temporal.db", 0)
+    assert "temporal/temporal.db is empty" in "\n".join(refused_parts(data_dir))
+
+
+@pytest.mark.parametrize("name", ["version.json", "outputs/owner/default.json"])
+def test_a_file_that_cannot_be_read_is_named(name: str, copy: Path) -> None:
+    """As root's are, after one start as root. Tests may run as root, who can read all files, but no folder."""
+    (copy / name).unlink()
+    (copy / name).mkdir()
+    said = refused("up", copy)
+    assert f"{name} cannot be read (Is a directory)" in said
+    assert "Traceback" not in said
+
+
 def test_beginning_anew_keeps_everything_old(copy: Path) -> None:
     (copy / "seal.keys").unlink()
     before = content_of(copy)
