@@ -20,7 +20,7 @@ from temporalio.client import Client
 
 from outlast.activities.failures.readable import readable
 from outlast.activities.outputs.format.errors import OutputDamaged, StoreUnavailable
-from outlast.activities.stuck_tasks.assess import assess
+from outlast.activities.stuck_tasks.assess import assess, failed_attempts
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.api.access.key_hashes import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
@@ -423,9 +423,12 @@ async def test_a_task_waits_for_a_missing_key_and_is_not_taken_for_stuck(
 
             async def failed() -> Any:
                 limits = StuckLimits(attempts=2, after_seconds=0)
-                description, events, stuck = await assess(client, task_id, run_id, limits)
-                failures = [event.workflow_task_failed_event_attributes.failure for event in events]
-                return (description, next(filter(Failure.ByteSize, failures)), stuck) if events else None
+                description, _, stuck = await assess(client, task_id, run_id, limits)
+                if failed_attempts(description) < limits.attempts:
+                    return None
+                events = client.get_workflow_handle(task_id).fetch_history_events()
+                failures = [event.workflow_task_failed_event_attributes.failure async for event in events]
+                return description, next(filter(Failure.ByteSize, failures)), stuck
 
             description, failure, stuck = await eventually(failed)
         assert stuck is None

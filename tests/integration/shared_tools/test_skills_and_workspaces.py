@@ -241,7 +241,7 @@ async def test_a_worker_without_a_sandbox_refuses_every_command(
         assert "commands are refused" in service.worker.log.read_text()
 
 
-@pytest.mark.parametrize("arguments", [{"command": ""}, {"command": "a\0b"}, {"command": "x", "timeoutSecs": 601}])
+@pytest.mark.parametrize("arguments", [{"command": ""}, {"command": "x", "timeoutSecs": 601}])
 async def test_arguments_are_checked_before_anything_runs(full: httpx.AsyncClient, arguments: dict[str, Any]) -> None:
     refused = await full.post("/v1/tasks", json={"tool": "Bash", "arguments": arguments})
     assert refused.status_code == 422
