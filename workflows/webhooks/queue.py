@@ -92,6 +92,8 @@ class WebhookQueueWorkflow:
         while self._state.receivers:
             if workflow.info().is_continue_as_new_suggested():
                 await workflow.wait_condition(lambda: not self._rounds)
+                if not self._state.receivers:
+                    break  # a run that begins with nothing waits for the next event, which may never come
                 self._publish(is_new=True)
                 state = self._state.model_copy(update={"clock": self._clock})
                 workflow.continue_as_new(state, memo={QUEUE_MEMO: self._published})

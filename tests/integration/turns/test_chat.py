@@ -54,7 +54,7 @@ def test_a_summary_of_older_messages_is_shown(service: Service, provider: Provid
     session = f"c-{secrets.token_hex(4)}"
     chosen = ("--session", session, "--model", "windowed", "--max-output-tokens", "300")
     ended = [run_chat(service, *chosen, f"{number}: {long}") for number in range(3)]
-    assert [one.stdout for one in ended] == ["Yes.\n"] * 3
+    assert [one.stdout for one in ended] == ["Yes.\n"] * 3, ended
     assert "older messages were summarised: One thing." in ended[-1].stderr
 
 

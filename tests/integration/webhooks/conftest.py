@@ -9,10 +9,12 @@ from tests.support.http.webhooks import WebhookReceiver, receiving_webhooks
 from tests.support.stacks.fixtures import http_fixture, sandbox_fixture, service_fixture, temporal_fixture
 
 ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
+OTHERS = {f"caller-{number}": f"caller-{number}-has-its-long-key" for number in range(20)}
+"""Keys of callers of whom each serves one test."""
 
 service = service_fixture(
     tools=["tests.support.tools.protocol_tools", "tests.support.tools.batch_tools"],
-    callers={"ann": ANN, "bob": BOB},
+    callers={"ann": ANN, "bob": BOB, **OTHERS},
     settings={
         "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
         "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.2",

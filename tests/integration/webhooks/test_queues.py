@@ -2,22 +2,42 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import httpx
+import pytest
+from temporalio.client import Client
 
+from outlast.activities.webhooks.queue_contracts import RECHECK_SIGNAL, RecheckInput, queue_id
+from tests.integration.webhooks.conftest import OTHERS
 from tests.support.calls.batches import carried_out, doubles
 from tests.support.calls.webhooks import Json, deliveries, received, subscribed, verified
 from tests.support.eventually import eventually
 from tests.support.http.hostile_receiver import answering
 from tests.support.http.webhooks import Received, WebhookReceiver, receiving_webhooks
+from tests.support.stacks.service import Service
 
 EVENTS = 40
 MOST_WAITING, MOST_TESTS = 25, 3
 """As in `conftest.py`."""
 MOST_WAITING_AT_FIRST = 28
 """Before the receiver has failed."""
+
+_unused = iter(OTHERS)
+
+
+@pytest.fixture
+def caller() -> str:
+    """A caller of this test only: what waits for a webhook that was removed counts until it is dropped."""
+    return next(_unused)
+
+
+@pytest.fixture
+async def api(service: Service, caller: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with service.http(OTHERS[caller]) as client:
+        yield client
 
 
 async def test_tests_that_are_being_delivered_are_limited_also_in_a_race(
@@ -103,6 +123,30 @@ async def test_a_change_of_a_webhook_while_its_receiver_is_being_probed_tries_it
     finally:
         is_changed.set()
     await received(receiver, webhook["id"], attempts=3)
+
+
+async def test_a_queue_whose_last_event_arrives_when_its_history_is_long_ends(
+    api: httpx.AsyncClient, receiver: WebhookReceiver, temporal: Client, caller: str
+) -> None:
+    is_probed, may_answer = threading.Event(), threading.Event()
+    receiver.answers = [503]
+
+    def hold(_: Received) -> None:
+        if len(receiver.received) == 1:
+            is_probed.set()
+            may_answer.wait()
+
+    receiver.on_arrival = hold
+    webhook = await subscribed(api, receiver.url)
+    queue = temporal.get_workflow_handle(queue_id(f"key:{caller}"))
+    try:
+        await api.post(f"/v1/webhooks/{webhook['id']}/test")
+        await eventually(is_probed.is_set)
+        for _ in range(100):  # the server suggests a new history at so many events
+            await queue.signal(RECHECK_SIGNAL, RecheckInput(receiver="another", now=datetime.now(UTC)))
+    finally:
+        may_answer.set()
+    await asyncio.wait_for(queue.result(), 60)
 
 
 async def test_a_receiver_that_fails_leaves_room_for_another_one(
