@@ -8,8 +8,8 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -58,14 +58,25 @@ _PAGE_BYTES = 128 * 1024
 """Room for a page that is being read. One that needs more is read again, with room for it."""
 _FIRST_PAGE = 2
 _LARGEST_PAGE = 64
-"""Pages that are read into limited room begin small, and grow while they remain small. The unit is a commit of
+"""Pages that are read into limited room begin small, and grow while they are small. The unit is a commit of
 Temporal: one event, or those that one step of the workflow has written."""
 _COPIES = 6
 """Memory that an entry takes until its events were sent, in multiples of its size."""
 _NEWS_SECONDS = 0.2
 """A page that takes longer is one that waits for new events, which takes no room."""
+_LATE_SECONDS = 1.0
+"""How much longer a page may take when there are more entries."""
 _STORED_ELSEWHERE = b"json/external-storage-reference"
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+_ATTEMPTS = frozenset({EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED})
+_ENDS = frozenset(
+    {
+        *ABNORMAL_ENDS,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        _CONTINUED,
+    }
+)
 
 
 class RunFold(ABC, Generic[Event]):
@@ -129,8 +140,7 @@ async def follow_history(
         fold = new_fold(number)
         try:
             history = _History(client, workflow_id, run_id, wait=wait)
-            entries = history.entries() if room is None else history.entries_into(room)
-            async with aclosing(entries):
+            async with aclosing(history.entries(room)) as entries:
                 async for entry in entries:
                     patience.has_read(number, entry.event_id)
                     events = deque(await fold.read(entry))
@@ -156,6 +166,62 @@ async def follow_history(
 _Page = tuple[deque[HistoryEvent], bytes | None]
 
 
+class _Place:
+    """How far a history was read.
+
+    When Temporal gives the last page of what a running workflow had written, it adds what was written meanwhile, but no
+    more than a page of it, and continues after all of it (seen with server 1.32). What was left out shows when a later
+    page begins too late, when no page comes although the history is longer, or when the last page has no end. It is
+    then read with a larger page, or when it is much, from the beginning.
+    """
+
+    def __init__(self) -> None:
+        self.token: bytes | None = None
+        """The page to read next."""
+        self.has_ended = False
+        self._last = 0
+        """The ID of the last entry."""
+        self._lasting = 0
+        """The ID of the last entry that is final. Temporal shows attempts of a workflow task that are none yet: another
+        entry gets their ID."""
+        self._checked = 0
+        """The last entry when it was looked up whether there are more."""
+        self._source: bytes | None = None
+        """The page on which the last entry was."""
+
+    def missing(self, page: deque[HistoryEvent]) -> int:
+        """The number of entries between the last one and `page`, from which those that were read before are removed."""
+        while page and page[0].event_id <= self._lasting:
+            page.popleft()
+        return max(0, page[0].event_id - self._last - 1) if page else 0
+
+    async def written_after(self, length: Callable[[], Awaitable[int]]) -> int:
+        """How many entries there are after the last one. They are counted once, however long the next one takes."""
+        if self._checked == self._last:
+            return 0
+        self._checked = self._last
+        return max(0, await length() - self._last)
+
+    def move(self, page: deque[HistoryEvent], following: bytes | None) -> None:
+        """Note that `page` was read, and that `following` is the next one."""
+        if page:
+            self._source, self._last = self.token, page[-1].event_id
+            self._lasting = max(
+                (one.event_id for one in page if one.event_type not in _ATTEMPTS), default=self._lasting
+            )
+            self.has_ended = page[-1].event_type in _ENDS
+        self.token = following
+
+    def go_back(self, missing: int) -> int:
+        """Return to where `missing` entries were left out. Returns the least size of the page to read there."""
+        commits = 2 * missing  # there may be more of them by then
+        if commits > _LARGEST_PAGE:
+            self.token = None
+            return 1
+        self.token = self._source
+        return commits
+
+
 @dataclass(frozen=True)
 class _History:
     """The history of one run."""
@@ -165,50 +231,57 @@ class _History:
     run_id: str | None
     wait: bool
 
-    async def entries(self) -> AsyncGenerator[HistoryEvent]:
-        """The entries, page by page."""
-        token: bytes | None = None
+    async def entries(self, room: Room | None) -> AsyncGenerator[HistoryEvent]:
+        """The entries. With `room`, those of a page are in it until the one after the last of them is asked for."""
+        place, needed, least = _Place(), _PAGE_BYTES, 1
+        commits = _LARGEST_PAGE if room is None else _FIRST_PAGE
         while True:
-            page, token = await self._page(token)
-            while page:
-                yield page.popleft()
-            if token is None:
-                return
-
-    async def entries_into(self, room: Room) -> AsyncGenerator[HistoryEvent]:
-        """The entries, those of each page in `room` until the one after the last of them is asked for."""
-        token: bytes | None = None
-        commits, needed = _FIRST_PAGE, _PAGE_BYTES
-        while True:
-            async with room.hold(needed) as held:
-                page, following = await self._page_into(held, token, commits)
-                taken = _COPIES * sum(map(_size_of, page))
+            async with nullcontext() if room is None else room.hold(needed) as held:
+                page, following, missing = await self._next(place, commits, held)
+                taken = 0 if held is None else _COPIES * sum(map(_size_of, page))
                 fits = taken <= needed
-                if fits:
-                    held.holds(taken)
+                if fits and not missing:
+                    if held is not None:
+                        held.holds(taken)
+                    place.move(page, following)
                     while page:
                         yield page.popleft()
-            if not fits:
-                page.clear()
-                commits, needed = (1, _PAGE_BYTES) if commits > 1 else (1, taken)
-                continue
-            if following is None:
+            page.clear()
+            if missing:
+                commits = least = place.go_back(missing)
+            elif not fits:
+                commits, needed = (least, _PAGE_BYTES) if commits > least else (least, taken)
+            elif place.token is None and (place.has_ended or not self.wait):
                 return
-            token, needed = following, _PAGE_BYTES
-            if 2 * taken < _PAGE_BYTES:
-                commits = min(2 * commits, _LARGEST_PAGE)
+            else:  # the next page, or for an end that was left out the first one
+                needed, least = _PAGE_BYTES, 1
+                if 2 * taken < _PAGE_BYTES:
+                    commits = min(2 * commits, _LARGEST_PAGE)
 
-    async def _page_into(self, held: Held, token: bytes | None, commits: int) -> "_Page":
-        """A page; one that waits for new events is read without room."""
-        reading = asyncio.ensure_future(self._page(token, commits))
+    async def _next(
+        self, place: _Place, commits: int, held: Held | None
+    ) -> tuple[deque[HistoryEvent], bytes | None, int]:
+        """The next page, the token of the one after it, and the number of entries that were left out before it.
+
+        A page that waits for new entries is read without room.
+        """
+        reading = asyncio.ensure_future(self._page(place.token, commits))
         try:
             if not (await asyncio.wait({reading}, timeout=_NEWS_SECONDS))[0]:
-                held.holds(0)
-            return await reading
+                if held is not None:
+                    held.holds(0)
+                missing = await place.written_after(self._length) if self.wait else 0
+                if missing and not (await asyncio.wait({reading}, timeout=_LATE_SECONDS))[0]:
+                    return deque(), None, missing
+            page, following = await reading
         finally:
             reading.cancel()
+        return page, following, place.missing(page)
 
-    async def _page(self, token: bytes | None, commits: int | None = None) -> "_Page":
+    async def _length(self) -> int:
+        return (await self.client.get_workflow_handle(self.workflow_id, run_id=self.run_id).describe()).history_length
+
+    async def _page(self, token: bytes | None, commits: int) -> _Page:
         """The entries of at most `commits` commits, and the token of the next page, if there is one."""
         handle = self.client.get_workflow_handle(self.workflow_id, run_id=self.run_id)
         pages = handle.fetch_history_events(page_size=commits, next_page_token=token, wait_new_event=self.wait)
