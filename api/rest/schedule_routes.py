@@ -110,7 +110,7 @@ async def backfill_schedule(
     return await services.schedules.backfill(caller, schedule_id, body)
 
 
-@router.get("/{schedule_id}/times", responses=documented_problems(401, 404, 422, 503))
+@router.get("/{schedule_id}/times", responses=documented_problems(400, 401, 404, 422, 503))
 async def preview_schedule(
     schedule_id: ScheduleId,
     services: ServicesDep,

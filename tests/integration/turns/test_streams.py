@@ -68,6 +68,7 @@ async def temporal(service: Service) -> Client:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "OUTAGE_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(history, "_LATE_SECONDS", 60.0)  # the fault that comes in place of a page takes time
 
 
 @asynccontextmanager

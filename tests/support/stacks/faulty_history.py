@@ -66,8 +66,8 @@ class _Pages:
         elif isinstance(fault, Exception):
             raise fault
         else:
-            assert not self._faults.after, "the rest of a page that was cut would be lost"
             await fault()
+            assert not self._faults.after, "the rest of a page that was cut would be lost"
 
     def __aiter__(self) -> "_Pages":
         return self
