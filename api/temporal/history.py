@@ -267,12 +267,13 @@ class _History:
         """
         reading = asyncio.ensure_future(self._page(place.token, commits))
         try:
-            if not (await asyncio.wait({reading}, timeout=_NEWS_SECONDS))[0]:
-                if held is not None:
-                    held.holds(0)
-                missing = await place.written_after(self._length) if self.wait else 0
+            may_wait = self.wait and place.token is not None
+            if may_wait and not (await asyncio.wait({reading}, timeout=_NEWS_SECONDS))[0]:
+                missing = await place.written_after(self._length)
                 if missing and not (await asyncio.wait({reading}, timeout=_LATE_SECONDS))[0]:
                     return deque(), None, missing
+                if not missing and held is not None:
+                    held.holds(0)
             page, following = await reading
         finally:
             reading.cancel()

@@ -107,7 +107,7 @@ async def test_unread_responses_of_every_other_kind_take_little_memory(
     ):
         await stays_small(service, api, Asked(path))
     for asked in (
-        Asked(f"/v1/outputs/{locator}?where=true&query=%40"),
+        Asked(f"/v1/outputs/{locator}?query=%40"),
         Asked(f"/v1/tasks/{text}/events"),
         Asked(f"/v1/tasks/{text}/result"),
         of_mcp("tools/list"),
