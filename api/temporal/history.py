@@ -65,7 +65,7 @@ _COPIES = 6
 _NEWS_SECONDS = 0.2
 """A page that takes longer is one that waits for new events, which takes no room."""
 _LATE_SECONDS = 1.0
-"""How much longer a page may take when there are more entries."""
+"""Additional time for a page whose entries exist, before they count as left out."""
 _STORED_ELSEWHERE = b"json/external-storage-reference"
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _ATTEMPTS = frozenset({EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED})
@@ -167,18 +167,20 @@ _Page = tuple[deque[HistoryEvent], bytes | None]
 
 
 class _Place:
-    """How far a history was read.
+    """Position in a history that is being read.
 
-    When Temporal gives the last page of what a running workflow had written, it adds what was written meanwhile, but no
-    more than a page of it, and continues after all of it (seen with server 1.32). What was left out shows when a later
-    page begins too late, when no page comes although the history is longer, or when the last page has no end. It is
-    then read with a larger page, or when it is much, from the beginning.
+    Temporal (seen with server 1.32) appends entries that were written during the reading to the last page of a running
+    workflow, cuts them off at the page size, and continues after all of them. Entries were left out if the next page
+    begins too late, if no page comes although the history is longer, or if the last page does not end the run. A larger
+    page then includes them; if they are many, the history is read again from its beginning.
     """
 
     def __init__(self) -> None:
         self.token: bytes | None = None
         """The page to read next."""
-        self.has_ended = False
+        self._has_ended = False
+        self._began_again_at = 0
+        """The last entry when the history was read again for its end."""
         self._last = 0
         """The ID of the last entry."""
         self._lasting = 0
@@ -196,7 +198,7 @@ class _Place:
         return max(0, page[0].event_id - self._last - 1) if page else 0
 
     async def written_after(self, length: Callable[[], Awaitable[int]]) -> int:
-        """How many entries there are after the last one. They are counted once, however long the next one takes."""
+        """Number of entries after the last one. Each position is looked up once, however long the next entry takes."""
         if self._checked == self._last:
             return 0
         self._checked = self._last
@@ -209,8 +211,15 @@ class _Place:
             self._lasting = max(
                 (one.event_id for one in page if one.event_type not in _ATTEMPTS), default=self._lasting
             )
-            self.has_ended = page[-1].event_type in _ENDS
+            self._has_ended = page[-1].event_type in _ENDS
         self.token = following
+
+    def begins_again(self) -> bool:
+        """True if the end was left out of the last page, once for each entry: the next page is then the first."""
+        if self._has_ended or self._began_again_at == self._last:
+            return False
+        self._began_again_at = self._last
+        return True
 
     def go_back(self, missing: int) -> int:
         """Return to where `missing` entries were left out. Returns the least size of the page to read there."""
@@ -232,7 +241,7 @@ class _History:
     wait: bool
 
     async def entries(self, room: Room | None) -> AsyncGenerator[HistoryEvent]:
-        """The entries. With `room`, those of a page are in it until the one after the last of them is asked for."""
+        """Entries in order. With `room`, the entries of a page occupy it until the next page is requested."""
         place, needed, least = _Place(), _PAGE_BYTES, 1
         commits = _LARGEST_PAGE if room is None else _FIRST_PAGE
         while True:
@@ -251,9 +260,9 @@ class _History:
                 commits = least = place.go_back(missing)
             elif not fits:
                 commits, needed = (least, _PAGE_BYTES) if commits > least else (least, taken)
-            elif place.token is None and (place.has_ended or not self.wait):
+            elif place.token is None and not (self.wait and place.begins_again()):
                 return
-            else:  # the next page, or for an end that was left out the first one
+            else:
                 needed, least = _PAGE_BYTES, 1
                 if 2 * taken < _PAGE_BYTES:
                     commits = min(2 * commits, _LARGEST_PAGE)
