@@ -1,6 +1,6 @@
 """What becomes of firings that are due while an earlier one is under way, and which of it goes with a budget."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
 
 import pytest
@@ -40,8 +40,9 @@ async def changed(before: FiringInput, **changes: Any) -> FiringInput:
 
 @pytest.mark.parametrize("overlap", get_args(Overlap))
 def test_the_schedule_in_temporal_has_the_overlap_that_its_caller_chose(overlap: Overlap) -> None:
-    policy = specification(order(overlap=overlap), ScheduleState()).policy
+    policy = specification(order(overlap=overlap, catch_up_seconds=90), ScheduleState()).policy
     assert policy.overlap.name.lower() == overlap
+    assert policy.catchup_window == timedelta(seconds=90)
 
 
 def test_unless_told_otherwise_a_firing_that_is_due_during_another_is_left_out() -> None:

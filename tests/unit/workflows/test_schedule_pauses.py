@@ -48,7 +48,10 @@ def test_a_schedule_is_paused_as_soon_as_its_budget_is_spent_to_the_cent(
     reason = reason_to_pause(order(budget), outcome(FiringStatus.COMPLETED, spent=spent))
     assert (reason is not None) == pauses
     if reason is not None:
-        assert reason.startswith("The schedule's budget of 1.00 US dollars is used up")
+        cost = {"1": "1.00", "1.2": "1.20"}[spent]
+        assert reason.startswith(
+            f"The schedule's budget of 1.00 US dollars is used up: its firings have cost {cost}. Raise"
+        )
         assert "Raise `budget_usd` and resume" in reason
 
 
@@ -80,8 +83,9 @@ def test_the_caller_decides_which_failures_pause_a_schedule() -> None:
     assert reason_to_pause(order(pause_on=()), outcome(FiringStatus.FAILED, PAYMENT)) is None
 
 
-def test_a_spent_budget_pauses_a_schedule_whatever_failures_do() -> None:
-    failed = outcome(FiringStatus.CANCELLED, NETWORK, spent="2")
+@pytest.mark.parametrize("status", [*FiringStatus])
+def test_a_spent_budget_pauses_a_schedule_whatever_failures_do(status: FiringStatus) -> None:
+    failed = outcome(status, NETWORK, spent="2")
     assert "is used up" in (reason_to_pause(order("2", pause_on=()), failed) or "")
 
 

@@ -50,6 +50,21 @@ def test_what_is_held_is_not_given_twice_and_what_is_settled_counts_once() -> No
     assert book.overview(EVENING) == overview
 
 
+def test_the_other_reservations_stay_when_one_is_released_and_when_the_ledger_continues_as_new() -> None:
+    book = Book(LedgerState(caller_id="key:ann"), EVENING)
+    for entry, usd in (("a", "0.2"), ("b", "0.3"), ("c", "0.4")):
+        book.reserve(reservation(entry, usd, per_day_usd=1), EVENING)
+    book.release("b")
+    for ledger in (book, Book(LedgerState.model_validate_json(book.state().model_dump_json()), EVENING)):
+        assert {entry: held.amount_usd for entry, held in ledger.open.items()} == {
+            "a": Decimal("0.2"),
+            "c": Decimal("0.4"),
+        }
+        refused = ledger.reserve(reservation("d", "0.5", per_day_usd=1), EVENING).refusal
+        assert refused is not None
+        assert (refused.reserved_usd, refused.left_usd) == (Decimal("0.6"), Decimal("0.4"))
+
+
 def test_a_reservation_that_is_released_is_free_and_its_entry_can_still_be_booked() -> None:
     """A run that was taken for one that had never started has cost something after all."""
     book = Book(LedgerState(caller_id="key:ann"), EVENING)

@@ -400,6 +400,20 @@ async def test_a_round_goes_no_further_than_it_may_spend(made: Make) -> None:
     assert state.stop is None  # The workflow decides whether another limit helps.
 
 
+async def test_a_round_whose_budget_is_reserved_lasts_until_its_items_have_ended(made: Make) -> None:
+    """Another round would have the same limit for each item, so it could start no more."""
+    batch = await made(20, concurrency=4, budget_usd="0.25")
+    batch.call = {"options": {"budget": {"max_total_charge_usd": "0.10"}}}
+    batch.tasks.cost_usd = Decimal("0.10")
+    batch.tasks.held = {"k0"}
+    running = asyncio.ensure_future(batch.attempt(batch.request(item_limit_usd=Decimal("0.10"))))
+    while not await batch.rows():
+        await asyncio.sleep(0.001)
+    batch.tasks.held = set()
+    state = await running
+    assert (state.counts.completed, state.under_way) == (2, ())
+
+
 @pytest.mark.parametrize(
     ("budget", "attempts"), [(None, 4), ("0.40", 4), ("0.39", 3), ("0.25", 2), ("0.10", 1)], ids=str
 )
@@ -474,6 +488,47 @@ async def test_items_wait_while_other_runs_have_reserved_the_money(made: Make, o
 
 
 @pytest.mark.usefixtures("short_pauses")
+async def test_an_item_that_was_refused_for_lack_of_money_has_all_its_retries(made: Make) -> None:
+    batch = await made(1, concurrency=1, retries={"network": 1})
+    batch.tasks.failing = {"k0": ErrorCategory.NETWORK}
+    batch.tasks.fitting = 0
+    running = asyncio.ensure_future(batch.attempt(batch.request()))
+    while not batch.tasks.asked:
+        await asyncio.sleep(0.001)
+    batch.tasks.fitting = 1
+    await running
+    assert [(row.status, row.attempts) for row in await batch.rows()] == [("failed", 3)]
+    assert [*batch.tasks.started] == [item_task_id(BATCH, "k0", attempt) for attempt in (1, 2, 3)]
+
+
+async def test_what_is_refused_for_lack_of_money_as_the_batch_stops_has_failed(
+    made: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both items end at the same moment, and the end of the first one is the reason to stop."""
+    batch = await made(2, concurrency=2, stop=StopRule(completed=1))
+    error = ErrorEnvelope.transient(ErrorCategory.PAYMENT, "sleeper", "Reserved.")
+    outcomes = {"k0": ItemOutcome(status="completed"), "k1": ItemOutcome(status="failed", error=error)}
+    ends = {key: asyncio.Event() for key in outcomes}
+
+    async def outcome(task_id: str) -> ItemOutcome | None:
+        key = batch.tasks.started.get(task_id)
+        if key is None:
+            return None
+        await ends[key].wait()
+        return outcomes[key]
+
+    monkeypatch.setattr(batch.tasks, "outcome", outcome)
+    running = asyncio.ensure_future(batch.attempt(batch.request()))
+    while not all(event._waiters for event in ends.values()):
+        await asyncio.sleep(0.001)
+    for event in ends.values():
+        event.set()
+    state = await running
+    assert (state.stop, state.counts.completed, state.counts.failed) == (StopReason.ENOUGH, 1, 1)
+    assert (state.under_way, len(batch.tasks.started)) == ((), 2)
+
+
+@pytest.mark.usefixtures("short_pauses")
 async def test_a_batch_says_what_it_waits_for_and_goes_on_from_there(made: Make) -> None:
     """Another caller's run has reserved all there is: the round says so, and so does one after a worker's death."""
     batch = await made(3, concurrency=2)
@@ -499,7 +554,7 @@ async def test_a_batch_that_is_cancelled_while_it_waits_ends(made: Make) -> None
     batch = await made(3, concurrency=2)
     batch.tasks.fitting = 0
     attempt = asyncio.ensure_future(batch.attempt(batch.request()))
-    while batch.beat is None or batch.beat.waits_because is None:
+    while batch.beat is None or batch.beat.waits_because is None or len(batch.beat.under_way) < 2:
         await asyncio.sleep(0.001)
     attempt.cancel()
     with pytest.raises((asyncio.CancelledError, ApplicationError)):
@@ -527,6 +582,19 @@ async def test_after_a_retry_the_reason_for_the_stop_remains(made: Make) -> None
     assert (leg.stop, leg.stop_before, leg.stop_before_words) == (None, StopReason.FAILURES, state.stop_words)
     resumed = await batch.leg(state, kind="resume")
     assert (resumed.stop, resumed.stop_before) == (None, None)
+
+
+async def test_a_retry_starts_none_of_the_items_that_were_never_started(made: Make) -> None:
+    batch = await made(6, concurrency=1, stop=StopRule(failures=1))
+    batch.tasks.failing = {"k1": ErrorCategory.NETWORK}
+    state = await batch.attempt(batch.request())
+    batch.tasks.failing = {}
+    leg = await batch.leg(state, kind="retry")
+    assert await batch.plan_of(leg) == [[1, 1], [2, 0], [3, 0], [4, 0], [5, 0]]
+    state = await batch.attempt(batch.request(leg))
+    assert {row.key: row.status for row in await batch.rows()} == {"k0": "completed", "k1": "completed"}
+    await batch.attempt(batch.request(await batch.leg(state, kind="resume")))
+    assert {row.key: row.attempts for row in await batch.rows()} == {f"k{n}": 2 if n == 1 else 1 for n in range(6)}
 
 
 RETRIED = {

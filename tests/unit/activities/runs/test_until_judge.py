@@ -14,6 +14,7 @@ from temporalio.testing import ActivityEnvironment
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.format.errors import OutputError
+from outlast.activities.outputs.store import dataset_source
 from outlast.activities.runs import until_judge
 from outlast.activities.runs.contracts import RunState, Until, UntilMet, UntilProgress
 from outlast.activities.runs.until_judge import UntilJudge
@@ -130,6 +131,33 @@ async def test_another_attempt_goes_on_where_the_one_before_has_told_that_it_was
     assert dataset.offsets == [4]
     # Rows that were read before count, also while no replica shows them.
     assert await judge(Dataset(0), UntilProgress(offset=5), rows=5).judge(run()) == UntilMet(condition="rows", rows=5)
+
+
+async def test_rows_are_read_until_enough_of_them_match(judge: Judge) -> None:
+    dataset = Dataset(3_000)
+    met = await judge(dataset, expression=ODD, matches=2).judge(run())
+    assert (met, dataset.offsets) == (UntilMet(condition="expression", rows=3_000, matches=500), [0])
+
+
+async def test_one_look_at_a_run_judges_a_part_of_many_rows(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look has a process of its own, whose CPU time is limited, and the run may cost too much in between."""
+    monkeypatch.setattr(until_judge, "_BATCHES_PER_ROUND", 2)
+    monkeypatch.setattr(dataset_source, "_MOST_PAGE_ROWS", 1_000)
+    dataset = Dataset(4_500)
+    judging = judge(dataset, expression=ODD, matches=2_250)
+    for offset in (2_000, 4_000):
+        assert await judging.judge(run()) is None
+        assert judging.progress == UntilProgress(offset=offset, matches=offset // 2)
+    assert await judging.judge(run()) == UntilMet(condition="expression", rows=4_500, matches=2_250)
+
+
+async def test_rows_that_are_too_large_for_an_expression_do_not_match(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(until_judge, "MAX_JSON_BYTES", 50)
+    judging = judge(Dataset(4), expression=ODD)
+    assert await judging.judge(run()) is None
+    assert judging.progress == UntilProgress(offset=4, matches=0)
 
 
 async def test_a_run_that_has_ended_is_judged_until_its_rows_are_shown(judge: Judge) -> None:

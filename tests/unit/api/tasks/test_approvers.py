@@ -11,7 +11,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApproverNeeded
-from outlast.api.tasks.approvers import Approvers, require_approver
+from outlast.api.tasks.approvers import Approvers, after_approval, require_approver
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus
@@ -103,6 +103,11 @@ def test_only_the_maker_is_refused_an_approval_that_needs_another_caller() -> No
         require_approver(principal("both"), "key:both", question("finance", "legal"))
     require_approver(principal("both"), "key:maker", question("finance", "legal"))
     require_approver(principal("both"), "key:both", question())
+
+
+def test_once_it_is_approved_a_task_shows_its_approver_no_question() -> None:
+    after = after_approval(task({"approval": question("finance"), "second": question("legal")}))
+    assert (after.status, after.input_requests) == (TaskStatus.WORKING, None)
 
 
 def rule(action: str, approver: str | None = None) -> CarriedRule:
