@@ -764,3 +764,18 @@ async def test_what_an_attempt_at_a_retry_started_that_said_nothing_is_found_and
     [row] = await batch.rows()
     assert (row.key, row.index, row.attempts, row.status) == ("k1", 1, 3, "cancelled")
     assert batch.tasks.cancelled == batch.tasks.started.keys()
+
+
+async def test_items_in_progress_are_told_in_their_order_however_they_were_found(made: Make) -> None:
+    batch = await made(6, concurrency=6, order="given")
+    batch.tasks.held = {f"k{number}" for number in range(6)}
+    for number in (1, 3, 4, 5):
+        batch.tasks.started[item_task_id(BATCH, f"k{number}", 1)] = f"k{number}"
+    state = BatchState(plan_end=6, under_way=(Slot(position=4, index=4, attempt=1, started=True),))
+    running = asyncio.ensure_future(batch.attempt(batch.request(state, looks_back=True)))
+    while batch.beat is None or len(batch.beat.under_way) < 6:
+        await asyncio.sleep(0.001)
+    assert [slot.position for slot in batch.beat.under_way] == list(range(6))
+    batch.tasks.held = set()
+    await running
+    assert [row.index for row in await batch.rows()] == list(range(6))
