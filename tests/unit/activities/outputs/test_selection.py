@@ -255,7 +255,7 @@ async def test_rows_that_fill_an_answer_to_the_byte_fit() -> None:
     line_bytes = len(orjson.dumps({"a": "x" * 100})) + 1
     assert len((await answer(reader, max_bytes=3 * line_bytes)).items or ()) == 3
     found = await answer(reader, max_bytes=3 * line_bytes - 1)
-    assert (len(found.items or ()), found.next_offset) == (2, 2)
+    assert (len(found.items or ()), found.next_offset, found.oversized_row_bytes) == (2, 2, None)
 
 
 async def test_an_expression_that_fails_on_every_row_that_was_asked_for_is_refused() -> None:
