@@ -64,7 +64,7 @@ async def matches_stream(
                     break
                 answer = await evaluator.evaluate(b"\n".join(rows))
                 position += answer["scanned"]
-                found = _matching_lines(rows, answer["found"], fields)[:left]
+                found = _matching_lines(rows, answer["found"], fields, left)
                 left = None if left is None else left - len(found)
                 if found:
                     yield b"".join(line + b"\n" for line in found)
@@ -74,10 +74,12 @@ async def matches_stream(
                 rows = await anext(batches, None)
 
 
-def _matching_lines(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> list[bytes]:
-    """A line for each match: the row, its fields, or the query's result."""
+def _matching_lines(rows: list[bytes], found: list[list[Any]], fields: Sequence[str], most: int | None) -> list[bytes]:
+    """A line for each of at most `most` matches: the row, its fields, or the query's result."""
     lines: list[bytes] = []
     for number, *result in found:
+        if len(lines) == most:
+            break
         if not result:
             row = [rows[int(number)]]
             lines += _picked(row, fields) if fields else row
