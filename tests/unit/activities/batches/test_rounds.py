@@ -165,10 +165,11 @@ class Batch:
         self.beat: BatchState | None = None
         self.count = items.count
         self.call: JsonObject = {}
+        self.is_paid = True
 
     def request(self, state: BatchState | None = None, **changes: object) -> RoundInput:
         state = state or BatchState(plan_end=self.count)
-        place = self._place.model_copy(update={"call": self.call})
+        place = self._place.model_copy(update={"call": self.call, "is_paid": self.is_paid})
         fields = {"place": place, "options": self._options, "state": state, "horizon": self.count, **changes}
         return RoundInput.model_validate(fields)
 
@@ -399,6 +400,16 @@ async def test_a_round_goes_no_further_than_it_may_spend(made: Make) -> None:
     state = await batch.attempt(batch.request(item_limit_usd=Decimal("0.10")))
     assert (state.cost_usd, len(batch.tasks.started)) == (Decimal("0.20"), 2)
     assert state.stop is None  # The workflow decides whether another limit helps.
+
+
+async def test_items_that_cost_nothing_need_no_budget(made: Make) -> None:
+    batch = await made(3, concurrency=1, budget_usd="0.01", retries={"network": 1})
+    batch.is_paid = False
+    batch.tasks.cost_usd = Decimal(0)
+    batch.tasks.failing = {"k1": ErrorCategory.NETWORK}
+    state = await batch.attempt(batch.request(item_limit_usd=None))
+    assert (state.counts.completed, state.counts.failed, state.has_more) == (2, 1, False)
+    assert len(batch.tasks.started) == 4
 
 
 async def test_a_round_whose_budget_is_reserved_lasts_until_its_items_have_ended(made: Make) -> None:
