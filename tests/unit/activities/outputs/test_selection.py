@@ -279,7 +279,7 @@ async def test_a_range_of_binary_has_as_many_bytes_as_were_asked_for() -> None:
     ("order", "ids"),
     [
         ({"where": "id >= `497`"}, [497, 498, 499]),
-        ({"where": "id >= `100`", "limit": 3}, [100, 101, 102]),
+        ({"where": "id >= `123`", "limit": 3}, [123, 124, 125]),
         ({"where": "crawl.status == `404`", "offset": 400, "limit": 2}, [402, 405]),
         ({"query": "id", "offset": 498}, [498, 499]),
     ],
@@ -287,7 +287,7 @@ async def test_a_range_of_binary_has_as_many_bytes_as_were_asked_for() -> None:
 async def test_a_stream_of_matches_has_each_once_and_no_more_than_the_limit(
     monkeypatch: pytest.MonkeyPatch, order: dict[str, Any], ids: list[int]
 ) -> None:
-    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", 1)  # so that a further process goes on behind the first one
+    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", 25)  # of 500, so that processes follow each other
     pieces = [piece async for piece in streams.matches_stream(await reader_of_rows(), **order)]
     found = [json.loads(line) for line in b"".join(pieces).splitlines()]
     assert [row if isinstance(row, int) else row["id"] for row in found] == ids
