@@ -402,6 +402,12 @@ async def test_a_round_goes_no_further_than_it_may_spend(made: Make) -> None:
     assert state.stop is None  # The workflow decides whether another limit helps.
 
 
+async def test_nothing_is_started_while_the_budget_leaves_no_limit_for_an_item(made: Make) -> None:
+    batch = await made(3, budget_usd="0.25")
+    state = await batch.attempt(batch.request(item_limit_usd=None))
+    assert (batch.tasks.started, state.cursor, state.has_more) == ({}, 0, True)
+
+
 async def test_items_that_cost_nothing_need_no_budget(made: Make) -> None:
     batch = await made(3, concurrency=1, budget_usd="0.01", retries={"network": 1})
     batch.is_paid = False

@@ -359,8 +359,12 @@ async def test_a_json_value_that_fills_an_answer_is_whole_and_a_range_of_it_is_t
 async def test_a_stream_whose_results_reach_the_limit_of_a_batch_goes_on_with_the_next_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streams, "_RESULT_BYTES", 1_000)
-    reader = await reader_of_one_batch([{"text": f"{number} " + 297 * "x"} for number in range(12)])
+    monkeypatch.setattr(streams, "_RESULT_BYTES", 500)
+    objects = objects_in_memory()
+    content = b"".join(b'{"text":"%d %s"}\n' % (number, 300 * b"x") for number in range(12))
+    manifest = await stored(objects, content, sizes=Sizes(frame=1_500, part=1_500))
+    reader = await open_output(objects, manifest.locator, CALLER.id)
+    assert [len(batch) async for batch in reader.row_batches(0, None)] == [5, 5, 2]
     for order in ({}, {"offset": 2, "limit": 7}):
         first, last = order.get("offset", 0), order.get("limit", 12) + order.get("offset", 0)
         found = await streamed(reader, query="text", **order)

@@ -94,6 +94,15 @@ async def test_nobody_overtakes_those_that_are_queued() -> None:
     assert await placed(shares, 1) == [False], "The lists show that all have begun."
 
 
+async def test_nobody_overtakes_a_task_that_was_queued_a_moment_ago() -> None:
+    """Temporal's lists do not show yet that it is queued."""
+    lists = Lists()
+    shares = lists.shares()
+    assert await placed(shares, 0, 1, 2) == [False, False, True]
+    shares.has_ended(FLO, "task-0")
+    assert await placed(shares, 3) == [True]
+
+
 async def test_a_task_that_has_ended_leaves_its_place_to_the_next() -> None:
     lists = Lists()
     shares = lists.shares()
