@@ -9,6 +9,7 @@ everything aside.
 is, unless its own files show that one of them is missing.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -65,6 +66,8 @@ _CHECKED_WHOLE_BYTES = 64 << 20
 _BUSY_SECONDS = 10
 OWN_STORE = "own"
 _EMPTY, _INCOMPLETE = "is empty", "is incomplete: a table is missing"
+_CLOSED = "cannot be opened; it, its -wal or its -shm may belong to another user"
+_CANNOT_OPEN = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY})
 _UNFINISHED = frozenset({None, _EMPTY, _INCOMPLETE})
 """Problems of a database that is being made for the first time. None: it is made, and nothing is in it."""
 
@@ -349,6 +352,9 @@ def broken_parts(
     components: frozenset[Component] = frozenset(Component),
 ) -> list[str]:
     """A sentence for each part that cannot be used; none for a directory that is whole, or new."""
+    misplaced = _misplaced(data_dir, environment, outside, components)
+    if misplaced:  # nothing of it can be read, and a pipe would be read for ever
+        return [f"{part} {problem}." for part, problem in misplaced]
     try:
         found = data_directory(data_dir, environment, outside, components).findings()
     except VersionFileDamaged:
@@ -356,6 +362,43 @@ def broken_parts(
     except OSError as error:
         return [f"{VERSION_FILE} {_unreadable(error)}."]
     return [f"{part} {problem}." for part, problem in found]
+
+
+def _misplaced(
+    data_dir: Path, environment: Mapping[str, str], outside: Outside, components: frozenset[Component]
+) -> list[Finding]:
+    """Parts with something else in their place: a link to what is not there, a folder for a file, a file for a folder.
+
+    These are no beginning in a new directory, either: a disk is not mounted, or a container has made folders for files
+    that were to be mounted.
+    """
+    own = outside.missing_of(components)
+    files, folders = [VERSION_FILE, RESTORED_FILE], ["workers", "ready"]
+    if not environment.get("OUTLAST_SEAL_KEYS") and not environment.get("OUTLAST_SEAL_KEYS_FILE"):
+        files.append(SEAL_KEYS_FILE)
+    if Component.TEMPORAL in own:
+        files.append(TEMPORAL_DATABASE)
+        folders.append("temporal")
+    if Component.SANDBOX in own:
+        files += [SANDBOX_TOKEN_FILE, SANDBOX_DATABASE]
+        folders += ["sandbox", "sandbox/datasets", "sandbox/key-value-stores", "sandbox/runs"]
+    if not environment.get("OUTLAST_STORE_URL"):
+        files.append(f"{OUTPUTS}/{owner_key(outside.temporal_namespace)}")
+        folders.append(OUTPUTS)
+    if not environment.get("OUTLAST_AUDIT_FILE"):
+        files.append(_AUDIT_FILE)
+        folders.append("audit")
+    kinds = [(name, os.path.isdir, "folder") for name in folders] + [(name, os.path.isfile, "file") for name in files]
+    found: list[Finding] = []
+    for name, is_right, kind in kinds:
+        path = data_dir / name
+        if not os.path.lexists(path) or is_right(path):
+            continue
+        if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110  # that of Path raises
+            found.append(Finding(name, f"is a link to {path.readlink()}, which is not there or cannot be reached"))
+        else:
+            found.append(Finding(name, f"is not a {kind}"))
+    return found
 
 
 def _broken_lines(config: StackConfig, outside: Outside) -> list[str]:
@@ -384,7 +427,7 @@ def _recorded(data_dir: Path) -> Belongings | None:
 
 def _set_aside(data_dir: Path) -> Path:
     """Move the state of the stack into a new folder in the directory, and return it."""
-    found = [data_dir / name for name in _MOVED if (data_dir / name).exists()]
+    found = [data_dir / name for name in _MOVED if os.path.lexists(data_dir / name)]
     target = private_folder(data_dir / f"set-aside-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     for path in found:
         path.rename(target / path.name)
@@ -447,7 +490,10 @@ def _read_database(path: Path, query: str) -> _Rows:
             if is_small and database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 return _Rows([], "is damaged")
     except sqlite3.Error as error:
-        return _Rows([], _INCOMPLETE if str(error).startswith("no such table") else f"is damaged: {error}")
+        if str(error).startswith("no such table"):
+            return _Rows([], _INCOMPLETE)
+        is_closed = getattr(error, "sqlite_errorcode", None) in _CANNOT_OPEN
+        return _Rows([], f"{_CLOSED if is_closed else 'is damaged'}: {error}")
     return _Rows([], "is cut: a part of it is missing") if is_cut else _Rows(rows, None)
 
 

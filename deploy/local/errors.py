@@ -29,9 +29,7 @@ class IncompleteDataError(StackError):
             else "Put back what is missing, or restore a backup into another directory (`outlast restore`). Or start "
             f"with `--begin-anew`, once: it moves everything old into a folder in {data_dir} and deletes nothing."
         )
-        super().__init__(
-            f"{data_dir} was in use before and is not whole, so nothing was started or changed:\n{named}\n{way_out}"
-        )
+        super().__init__(f"{data_dir} is not whole, so nothing was started or changed:\n{named}\n{way_out}")
 
 
 class NotReadyError(StackError):

@@ -231,13 +231,63 @@ def test_a_first_start_that_was_killed_is_begun_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["version.json", "outputs/owner/default.json"])
-def test_a_file_that_cannot_be_read_is_named(name: str, copy: Path) -> None:
-    """As root's are, after one start as root. Tests may run as root, who can read all files, but no folder."""
+def test_a_folder_in_the_place_of_a_file_is_named(name: str, copy: Path) -> None:
     (copy / name).unlink()
     (copy / name).mkdir()
     said = refused("up", copy)
-    assert f"{name} cannot be read (Is a directory)" in said
+    assert f"{name} is not a file" in said
     assert "Traceback" not in said
+
+
+PARTS = {
+    "seal.keys": "file",
+    "sandbox-token": "file",
+    "temporal": "folder",
+    "temporal/temporal.db": "file",
+    "sandbox": "folder",
+    "sandbox/sandbox.sqlite": "file",
+    "sandbox/datasets": "folder",
+    "outputs": "folder",
+    "outputs/owner/default.json": "file",
+    "version.json": "file",
+    "audit/audit.jsonl": "file",
+}
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "used"])
+@pytest.mark.parametrize("name", PARTS)
+def test_something_else_in_the_place_of_a_part_is_no_beginning(
+    name: str, is_new: bool, copy: Path, tmp_path: Path
+) -> None:
+    """A disk that is not mounted, a file for which a container has made a folder, a pipe."""
+    data_dir = tmp_path / "new" if is_new else copy
+    path = data_dir / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for put, problem in [
+        (lambda: path.symlink_to(tmp_path / "unmounted"), f"is a link to {tmp_path / 'unmounted'}, which is not there"),
+        (lambda: path.symlink_to(path), f"is a link to {path}, which is not there"),
+        (lambda: os.mkfifo(path), f"is not a {PARTS[name]}"),
+        (path.mkdir if PARTS[name] == "file" else path.touch, f"is not a {PARTS[name]}"),
+    ]:
+        if path.exists() and not path.is_symlink():
+            remove(name)(data_dir)
+        path.unlink(missing_ok=True)
+        put()
+        assert any(line.startswith(f"{name} {problem}") for line in refused_parts(data_dir))
+
+
+@pytest.mark.parametrize("name", ["seal.keys", "outputs", "temporal"])
+def test_outlast_up_does_not_replace_a_link_to_a_disk_that_is_not_mounted(name: str, tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o700)
+    (data_dir / name).symlink_to(tmp_path / "unmounted")
+    assert f"{name} is a link to {tmp_path / 'unmounted'}" in refused("up", data_dir)
+    assert (data_dir / name).is_symlink()
+    assert not (tmp_path / "unmounted").exists()
+    with running_stack(data_dir, "--begin-anew") as stack:
+        assert httpx.get(f"{url_of(stack)}/v1/tasks", timeout=60).raise_for_status().json()["tasks"] == []
+    (aside,) = data_dir.glob("set-aside-*")
+    assert (aside / name).is_symlink()
 
 
 def test_beginning_anew_keeps_everything_old(copy: Path) -> None:

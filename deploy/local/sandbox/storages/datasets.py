@@ -113,7 +113,6 @@ def _parse_items(body: bytes) -> tuple[list[bytes], list[str]]:
     for position, item in enumerate(items):
         if not isinstance(item, dict):
             raise ApiError(400, "invalid-input", f"Item {position} must be a JSON object")
-        row = cast("dict[str, Any]", item)
-        fields.update(dict.fromkeys(row))
-        lines.append(line_of(row))
+        fields.update(dict.fromkeys(cast("dict[str, Any]", item)))
+        lines.append(line_of(item))
     return lines, list(fields)
