@@ -150,9 +150,13 @@ class GrowingDataset:
         return page
 
     async def _page(self, page_rows: int, batch_bytes: int, most_bytes: int | None = None) -> AsyncGenerator[RowBatch]:
-        """The rows after `offset`, `page_rows` at most. Raises `_NoRowFits` for a first row beyond `most_bytes`."""
+        """The rows after `offset`, `page_rows` at most. Raises `_NoRowFits` for a first row beyond `most_bytes`.
+
+        Small pages have 30 seconds: a response that hangs delays a client who waits for rows no longer than that.
+        """
+        is_small = most_bytes is not None and most_bytes <= 2 * _MOST_SMALL_PAGE_BYTES
         async with self._client.dataset(self.dataset_id).stream_items(
-            item_format="jsonl", offset=self.offset, limit=page_rows
+            item_format="jsonl", offset=self.offset, limit=page_rows, timeout="medium" if is_small else "long"
         ) as response:
             self._learn(int(response.headers.get("x-apify-pagination-total") or 0))
             async for batch in row_batches(response, self.offset, batch_bytes, most_bytes):

@@ -130,9 +130,14 @@ class DatasetRows:
             return False
         try:
             await self._dataset.count()
-        except Exception as error:  # noqa: BLE001  # the rows were read; this is one more look
-            self._bear(classify(error), error)
-            return False
+        except Exception as error:
+            envelope = classify(error)
+            if envelope.category is ErrorCategory.UNKNOWN:
+                raise
+            if not envelope.retryable:
+                raise _refusal(envelope, self._dataset.dataset_id) from error
+            # Reads of rows count them as well: this is one more look, which must not keep a stream open for ever.
+            return silent > _MISSING_SECONDS
         return not self._dataset.is_behind
 
     def _bear(self, envelope: ErrorEnvelope, error: Exception) -> None:

@@ -5,9 +5,10 @@ them for the caller; nothing is kept here, so a client goes on after the last ro
 """
 
 import itertools
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from temporalio.client import Client
 
@@ -19,12 +20,14 @@ from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.contracts.rows import RowsEnd
 from outlast.api.contracts.tasks import Task
-from outlast.api.errors import NoRows
+from outlast.api.errors import NoRows, OutputStoreUnavailable, TaskDataUnavailable, TemporalUnavailable
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.live_rows.dataset_rows import DatasetRows, RunOfTask
 from outlast.api.tasks.live_rows.row_ids import STORED, RowPlace, unknown_row
 from outlast.api.tasks.live_rows.task_runs import TaskRuns
+from outlast.api.temporal.history import OUTAGE_PAUSE_SECONDS
+from outlast.api.temporal.looks import OUTAGES
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class LastRow:
     end: RowsEnd
 
 
+T = TypeVar("T")
 Rows = AsyncGenerator[RowChunk | LastRow]
 
 
@@ -113,10 +117,10 @@ class TaskRows:
                 last = _after(dataset, last)
             is_without_run = runs.is_over and not runs.all
             run = runs.all[-1] if runs.all else None
-        task = await self._tasks.describe(caller, task_id)
+        task = await _after_outages(lambda: self._tasks.describe(caller, task_id))
         is_complete = follow or task.finished_at is not None
         if is_without_run:
-            async with aclosing(await self._stored(caller, task, place)) as stored:
+            async with aclosing(await _after_outages(lambda: self._stored(caller, task, place))) as stored:
                 async for part in stored:
                     yield part
         else:
@@ -150,6 +154,15 @@ class TaskRows:
             yield LastRow(str(last), RowsEnd.of(task.status, last.number, None))
 
         return chunks()
+
+
+async def _after_outages(ask: Callable[[], Awaitable[T]]) -> T:
+    """The answer, as soon as there is one: a client that has read all rows is not to be cut off before the end."""
+    while True:
+        try:
+            return await ask()
+        except (TemporalUnavailable, TaskDataUnavailable, OutputStoreUnavailable):
+            await OUTAGES.pause(OUTAGE_PAUSE_SECONDS)
 
 
 async def _from_place(runs: TaskRuns, place: RowPlace, *, wait: bool) -> AsyncGenerator[RunOfTask]:

@@ -33,6 +33,7 @@ class Story:
         self.shown = 0
         self.counted: int | None = None
         self.failure: Exception | None = None
+        self.failure_of_count: Exception | None = None
         self.is_over = False
         self.status = "RUNNING"
         self.finished_at: datetime | None = None
@@ -61,8 +62,9 @@ class Story:
         return self
 
     async def get(self) -> Any:
-        if self.failure is not None:
-            raise self.failure
+        failure = self.failure or self.failure_of_count
+        if failure is not None:
+            raise failure
         return SimpleNamespace(item_count=self.shown if self.counted is None else self.counted)
 
     @asynccontextmanager
@@ -137,6 +139,24 @@ async def test_rows_that_were_counted_and_never_come_are_an_error(story: Story) 
     with pytest.raises(RowsRefused, match=r"has 3 rows, and the platform shows 2"):
         await story.told()
     assert 60 < story.now - story.began < 80
+
+
+@pytest.mark.timeout(60)
+async def test_rows_end_although_the_platform_never_counts_them(story: Story) -> None:
+    """The run of a task that was terminated: nothing says when it has ended."""
+    story.shown, story.is_over, story.failure_of_count = 2, True, AWAY
+    rows, seconds = await story.told()
+    assert rows == [0, 1]
+    assert 60 < seconds < 70
+
+
+async def test_a_count_that_fails_once_is_repeated(story: Story) -> None:
+    story.shown, story.is_over, story.failure_of_count = 2, True, AWAY
+    story.at(10, failure_of_count=None, counted=3)
+    story.at(20, shown=3)
+    rows, seconds = await story.told()
+    assert rows == [0, 1, 2]
+    assert 20 <= seconds < 30
 
 
 async def test_a_run_whose_end_falls_into_an_outage_ends_with_its_rows(story: Story) -> None:
