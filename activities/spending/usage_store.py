@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from outlast.activities.outputs.format.errors import OutputDamaged
+from outlast.activities.outputs.format.errors import ObjectUnavailable, OutputDamaged
 from outlast.activities.outputs.format.locators import scope_of
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.spending.contracts import KeepUsageInput, UsageRecord, day_of
@@ -58,7 +58,7 @@ class UsageStore:
     async def _bundle(self, key: str) -> "StoredUsage":
         try:
             text = await self._objects.get(key)
-        except OutputDamaged:
+        except (OutputDamaged, ObjectUnavailable):
             return StoredUsage([], 1)
         if text is None:
             return StoredUsage([], 0)

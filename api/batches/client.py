@@ -35,10 +35,11 @@ from outlast.api.errors import (
 )
 from outlast.api.tasks.admission import Admission
 from outlast.api.temporal.batch_view import batch_from, outcome_of, unreadable_batch
-from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
+from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.stuck_ends import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegRequest
 from outlast.workflows.contracts import memo
@@ -229,7 +230,8 @@ class BatchClient:
         description = await self._described(caller, batch_id)
         if description.status is WorkflowExecutionStatus.RUNNING:
             raise BatchRunning(f"Batch {batch_id} has not ended. Cancel it first, or wait for its end.")
-        summary = await memo_model(description, memo.BATCH, BatchSummary)
+        with temporal_errors():
+            summary = await memo_model(description, memo.BATCH, BatchSummary)
         outcome = await self._outcome(description)
         if summary is None or outcome is None:
             raise NothingToRun(f"Batch {batch_id} did not end by itself. Start a new one with the items that are left.")
@@ -270,7 +272,8 @@ class BatchClient:
             return None
 
     async def _repeated(self, found: WorkflowExecutionDescription, fingerprints: tuple[str, ...]) -> Batch:
-        first = await memo_model(found, memo.BATCH, BatchSummary)
+        with temporal_errors():
+            first = await memo_model(found, memo.BATCH, BatchSummary)
         if first is None or first.fingerprint not in fingerprints:
             raise IdempotencyKeyReused(
                 f"This key started batch {found.id} with another request. Use a new key for a new batch."
@@ -280,7 +283,7 @@ class BatchClient:
     async def _described(self, caller: Caller, batch_id: str) -> WorkflowExecutionDescription:
         with temporal_errors(missing=_not_found(batch_id)):
             description = await self._client.get_workflow_handle(batch_id).describe()
-        if owner_of(description) != caller.id or await memo_model(description, memo.BATCH, BatchSummary) is None:
+        if owner_of(description) != caller.id or not await _is_batch(description):
             raise _not_found(batch_id)
         return description
 
@@ -297,16 +300,26 @@ class BatchClient:
 
     async def _view(self, description: WorkflowExecutionDescription) -> Batch:
         outcome = await self._outcome(description)
-        batch = await batch_from(
-            description,
-            outcome=outcome,
-            error=await self._error(description),
-            ui_url=self._ui_url,
-            namespace=self._client.namespace,
-        )
+        try:
+            batch = await batch_from(
+                description,
+                outcome=outcome,
+                error=await self._error(description),
+                ui_url=self._ui_url,
+                namespace=self._client.namespace,
+            )
+        except UNREADABLE as error:
+            batch = unreadable_batch(description, owner_of(description) or "", unreadable_words(error))
         if batch is None:
             raise _not_found(description.id)
         return batch
+
+
+async def _is_batch(description: WorkflowExecutionDescription) -> bool:
+    try:
+        return await memo_model(description, memo.BATCH, BatchSummary) is not None
+    except UNREADABLE:
+        return True
 
 
 def batch_id_of(caller: Caller, key: str | None) -> str:

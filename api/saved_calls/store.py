@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pydantic import Field, ValidationError
 
 from outlast.activities.contracts import Contract, JsonObject
-from outlast.activities.outputs.format.errors import OutputDamaged, StoredKeyMissing, StoreUnavailable
+from outlast.activities.outputs.format.errors import ObjectUnavailable, OutputDamaged, StoreUnavailable
 from outlast.activities.outputs.format.locators import scope_of
 from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject
 from outlast.api.errors import OutputStoreUnavailable
@@ -103,14 +103,18 @@ class SavedCallStore:
         digest = key.rpartition("/")[2].removesuffix(".json")
         try:
             content = await self._objects.get(key)
-        except StoredKeyMissing as error:
+        except ObjectUnavailable as error:
             return DamagedCall(f"{_DAMAGED}{digest}", str(error), modified_at)
         except OutputDamaged as error:
             return DamagedCall(f"{_DAMAGED}{digest}", error.problem, modified_at)
         if content is None:
             return None
         try:
-            return KeptCall.model_validate_json(content)
+            kept = KeptCall.model_validate_json(content)
+            if _digest(kept.name) == digest:
+                return kept
+            # Its file was copied or renamed: run under this name, it would be another call than was saved as such.
+            return DamagedCall(f"{_DAMAGED}{digest}", f"It holds the saved call {kept.name!r} instead.", modified_at)
         except ValidationError:
             name = _name_in(content, digest) or f"{_DAMAGED}{digest}"
             return DamagedCall(name, "What is stored of it is cut or was changed.", modified_at)

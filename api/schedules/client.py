@@ -47,7 +47,7 @@ from outlast.api.schedules.due import DueCalls, Target
 from outlast.api.schedules.errors import ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
 from outlast.api.schedules.schedule_changes import changed_order
 from outlast.api.schedules.specification import OVERLAPS, specification
-from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
+from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.schedule_view import (
     firings_without_state,
     latest_firings,
@@ -56,6 +56,7 @@ from outlast.api.temporal.schedule_view import (
     unreadable_schedule,
 )
 from outlast.api.temporal.visibility import read_page_token, schedules_query, write_page_token
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
 

@@ -47,7 +47,7 @@ from outlast.api.tasks.reuse.generations import Generations, ReusableCall
 from outlast.api.tasks.reuse.reuse_rules import Reusable
 from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
-from outlast.api.temporal.errors import UNREADABLE, temporal_errors, unreadable_words
+from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.recorded_facts import RecordedFacts
 from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
@@ -62,6 +62,7 @@ from outlast.api.temporal.visibility import (
 )
 from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.worker.abnormal_ends import abnormal
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, SubmitInput
@@ -84,8 +85,6 @@ log = logging.getLogger(TASK_LOGGER)
 MAX_PAGE = 200
 _MAX_REPORTED_VIOLATIONS = 20
 _MAX_REPORTED_PATH_CHARS = 200
-_EXPECTED_BYTES = 256 * 1024
-"""Room that is taken to read a result: its size is known when it was read."""
 _OLD_PAGE = "The page token is no longer valid; list again from the first page."
 
 
@@ -211,20 +210,15 @@ class TaskClient:
                     yield shown
 
     async def answer(self, caller: Caller, task_id: str, *, wait_seconds: float = 0) -> TaskAnswer:
-        """The task's result, waiting for it at most `wait_seconds`. Raises `TaskNotFound`.
-
-        It waits longer while the caller's clients have not read earlier results, see `unread_bytes`.
-        """
+        """The task's result, waiting for it at most `wait_seconds`. Raises `TaskNotFound`."""
         description = await self.described(caller, task_id)
-        summary = await memo_model(description, memo.SUMMARY, TaskSummary)
-        room = self._limits.unread.room_of(caller.id)
-        async with room.hold(_EXPECTED_BYTES):
-            result = await self.result_of(description)
+        with temporal_errors():
+            summary = await memo_model(description, memo.SUMMARY, TaskSummary)
+        result = await self.result_of(description)
         if result is None and wait_seconds > 0 and summary is not None:
             await self._await_handler(task_id, summary.executor, wait_seconds)
             description = await self.described(caller, task_id)
-            async with room.hold(_EXPECTED_BYTES):
-                result = await self.result_of(description)
+            result = await self.result_of(description)
         return TaskAnswer(task=await self.viewed(description), result=result)
 
     async def answer_or_question(self, caller: Caller, task_id: str, *, wait_seconds: float) -> TaskAnswer:
@@ -248,15 +242,13 @@ class TaskClient:
         if wait_seconds <= 0:
             return TaskAnswer(task=task)
         if task.executor == "async" or task.status.is_final:
-            return await self._answer_to(caller, task, wait_seconds)
+            answer = await self.answer(caller, task.id, wait_seconds=wait_seconds)
+            return answer.model_copy(update={"task": answer.task.model_copy(update={"reused": task.reused})})
         outcome = await self._outcome_within(task.id, wait_seconds)
         if outcome is None:
             described = await self.describe(caller, task.id)
             return TaskAnswer(task=described.model_copy(update={"reused": task.reused}))
         self._starter.has_ended(caller.id, task.id)
-        if self._limits.unread.room_of(caller.id).is_full:
-            del outcome
-            return await self._answer_to(caller, task, 0)
         status = status_of(outcome.result)
         finished = {
             "status": status,
@@ -266,11 +258,6 @@ class TaskClient:
             "answered": status is not TaskStatus.CANCELLED,
         }
         return TaskAnswer(task=task.model_copy(update=finished), result=outcome.result)
-
-    async def _answer_to(self, caller: Caller, task: Task, wait_seconds: float) -> TaskAnswer:
-        """The answer of a task that was just started, or that answers an equal call."""
-        answer = await self.answer(caller, task.id, wait_seconds=wait_seconds)
-        return answer.model_copy(update={"task": answer.task.model_copy(update={"reused": task.reused})})
 
     async def cancel(self, caller: Caller, task_id: str) -> Task:
         """Request cancellation. The task is `cancelled` once the platform reports that its run has ended.
@@ -387,7 +374,8 @@ class TaskClient:
 
     async def _existing(self, caller: Caller, task_id: str, fingerprints: tuple[str, ...]) -> Task:
         description = await self.described(caller, task_id)
-        first = await memo_model(description, memo.SUMMARY, TaskSummary)
+        with temporal_errors():
+            first = await memo_model(description, memo.SUMMARY, TaskSummary)
         if first is None or first.fingerprint not in fingerprints:
             raise IdempotencyKeyReused(
                 f"This key started task {task_id} with another request. Use a new key for a new request."
@@ -420,13 +408,13 @@ class TaskClient:
 
     async def viewed(self, description: WorkflowExecutionDescription) -> Task:
         """The task that a workflow is. Raises `TaskNotFound` for one that is none."""
-        task = await self._view_or_none(description)
+        task = await self._listed(description)
         if task is None:
             raise _task_not_found(description.id)
         return await self._facts.completed(description, task)
 
     async def _listed(self, execution: WorkflowExecution) -> Task | None:
-        """A task in a list, which one that cannot be read does not spoil."""
+        """A task, also one that cannot be read: it is shown as such, and spoils no list."""
         try:
             return await self._view_or_none(execution)
         except UNREADABLE as error:

@@ -16,6 +16,7 @@ from outlast.api.errors import (
     TemporalBusy,
     TemporalUnavailable,
 )
+from outlast.worker.payloads.converter import PayloadUnreadable
 from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
 _UNREACHABLE = frozenset(
@@ -30,9 +31,6 @@ _UNREACHABLE = frozenset(
         RPCStatusCode.UNKNOWN,
     }
 )
-UNREADABLE = (ContentDamaged, ContentKeyMissing, PayloadLost, ValidationError, DecodeError, KeyError)
-"""Exceptions for a record in Temporal that cannot be read: it is damaged, encrypted under a key that is gone, or of
-another version. One such record must not keep the others of a list from being shown."""
 _NO_POLLER = "no poller"
 """In the message of a query that no worker takes, or not soon enough under load."""
 _FAILED_CONNECT = "Failed client connect"
@@ -63,7 +61,7 @@ def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None
     known = {RPCStatusCode.NOT_FOUND: missing, RPCStatusCode.INVALID_ARGUMENT: invalid or missing}
     try:
         yield
-    except (PayloadLost, ContentDamaged, ValidationError, DecodeError) as error:
+    except (PayloadLost, PayloadUnreadable, ContentDamaged, ValidationError, DecodeError) as error:
         raise TaskDataLost(unreadable_words(error)) from error
     except (PayloadUnavailable, ContentKeyMissing) as error:
         raise TaskDataUnavailable(str(error)) from error

@@ -19,9 +19,10 @@ from outlast.activities.schedules.contracts import Due
 from outlast.activities.schedules.notes import read_note
 from outlast.activities.secrets.sealed_json import masked
 from outlast.api.contracts.schedules import Firing, Schedule
-from outlast.api.temporal.errors import UNREADABLE
 from outlast.api.temporal.stuck_ends import error_of_stuck, was_cancelled
 from outlast.api.temporal.task_view import memo_model
+from outlast.worker.payloads.converter import PayloadUnreadable
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import memo
 from outlast.workflows.schedules.contracts import FiringInput, FiringProgress, FiringStatus
 
@@ -36,11 +37,16 @@ _ENDED_ABNORMALLY = {
 
 
 async def order_of(description: ScheduleDescription) -> FiringInput | None:
-    """What a schedule starts its firings with; None for a schedule that is none of ours."""
+    """What a schedule starts its firings with; None for a schedule that is none of ours.
+
+    Raises `PayloadUnreadable` if it would start them with nothing, and as `DataConverter.decode` does.
+    """
     action = description.schedule.action
-    if not isinstance(action, ScheduleActionStartWorkflow) or len(action.args) != 1:
+    if not isinstance(action, ScheduleActionStartWorkflow):
         return None
     decoded = await description.data_converter.decode(action.args, [FiringInput])
+    if len(decoded) != 1 or decoded[0] is None:
+        raise PayloadUnreadable("The schedule has lost the input of its firings.")
     return cast(FiringInput, decoded[0])
 
 

@@ -4,7 +4,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.stuck_tasks.contracts import error_of_end
-from outlast.api.temporal.errors import UNREADABLE
+from outlast.worker.payloads.external_storage import UNREADABLE
 
 
 async def error_of_stuck(client: Client, execution: WorkflowExecution) -> ErrorEnvelope | None:

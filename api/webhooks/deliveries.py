@@ -41,12 +41,13 @@ from outlast.api.contracts.webhooks import (
 from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.delivery_view import delivery_from
-from outlast.api.temporal.errors import UNREADABLE, temporal_errors
+from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.stuck_ends import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import deliveries_query, read_page_token, tests_query, write_page_token
 from outlast.api.webhooks.client import WebhookClient
 from outlast.api.webhooks.errors import DeliveryRunning, WebhookNotFound
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 
@@ -162,7 +163,8 @@ class Deliveries:
 
     async def _webhook_of(self, description: WorkflowExecutionDescription) -> str | None:
         """The webhook of a delivery; None for an address that the call named itself."""
-        summary = await memo_model(description, DELIVERY_MEMO, DeliverySummary)
+        with temporal_errors():
+            summary = await memo_model(description, DELIVERY_MEMO, DeliverySummary)
         return None if summary is None else summary.webhook_id
 
     async def _count_test(self, caller: Caller, delivery: str, most: int) -> None:
@@ -228,11 +230,12 @@ class Deliveries:
         return description
 
     async def _view(self, description: WorkflowExecutionDescription) -> Delivery:
-        delivery = await delivery_from(description)
+        with temporal_errors():
+            delivery = await delivery_from(description)
+            wait = await memo_model(description, DELIVERY_WAIT_MEMO, DeliveryWait)
         if delivery is None:
             raise _not_found(description.id)
         delivery = await self._with_error(description, delivery)
-        wait = await memo_model(description, DELIVERY_WAIT_MEMO, DeliveryWait)
         if wait is None or delivery.status != "delivering" or delivery.next_attempt_at is not None:
             return delivery
         with temporal_errors():

@@ -19,6 +19,7 @@ from outlast.activities.batches.contracts import EqualCalls, MetTask, ReusedAnsw
 from outlast.activities.outputs.format.locators import parse_locator
 from outlast.activities.outputs.store.access import load_manifest
 from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.reuse import same_task_id, same_task_number
 from outlast.workflows.contracts.tool_calls import TaskSummary
@@ -128,6 +129,9 @@ class EqualTasks:
 
 
 async def _key_of(description: WorkflowExecutionDescription) -> str | None:
-    """The key with which the task was started."""
-    summary = await description.memo_value(memo.SUMMARY, None, type_hint=TaskSummary)
+    """The key with which the task was started; None if its record cannot be read."""
+    try:
+        summary = await description.memo_value(memo.SUMMARY, None, type_hint=TaskSummary)
+    except UNREADABLE:
+        return None
     return summary.request_key if summary is not None else None

@@ -25,6 +25,7 @@ from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.eager_share import EagerShare
 from outlast.worker.batches.equal_tasks import EqualTasks
 from outlast.worker.ended_tasks.ended_runs import ended_call, taken_up
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ResurrectedTask, TaskCompleted, TaskSummary, ToolCall, ToolOutcome
@@ -212,9 +213,11 @@ def _outcome_of(outcome: ToolOutcome) -> ItemOutcome:
 async def _abnormal(
     task_id: str, error: WorkflowFailureError, description: WorkflowExecutionDescription
 ) -> ItemOutcome:
-    """The outcome of a task whose workflow returned no result. Its memo has what it has cost."""
-    run = await description.memo_value(memo.RUN_FINISHED, None, type_hint=RunState)
-    completed = await description.memo_value(memo.TASK_COMPLETED, None, type_hint=TaskCompleted)
+    """The outcome of a task whose workflow returned no result. Its memo has what it has cost, if that can be read."""
+    run, completed = None, None
+    with suppress(*UNREADABLE):
+        run = await description.memo_value(memo.RUN_FINISHED, None, type_hint=RunState)
+        completed = await description.memo_value(memo.TASK_COMPLETED, None, type_hint=TaskCompleted)
     envelope = abnormal(task_id, error)
     return ItemOutcome(
         status="cancelled" if envelope.category is ErrorCategory.CANCELLED else "failed",

@@ -1,8 +1,10 @@
 """The data converter of histories: JSON by pydantic, without fields that are None, and rows of answers only once."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, pydantic_data_converter
@@ -72,6 +74,10 @@ _LEAN_JSON = LeanJSONPayloadConverter()
 """Shared: the SDK makes a converter per workflow and per payload, and each would inspect the contracts again."""
 
 
+class PayloadUnreadable(ValueError):
+    """A payload is damaged, or in a form that this version does not know."""
+
+
 class LeanPayloadConverter(CompositePayloadConverter):
     """The SDK's converters, with JSON as `LeanJSONPayloadConverter` writes it."""
 
@@ -79,6 +85,20 @@ class LeanPayloadConverter(CompositePayloadConverter):
         """Nothing to configure."""
         converters = DefaultPayloadConverter.default_encoding_payload_converters
         super().__init__(*(_LEAN_JSON if isinstance(one, JSONPlainPayloadConverter) else one for one in converters))
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """See `CompositePayloadConverter`. Raises `PayloadUnreadable`, and pydantic's error for JSON of another form.
+
+        The SDK raises various errors for an unknown encoding, and returns bytes where a model was expected.
+        """
+        try:
+            values = super().from_payloads(payloads, type_hints)
+        except (KeyError, RuntimeError, RecursionError) as error:
+            raise PayloadUnreadable("A payload cannot be read.") from error
+        for value, hint in zip(values, type_hints or (), strict=False):
+            if isinstance(value, bytes) and isinstance(hint, type) and issubclass(hint, BaseModel):
+                raise PayloadUnreadable(f"A payload is not a {hint.__name__}.")
+        return values
 
 
 lean_data_converter = dataclasses.replace(pydantic_data_converter, payload_converter_class=LeanPayloadConverter)

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
+from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     ExternalStorage,
@@ -27,8 +28,9 @@ from temporalio.exceptions import ApplicationError
 from outlast.activities.outputs.format.errors import OutputDamaged
 from outlast.activities.outputs.format.payload_keys import StoredPayload, payload_key
 from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.secrets.content_cipher import ContentKeyMissing
+from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
 from outlast.fingerprints import as_folder
+from outlast.worker.payloads.converter import PayloadUnreadable
 
 T = TypeVar("T")
 
@@ -53,6 +55,11 @@ class PayloadLost(Exception):
 
 class PayloadUnavailable(Exception):
     """The store does not answer. Workers retry."""
+
+
+UNREADABLE = (ContentDamaged, ContentKeyMissing, PayloadLost, PayloadUnreadable, ValidationError, DecodeError)
+"""Exceptions for a record in Temporal that cannot be read: it is damaged, encrypted under a key that is gone, or of
+another version. One such record must not keep the others of a list from being shown."""
 
 
 class PayloadDriver(StorageDriver):

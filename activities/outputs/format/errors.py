@@ -54,5 +54,9 @@ class StoreUnavailable(ConnectionError):
     """The object store did not respond, or failed in a way that a retry may solve."""
 
 
-class StoredKeyMissing(StoreUnavailable):
-    """The object was encrypted under a key that is not in the ring. Others can be read; this one when it is back."""
+class ObjectUnavailable(StoreUnavailable):
+    """This object cannot be read, and others can. The message is a sentence about the reason."""
+
+
+class StoredKeyMissing(ObjectUnavailable):
+    """The object was encrypted under a key that is not in the ring. It can be read when the key is back."""

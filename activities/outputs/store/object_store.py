@@ -20,7 +20,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from outlast.activities.outputs.format.errors import OutputDamaged, StoreUnavailable
+from outlast.activities.outputs.format.errors import ObjectUnavailable, OutputDamaged, StoreUnavailable
 
 if TYPE_CHECKING:
     from obstore import ListResult, ListStream, ObjectMeta
@@ -83,13 +83,30 @@ class OutputObjects:
             await obstore.put_async(self._store, key, data, use_multipart=False)
 
     async def get(self, key: str) -> bytes | None:
-        """The whole object, or None when it does not exist."""
+        """The whole object, or None when it does not exist.
+
+        Raises `ObjectUnavailable` for a file that cannot be read, although others can.
+        """
         try:
             with _own_errors():
                 result = await obstore.get_async(self._store, key)
                 return bytes(await result.bytes_async())
         except FileNotFoundError:
             return None
+        except (StoreUnavailable, PermissionError):
+            await self._check_file(key)
+            raise
+
+    async def _check_file(self, key: str) -> None:
+        """Raise `ObjectUnavailable` if it is the file of this object that cannot be read, not the store."""
+        if self._folder is None:
+            return
+        path = self._folder / key
+        try:
+            await asyncio.to_thread(path.read_bytes)
+        except OSError as error:
+            if await asyncio.to_thread(os.access, self._folder, os.R_OK | os.X_OK):
+                raise ObjectUnavailable(f"Its file cannot be read ({error.strerror}).") from error
 
     async def get_range(self, key: str, start: int, end: int) -> bytes:
         """Bytes `start` to `end` (exclusive). Raises `OutputDamaged` when the object is missing or too short."""

@@ -115,7 +115,8 @@ class Generations:
             description = await tasks.described(call.caller, task_id)
             task = await tasks.viewed(description)
             if call.request_key is not None:
-                summary = await memo_model(description, memo.SUMMARY, TaskSummary)
+                with temporal_errors():
+                    summary = await memo_model(description, memo.SUMMARY, TaskSummary)
                 if summary is not None and summary.request_key == call.request_key:
                     return task
             limit = call.reusable.max_age

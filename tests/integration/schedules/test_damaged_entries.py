@@ -7,6 +7,7 @@ sessions in Temporal, where a record is as another version, or another ring of k
 import base64
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, ScheduleActionStartWorkflow, ScheduleUpdate, ScheduleUpdateInput
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
@@ -102,14 +104,57 @@ async def test_a_mask_does_not_take_the_place_of_a_secret_that_is_lost(
     await api.delete("/v1/saved-calls/torn")
 
 
-async def tear_schedule(temporal: Client, schedule_id: str) -> None:
+async def test_a_saved_call_in_the_place_of_another_is_not_run_under_its_name(
+    api: httpx.AsyncClient, service: Service
+) -> None:
+    """As after files were copied or renamed: the call would be another one than was saved under the name."""
+    assert (await save(api, "cheap")).is_success
+    assert (await save(api, "dear", arguments={"number": 3})).is_success
+    shutil.copyfile(file_of(service, "dear"), file_of(service, "cheap"))
+    ran = await api.post("/v1/saved-calls/cheap/run")
+    assert (ran.status_code, "holds the saved call 'dear' instead" in ran.text) == (422, True)
+    listed = await saved(api)
+    assert [one["name"] for one in listed.values() if not one["damaged"]] == ["dear"]
+    assert len(listed) == 2
+    assert (await save(api, "cheap")).json()["damaged"] is None
+    for name in ("cheap", "dear"):
+        assert (await api.delete(f"/v1/saved-calls/{name}")).status_code == 204
+
+
+async def test_a_file_that_cannot_be_read_spoils_no_other_one(api: httpx.AsyncClient, service: Service) -> None:
+    """As one of another user, or on a bad sector. Tests may run as root, who can read all files, but no loop."""
+    for name in ("whole", "torn", "also-torn"):
+        assert (await save(api, name)).is_success
+    for name in ("torn", "also-torn"):
+        file_of(service, name).unlink()
+        file_of(service, name).symlink_to(file_of(service, name))
+    got = await api.get("/v1/saved-calls/torn")
+    assert "cannot be read" in got.json()["damaged"], got.text
+    assert (await save(api, "torn")).json()["damaged"] is None
+    assert (await api.delete("/v1/saved-calls/also-torn")).status_code == 204
+    assert (await saved(api)).keys() == {"whole", "torn"}
+    for name in ("torn", "whole"):
+        assert (await api.delete(f"/v1/saved-calls/{name}")).status_code == 204
+
+
+UNKNOWN_FORMS = {
+    "bytes": Payload(metadata={"encoding": b"binary/plain"}, data=b"\0\1"),
+    "another encoding": Payload(metadata={"encoding": b"binary/zlib"}, data=b"\0"),
+    "no encoding": Payload(data=b"{}"),
+    "half a protobuf": Payload(metadata={"encoding": b"json/protobuf", "messageType": b"no.Message"}, data=b"{"),
+    "cut": Payload(metadata={"encoding": b"json/plain"}, data=b'{"tool":"dou'),
+}
+"""Payloads that no version of Outlast has written."""
+
+
+async def tear_schedule(temporal: Client, schedule_id: str, argument: Any = None) -> None:
     """Give the Temporal Schedule an argument that no version of Outlast has written."""
     (temporal_id,) = [one.id async for one in await temporal.list_schedules(f"OutlastSchedule = '{schedule_id}'")]
 
     def update(found: ScheduleUpdateInput) -> ScheduleUpdate:
         schedule = found.description.schedule
         assert isinstance(schedule.action, ScheduleActionStartWorkflow)
-        schedule.action.args = [{"of": "another form"}]
+        schedule.action.args = [argument or {"of": "another form"}]
         return ScheduleUpdate(schedule=schedule)
 
     await temporal.get_schedule_handle(temporal_id).update(update)
@@ -132,6 +177,18 @@ async def test_a_damaged_schedule_is_listed_replaced_and_deleted(api: httpx.Asyn
     for name in ("torn", "whole"):
         assert (await api.delete(f"/v1/schedules/{name}")).status_code == 204
     assert (await api.get("/v1/schedules/torn")).status_code == 404
+
+
+@pytest.mark.parametrize("form", [*UNKNOWN_FORMS, "nothing"])
+async def test_a_schedule_in_any_form_is_listed_and_deleted(
+    form: str, api: httpx.AsyncClient, temporal: Client
+) -> None:
+    await scheduled(api, "torn", call=CALL)
+    nothing = Payload(metadata={"encoding": b"binary/null"})
+    await tear_schedule(temporal, "torn", UNKNOWN_FORMS.get(form, nothing))
+    (listed,) = (await api.get("/v1/schedules")).raise_for_status().json()["schedules"]
+    assert (listed["id"], bool(listed["damaged"])) == ("torn", True)
+    assert (await api.delete("/v1/schedules/torn")).status_code == 204
 
 
 async def test_a_webhook_whose_seals_do_not_open_is_listed_mended_and_deleted(
@@ -163,6 +220,7 @@ async def test_a_webhook_whose_seals_do_not_open_is_listed_mended_and_deleted(
     assert (await api.delete(f"/v1/webhooks/{whole.json()['id']}")).status_code == 204
 
 
+@pytest.mark.parametrize("form", [None, *UNKNOWN_FORMS])
 @pytest.mark.parametrize(
     ("workflow", "key", "path", "field"),
     [
@@ -172,29 +230,35 @@ async def test_a_webhook_whose_seals_do_not_open_is_listed_mended_and_deleted(
     ],
 )
 async def test_a_record_in_temporal_that_cannot_be_read_spoils_no_list(
-    workflow: str, key: str, path: str, field: str, api: httpx.AsyncClient, temporal: Client
+    workflow: str, key: str, path: str, field: str, form: str | None, api: httpx.AsyncClient, temporal: Client
 ) -> None:
+    """The record itself is shown as damaged, too, and what runs is cancelled or ended as any other."""
     before = (await api.get(path)).json()[field]
     attributes = TypedSearchAttributes(
         [
             SearchAttributePair(search_attributes.CALLER, LOCAL),
             SearchAttributePair(search_attributes.TOOL, "double"),
-            SearchAttributePair(search_attributes.SESSION, "torn"),
+            SearchAttributePair(search_attributes.SESSION, f"torn-{form}"),
         ]
     )
     handle = await temporal.start_workflow(
         workflow,
-        id=f"torn-{field}",
+        id=f"torn-{field}-{form}",
         task_queue="nobody",
-        memo={key: {"of": "another form"}},
+        memo={key: {"of": "another form"} if form is None else UNKNOWN_FORMS[form]},
         search_attributes=attributes,
         start_delay=timedelta(hours=1),
     )
     try:
         found = (await api.get(path)).raise_for_status().json()[field]
-        (torn,) = [one for one in found if one["id"] in (f"torn-{field}", "torn")]
+        (torn,) = [one for one in found if one["id"] in (f"torn-{field}-{form}", f"torn-{form}")]
         assert "damaged" in str(torn)
         assert len(found) == len(before) + 1
+        if field != "sessions":
+            shown = (await api.get(f"{path}/{torn['id']}")).raise_for_status().json()
+            assert "damaged" in str(shown)
+            assert (await api.post(f"{path}/{torn['id']}/cancel")).is_success
+            assert (await handle.describe()).raw_description.workflow_extended_info.cancel_requested
     finally:
         await handle.terminate()
 

@@ -128,13 +128,10 @@ def _ensure_base(folder: Path) -> None:
 
 
 def _pip_settings() -> dict[str, str]:
-    """The settings with which this machine's pip finds packages, without those of single commands.
-
-    Constraints are left out: the lock says which versions an image has.
-    """
+    """The settings with which this machine's pip finds packages, without those of single commands."""
     lines = _run("python3", "-m", "pip", "config", "list").splitlines()
     entries = (line.removeprefix("global.").partition("=") for line in lines if line.startswith("global."))
-    return {name: value.strip("'").replace("\\n", " ") for name, _, value in entries if name != "constraint"}
+    return {name: value.strip("'").replace("\\n", " ") for name, _, value in entries}
 
 
 def _folders_of(settings: Mapping[str, str]) -> list[str]:
