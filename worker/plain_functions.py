@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 from temporalio import activity
 
 from outlast.activities.failures.activity_failure import as_activity_failure
@@ -11,7 +12,7 @@ from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classif
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_size import MAX_VALUES, has_more_values
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.framework.call_context import CallContext
@@ -84,13 +85,22 @@ def _answered(request: PlainFunctionInput, value: object) -> PlainFunctionResult
     except UnusableAnswer as error:
         raise ToolFailure(error.envelope(request.tool)) from None
     _check_values(request, result)
-    is_object = isinstance(value, dict | BaseModel)
-    # The text of an object is its JSON once more: it counts once.
-    counted = result.model_copy(update={"content": ()}) if is_object else result
-    size = len(counted.model_dump_json().encode())
+    size = _size(result)
     if size > MAX_ANSWER_BYTES:
         raise _too_large(request, f"{size} bytes; the limit is {MAX_ANSWER_BYTES}")
+    is_object = isinstance(value, dict | BaseModel) and not isinstance(value, ToolResult)
     return PlainFunctionResult(result=result, is_object=is_object)
+
+
+def _size(result: ToolResult) -> int:
+    """Bytes of an answer: of its structured form or of its content, whichever has more, since one repeats the other.
+
+    Texts count as they are, without the escapes that they need within JSON.
+    """
+    texts = sum(len(block.text.encode()) for block in result.content if isinstance(block, TextContent))
+    others = tuple(block for block in result.content if not isinstance(block, TextContent))
+    rest = result.model_copy(update={"content": others, "structured": None})
+    return max(texts + len(rest.model_dump_json()), len(to_json(result.structured)))
 
 
 def _logged_defect(request: PlainFunctionInput, error: BaseException) -> ToolFailure:

@@ -44,7 +44,7 @@ async def cancel_workflow(client: Client, description: WorkflowExecutionDescript
     Raises `RPCError`.
     """
     await client.get_workflow_handle(description.id).cancel()
-    if failed_attempts(description) >= CANCELLED_LIMITS.attempts and description.run_id is not None:
+    if failed_attempts(description) >= CANCELLED_LIMITS.attempts:
         await _end(client, description.id, description.run_id, None, CANCELLED_LIMITS.after_seconds)
 
 

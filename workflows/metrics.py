@@ -4,7 +4,7 @@ The SDK leaves them out while replaying.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from temporalio import workflow
@@ -15,7 +15,6 @@ from outlast.activities.spending.contracts import Cap, Settlement
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall, ToolResult
 from outlast.workflows.contracts.turns import TurnResult
 from outlast.workflows.runtime.masks import Resolution
-from outlast.workflows.stubs.deadline import began_at
 from outlast.workflows.tools.registry import executor_kind, metric_label
 
 
@@ -116,15 +115,24 @@ def count_delivery(event_type: str, outcome: str) -> None:
     counter.add(1, {"type": event_type, "outcome": outcome})
 
 
-def count_tool_call(call: ToolCall, status: TaskStatus, result: ToolResult | None) -> None:
-    """Count a call whose handler has returned, and record its duration and the bytes of its answer."""
+def count_tool_call(
+    call: ToolCall, status: TaskStatus, result: ToolResult | None, *, since: datetime, waited: timedelta
+) -> None:
+    """Count a call whose handler has returned, and record the bytes of its answer and its duration.
+
+    The duration begins at `since`, by the clock of the Temporal server. It is shorter by `waited`.
+    """
     labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}
     meter = workflow.metric_meter()
     meter.create_counter("outlast_tool_calls", "Tool calls whose handler has returned.").add(1, labels)
-    elapsed: timedelta = workflow.now() - began_at()
+    # `workflow.now()` is when Temporal handed out the workflow task. A slow worker carries it out much later, and only
+    # the clock of its machine measures that. No decision of the workflow depends on it.
+    elapsed = max(workflow.now(), datetime.now(UTC)) - since - waited
     meter.create_histogram_timedelta(
-        "outlast_tool_call_duration", "Time from a call's start until its handler returned.", "duration"
-    ).record(elapsed, labels)
+        "outlast_tool_call_duration",
+        "Time from a call's start until its handler returned, the wait for a worker included.",
+        "duration",
+    ).record(max(elapsed, timedelta(0)), labels)
     size = len(result.text.encode()) if result else 0
     meter.create_counter("outlast_result_bytes", "Bytes of text answered by tool handlers.", "bytes").add(
         size, {"tool": labels["tool"]}

@@ -58,7 +58,9 @@ class ToolCallWorkflow:
         self._asked = call.arguments
         info = workflow.info()
         self._was_queued = info.typed_search_attributes.get(search_attributes.TASK_STATUS) == TaskStatus.QUEUED
+        # `start_time` is when a worker took the first workflow task, `workflow_start_time` when the call was started.
         self._began_at = workflow.now() if self._was_queued else info.start_time
+        self._due_at = self._began_at if self._was_queued else info.workflow_start_time
         self._seconds_on: dict[Part, float] = {"queue": (workflow.now() - info.workflow_start_time).total_seconds()}
 
     @workflow.signal(name=RELEASE_SIGNAL)
@@ -180,7 +182,7 @@ class ToolCallWorkflow:
     async def _tell(self, ctx: ToolContext, event: TaskCompleted, result: ToolResult | None) -> None:
         """Log and count the end of the task, and signal it to its session."""
         ctx.attributes.write()
-        count_tool_call(ctx.call, event.status, result)
+        count_tool_call(ctx.call, event.status, result, since=self._due_at, waited=self.waited_for_client)
         log_end(event.status.value, error=event.error.category if event.error else None)
         if ctx.call.session_id is not None:
             await self._signal_session(ctx.call.caller.id, ctx.call.session_id, event)

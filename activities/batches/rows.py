@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from outlast.activities.batches.contracts import ItemOutcome, ItemRow, MetTask
 from outlast.activities.contracts import JsonObject
-from outlast.activities.outputs.format.json_values import text_of
+from outlast.activities.json_values import is_too_deep, text_of
 
 MAX_ANSWER_BYTES = 16 * 1024
 """A larger answer is not in its row: the row names its task, and its locator when it is stored."""
@@ -56,7 +56,7 @@ def _with_answer(row: ItemRow, outcome: ItemOutcome) -> ItemRow:
     shown: JsonObject = {"items": items if isinstance(items, list) else None, "result": rest or None}
     if not isinstance(items, list) and items is not None:
         shown["result"] = answer
-    if len(text_of(shown)) > MAX_ANSWER_BYTES:
+    if is_too_deep(shown) or len(text_of(shown)) > MAX_ANSWER_BYTES:
         return row.model_copy(update={"truncated": True})
     return row.model_copy(update=shown)
 

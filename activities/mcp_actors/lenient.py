@@ -60,8 +60,8 @@ _OBJECT: Object = {"type": "object", "properties": {}}
 def understood_answer(result: Object) -> Object:
     """The result of `tools/call`: content blocks that are valid, others as JSON text, and fields of the right types."""
     given = result.get("content")
-    blocks = given if isinstance(given, list) else [] if given is None else [given]
-    content = [_understood_block(block) for block in cast(list[object], blocks)]
+    blocks = cast(list[object], given) if isinstance(given, list) else [] if given is None else [given]
+    content = [_understood_block(block) for block in blocks]
     structured = result.get("structuredContent")
     fields: Object = {}
     if isinstance(structured, dict):
@@ -78,10 +78,10 @@ def understood_answer(result: Object) -> Object:
 def understood_tools(result: Object) -> Object:
     """The result of `tools/list`: the tools that can be used, and notes on the others."""
     given = result.get("tools")
-    listed = given if isinstance(given, list) else []
+    listed = cast(list[object], given) if isinstance(given, list) else []
     notes = [] if isinstance(given, list) else ["The server's list of tools is no list."]
     tools: list[Object] = []
-    for number, tool in enumerate(cast(list[object], listed), start=1):
+    for number, tool in enumerate(listed, start=1):
         usable, flaw = _understood_tool(tool)
         if usable is not None and usable["name"] not in {one["name"] for one in tools}:
             tools.append(usable)
@@ -114,6 +114,7 @@ def understood_question(method: str, params: object) -> Object | None:
         if not isinstance(schema, dict):
             given["requestedSchema"] = _OBJECT
         else:
+            schema = cast(Object, schema)
             properties = schema.get("properties")
             given["requestedSchema"] = {
                 **schema,
@@ -133,10 +134,11 @@ def understood_questions(result: Object) -> Object:
     asked = result.get("inputRequests")
     requests: Object = {}
     for key, request in cast(Object, asked).items() if isinstance(asked, dict) else ():
-        method = request.get("method") if isinstance(request, dict) else None
+        asks = cast(Object, request) if isinstance(request, dict) else {}
+        method = asks.get("method")
         if isinstance(method, str):
-            params = understood_question(method, request.get("params"))
-            requests[key] = request if params is None else {**request, "params": params}
+            params = understood_question(method, asks.get("params"))
+            requests[key] = asks if params is None else {**asks, "params": params}
     state = result.get("requestState")
     fields = {} if state is None else {"requestState": state if isinstance(state, str) else _words(state)}
     kept = {key: value for key, value in result.items() if key != "requestState"}
@@ -260,7 +262,7 @@ def _understood_block(block: object) -> Object:
         return {"type": "text", "text": block}
     if not isinstance(block, dict):
         return _text(block)
-    given = cast(Object, block)
+    original = given = cast(Object, block)
     if given.get("type") == "text" and isinstance(text := given.get("text"), str | int | float) and text is not True:
         given = {**given, "text": text if isinstance(text, str) else _words(text)}
     if given.get("type") in ("image", "audio") and not isinstance(given.get("mimeType"), str):
@@ -268,7 +270,7 @@ def _understood_block(block: object) -> Object:
     if _is_block(given):
         return given
     plain = {key: value for key, value in given.items() if key not in ("annotations", "_meta")}
-    return plain if _is_block(plain) else _text(block)
+    return plain if _is_block(plain) else _text(original)
 
 
 def _is_block(block: Object) -> bool:
@@ -277,8 +279,9 @@ def _is_block(block: Object) -> bool:
 
 def _understood_meta(result: Object) -> Object:
     """The `_meta` of a result; an empty one for one that no revision of the protocol has."""
-    meta = result.get("_meta")
-    return cast(Object, meta) if isinstance(meta, dict) and _error_of(_METAS, meta) is None else {}
+    given = result.get("_meta")
+    meta = cast(Object, given) if isinstance(given, dict) else {}
+    return meta if _error_of(_METAS, meta) is None else {}
 
 
 def _error_of(adapters: Iterable[TypeAdapter[Any]], value: object) -> ErrorDetails | None:

@@ -19,6 +19,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import Heartbeats, heartbeating
+from outlast.activities.json_values import text_of
 from outlast.activities.outputs.contracts import (
     MAX_SUMMARY_CHARS,
     RestoredOutput,
@@ -30,7 +31,6 @@ from outlast.activities.outputs.contracts import (
     StoreRecordInput,
 )
 from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.format.json_values import text_of
 from outlast.activities.outputs.format.manifest import OutputManifest, stored_output
 from outlast.activities.outputs.select.select import select
 from outlast.activities.outputs.store.access import open_output

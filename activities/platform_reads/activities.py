@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-import orjson
 from pydantic import JsonValue
 from temporalio import activity
 
@@ -13,6 +12,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.not_found import not_found
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.json_values import loads
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.contracts import PlatformObject, PlatformReadInput
 
@@ -46,7 +46,7 @@ class PlatformReadActivities:
             body = response.read()
             if len(body) > request.max_bytes:
                 raise _too_large(request, len(body))
-            answer: JsonValue = orjson.loads(body)
+            answer: JsonValue = loads(body)
             data = unsigned(answer.get("data")) if isinstance(answer, dict) else answer
             return PlatformObject(data=_only(request.members, data))
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import cast
 
 import impit
-import orjson
 from pydantic import JsonValue
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.json_values import loads, text_of
 from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import unsigned, url_of_path
@@ -87,6 +87,6 @@ async def _read_body(response: "apify.HttpResponse", max_bytes: int) -> bytes | 
 
 def _unsigned(data: bytes | None) -> bytes | None:
     try:
-        return data and orjson.dumps(unsigned(cast(JsonValue, orjson.loads(data))))
-    except orjson.JSONDecodeError:
+        return data and text_of(unsigned(cast(JsonValue, loads(data))))
+    except ValueError:
         return data

@@ -10,6 +10,7 @@ from temporalio import activity
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.json_values import loads
 from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_reads.activities import unsigned, url_of_path
@@ -66,7 +67,7 @@ class PlatformWriteActivities:
             timeout=_TIMEOUT,
         )
         content = response.read()
-        answer: JsonValue = orjson.loads(content) if content else None
+        answer: JsonValue = loads(content) if content else None
         return PlatformObject(data=unsigned(answer.get("data")) if isinstance(answer, dict) else None)
 
     async def _made_before(self, client: "apify.ApifyClientAsync", path: tuple[str, ...]) -> PlatformObject | None:

@@ -230,6 +230,7 @@ class DatasetPage(Contract):
         default=None, description="The run's Actor as `user/name`, where the input asks for it."
     )
     replaced_text: bool = Field(default=False, description=REPLACED_TEXT)
+    nested_rows: bool = Field(default=False, description="Whether a row is nested too deeply, and given as text.")
 
     @property
     def large_row_note(self) -> str | None:

@@ -1,18 +1,19 @@
 """The activity that reads one record of a key-value store: text and JSON in parts, binary data whole or not at all."""
 
 import base64
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import TypedDict, cast
 from urllib.parse import quote
 
-import orjson
+from pydantic import JsonValue
 from temporalio import activity
 
 from outlast.activities.content_types import decoded, kind_of
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.not_found import explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.json_values import is_too_deep, loads
 from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform.valid_responses import replaced_in
@@ -118,10 +119,11 @@ def _with_blob(record: Record, part: _Part) -> Record:
 
 def _with_text(record: Record, part: _Part, offset: int) -> Record:
     if kind_of(record.content_type) == "json" and part.whole:
-        try:
-            return record.model_copy(update={"kind": "json", "value": orjson.loads(part.data or b"null")})
-        except orjson.JSONDecodeError:
-            pass  # A body that is not valid JSON is returned as text.
+        # A body that is not valid JSON, or nested too deeply, is returned as text.
+        with suppress(ValueError):
+            value: JsonValue = loads(part.data or b"null")
+            if not is_too_deep(value):
+                return record.model_copy(update={"kind": "json", "value": value})
     text, decoded_bytes = decoded(part.data, record.content_type, is_last=part.is_last)
     is_changed = REPLACEMENT in text and REPLACEMENT.encode() not in part.data
     return record.model_copy(

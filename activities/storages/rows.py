@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-import orjson
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.not_found import not_found
+from outlast.activities.json_values import is_too_deep, loads, read, text_of, value_of
 from outlast.activities.platform import apify
 from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
@@ -24,7 +24,7 @@ async def fetch_page(
     `uncut` receives the rows before they are shortened, including the first that does not fit.
     """
     items: list[JsonValue] = []
-    size, rows_read, is_cut, large_row_bytes = 0, 0, False, None
+    size, rows_read, is_cut, large_row_bytes, has_nested = 0, 0, False, None, False
     async with client.dataset(request.dataset_id).stream_items(
         item_format="jsonl",
         offset=request.offset,
@@ -38,7 +38,8 @@ async def fetch_page(
     ) as response:
         total_header = response.headers.get("x-apify-pagination-total")
         async for line in lines_of(response):
-            whole = _selected(line, request)
+            whole, is_changed = _selected(line, request)
+            has_nested = has_nested or is_changed
             row, row_bytes = _shown(whole, line, request)
             if uncut is not None and row is not None:
                 uncut.append(whole)
@@ -73,6 +74,7 @@ async def fetch_page(
         size_bytes=size,
         large_row_bytes=large_row_bytes,
         replaced_text=replaced_text,
+        nested_rows=has_nested,
     )
 
 
@@ -101,10 +103,21 @@ def top_level_fields(items: Iterable[JsonValue]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def selected(line: bytes, paths: Sequence[str]) -> JsonValue:
+    """The row in a line of JSON, reduced to `paths` if there are any; what is nested too deeply is given as text."""
+    if not paths:
+        return value_of(line)
+    try:
+        return picked(loads(line), paths)
+    except ValueError:  # nested more deeply than any parser reads
+        return {}
+
+
 def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
     """`row` reduced to dot paths, as one flat object: `{"crawl.statusCode": 200}`. Paths without a value are left out.
 
-    A number in a path is a position in a list; any other name is looked up in each of the list's objects.
+    A number in a path is a position in a list; any other name is looked up in each of the list's objects. A value that
+    is nested too deeply is given as text.
     """
     found = ((path, _followed_to_its_end(row, path)) for path in paths)
     return {path: values[0] for path, values in found if values}
@@ -112,7 +125,7 @@ def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
 
 def _followed_to_its_end(row: JsonValue, path: str) -> list[JsonValue]:
     try:
-        return _followed(row, path)
+        return [text_of(value).decode() if is_too_deep(value) else value for value in _followed(row, path)]
     except RecursionError:  # hundreds of lists in each other
         return []
 
@@ -145,9 +158,13 @@ def _fields_to_ask_for(request: DatasetItemsInput) -> list[str] | None:
     return list(dict.fromkeys([*request.fields, *heads, *request.paths])) or None
 
 
-def _selected(line: bytes, request: DatasetItemsInput) -> JsonValue:
-    row: JsonValue = orjson.loads(line)
-    return picked(row, request.paths) if request.paths else row
+def _selected(line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, bool]:
+    """The row, and whether it is nested so deeply that a part of it is given as text."""
+    if request.paths:
+        return selected(line, request.paths), False
+    row, is_changed = read(line)
+    # Rows are objects, also one that no parser reads.
+    return {"unparsed": row} if is_changed and isinstance(row, str) else row, is_changed
 
 
 def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, int]:
@@ -157,14 +174,14 @@ def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[Jso
     if request.max_text_chars is not None:
         row = shortened(row, request.max_text_chars)
     is_changed = request.paths or request.max_text_chars is not None
-    return row, len(orjson.dumps(row)) if is_changed else len(line)
+    return row, len(text_of(row)) if is_changed else len(line)
 
 
 def _fitting(row: JsonValue, max_bytes: int) -> tuple[JsonValue, int]:
     """The row with shortened texts and lists, and its size in bytes; None and 0 if that is still too large."""
     for max_chars in _SHORTER_AND_SHORTER:
         short = shortened(row, max_chars)
-        size = len(orjson.dumps(short))
+        size = len(text_of(short))
         if size <= max_bytes:
             return short, size
     return None, 0

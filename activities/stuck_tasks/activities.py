@@ -2,8 +2,9 @@
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 from pydantic import BaseModel
 from temporalio import activity
@@ -15,6 +16,7 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.common import (
     RetryPolicy,
     SearchAttributeKey,
+    SearchAttributePair,
     TypedSearchAttributes,
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
@@ -212,7 +214,8 @@ async def _restart(client: Client, description: WorkflowExecutionDescription, gi
     memo = dict(await description.memo())
     if description.workflow_type == BATCH_WORKFLOW:
         memo[RESTARTED_MEMO] = True
-    ours = [pair for pair in description.typed_search_attributes if pair.key.name.startswith(_OURS)]
+    attributes = cast("Iterable[SearchAttributePair[Any]]", description.typed_search_attributes)
+    ours = [pair for pair in attributes if pair.key.name.startswith(_OURS)]
     try:
         await client.start_workflow(
             description.workflow_type,

@@ -6,10 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, cast
 
-import orjson
-
 from outlast.activities.batches.contracts import ItemStatus
-from outlast.activities.outputs.format.json_values import text_of
+from outlast.activities.json_values import loads, text_of
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.api.contracts.batches import ResultsSelection
 from outlast.api.spreadsheets import safe_cell
@@ -60,7 +58,7 @@ async def _batches(reader: OutputReader, status: ItemStatus | None, offset: int)
             if status is None:
                 yield rows
             else:
-                chosen = [row for row in rows if orjson.loads(row)["status"] == status]
+                chosen = [row for row in rows if loads(row)["status"] == status]
                 skipped = min(offset, len(chosen))
                 offset -= skipped
                 yield chosen[skipped:]
@@ -74,7 +72,7 @@ def _csv_of(rows: list[bytes], *, safe: bool) -> bytes:
 
 
 def _cells(row: bytes) -> list[Any]:
-    fields = cast(dict[str, Any], orjson.loads(row))
+    fields = cast(dict[str, Any], loads(row))
     error = cast(dict[str, Any], fields.get("error") or {})
     fields = {**fields, "error_category": error.get("category"), "error_message": error.get("message")}
     return [_cell(fields.get(name)) for name in COLUMNS]

@@ -14,7 +14,7 @@ import zstandard
 from pydantic import JsonValue
 
 from outlast.activities.json_numbers import number_flaws
-from outlast.activities.outputs.format.nesting import is_too_deep
+from outlast.activities.json_values import is_too_deep
 from outlast.activities.outputs.store.dataset_source import rows_from
 from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.platform import apify

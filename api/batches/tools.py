@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import orjson
 from pydantic import ValidationError
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.json_values import loads
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.batches.batch_results import result_pieces
 from outlast.api.batches.client import BatchClient, RowSource
@@ -192,7 +192,7 @@ def _rows(batch: Batch, lines: list[bytes], offset: int, *, more: bool) -> ToolR
         f"{len(lines)} rows of {batch.id}, from row {offset} on. It is {batch.status.value}; {ended} items have ended."
     )
     next_step = [f"Call get-batch-results with offset {end} for more."] if more else []
-    structured: JsonObject = {"items": [orjson.loads(line) for line in lines]}
+    structured: JsonObject = {"items": [loads(line) for line in lines]}
     if more or batch.status is BatchStatus.WORKING:
         structured["nextOffset"] = end  # A reader that follows it to the end of an ended batch comes to one.
     return _text([head, *(line.decode() for line in lines), *next_step], structured)

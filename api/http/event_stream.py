@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, JsonValue
@@ -89,7 +89,7 @@ class ClosingResponse(StreamingResponse):
             await self.stream_response(send)
         finally:
             if isinstance(self.body_iterator, AsyncGenerator):
-                await self.body_iterator.aclose()
+                await cast(AsyncGenerator[object], self.body_iterator).aclose()
 
 
 def event_stream(events: AsyncGenerator[StreamedEvent]) -> StreamingResponse:

@@ -19,6 +19,9 @@ _SMALL_BYTES = 64 * 1024
 _NO_ID = object()
 _MAX_FLAWS = 20
 _MAX_DIGITS = 40
+_MAX_METHOD_CHARS = 100
+NOTIFICATIONS = "notifications/"
+"""How the methods of all notifications of MCP begin."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,13 @@ class PostedMessage:
 
         The SDK takes such a request for a notification, and its client would wait for an answer that never comes.
         """
-        if not self.is_request or (isinstance(self.request_id, str | int) and not isinstance(self.request_id, bool)):
+        if self.method is None or (isinstance(self.request_id, str | int) and not isinstance(self.request_id, bool)):
             return None
-        return f"The id of a request must be a string or an integer; this one is {_kind_of(self.request_id)}."
+        if self.request_id is not _NO_ID:
+            return f"The id of a request must be a string or an integer; this one is {_kind_of(self.request_id)}."
+        if self.method.startswith(NOTIFICATIONS):
+            return None
+        return f"The id of a request must be a string or an integer, and {self.method[:_MAX_METHOD_CHARS]!r} has none."
 
     def refusal(self, *, is_handshake_era: bool) -> Response | None:
         """The answer to a message that the SDK must not see; None for any other."""

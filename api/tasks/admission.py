@@ -15,7 +15,7 @@ from outlast.activities.contracts import Caller, CallPayment, JsonObject, Sealed
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerced
-from outlast.activities.outputs.format.json_values import text_of
+from outlast.activities.json_values import text_of
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.unicode_text import NOTE, REPLACEMENT
 from outlast.api.access.permissions import CallName, PermissionRules, forbidden

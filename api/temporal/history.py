@@ -67,6 +67,8 @@ _NEWS_SECONDS = 0.2
 """A page that takes longer is one that waits for new events, which takes no room."""
 _LATE_SECONDS = 1.0
 """Additional time for a page whose entries exist, before they count as left out."""
+_SLOWER = 10
+"""On a slow server this time is longer: this many times what the length of the history took."""
 _STORED_ELSEWHERE = b"json/external-storage-reference"
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _ATTEMPTS = frozenset({EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED})
@@ -167,6 +169,18 @@ async def follow_history(
 _Page = tuple[deque[HistoryEvent], bytes | None]
 
 
+@dataclass
+class _Read:
+    """The response to one request for a page."""
+
+    page: deque[HistoryEvent]
+    following: bytes | None
+    """The token of the next page."""
+    missing: int = 0
+    """The number of entries that were left out before this page."""
+    is_without_room: bool = False
+
+
 class _Place:
     """Position in a history that is being read.
 
@@ -245,22 +259,27 @@ class _History:
         """Entries in order. With `room`, the entries of a page occupy it until the next page is requested."""
         place, needed, least = _Place(), _PAGE_BYTES, 1
         commits = _LARGEST_PAGE if room is None else _FIRST_PAGE
+        keeps_room = False
         while True:
             async with nullcontext() if room is None else room.hold(needed) as held:
-                page, following, missing = await self._next(place, commits, held)
-                taken = 0 if held is None else _COPIES * sum(map(_size_of, page))
+                read = await self._next(place, commits, None if keeps_room else held)
+                taken = 0 if held is None else _COPIES * sum(map(_size_of, read.page))
                 fits = taken <= needed
-                if fits and not missing:
+                # Others got the room: the page exists by now, and is read again in room of its own.
+                keeps_room = read.is_without_room and taken > 0 and room is not None and room.is_scarce
+                if fits and not read.missing and not keeps_room:
                     if held is not None:
                         held.holds(taken)
-                    place.move(page, following)
-                    while page:
-                        yield page.popleft()
-            page.clear()
-            if missing:
-                commits = least = place.go_back(missing)
+                    place.move(read.page, read.following)
+                    while read.page:
+                        yield read.page.popleft()
+            read.page.clear()
+            if read.missing:
+                commits = least = place.go_back(read.missing)
             elif not fits:
                 commits, needed = (least, _PAGE_BYTES) if commits > least else (least, taken)
+            elif keeps_room:
+                continue
             elif place.token is None and not (self.wait and place.begins_again()):
                 return
             else:
@@ -268,26 +287,27 @@ class _History:
                 if 2 * taken < _PAGE_BYTES:
                     commits = min(2 * commits, _LARGEST_PAGE)
 
-    async def _next(
-        self, place: _Place, commits: int, held: Held | None
-    ) -> tuple[deque[HistoryEvent], bytes | None, int]:
-        """The next page, the token of the one after it, and the number of entries that were left out before it.
-
-        A page that waits for new entries is read without room.
-        """
+    async def _next(self, place: _Place, commits: int, held: Held | None) -> _Read:
+        """Read the next page. One that waits for new entries is read without the room `held`."""
         reading = asyncio.ensure_future(self._page(place.token, commits))
+        is_without_room = False
         try:
             may_wait = self.wait and place.token is not None
             if may_wait and not (await asyncio.wait({reading}, timeout=_NEWS_SECONDS))[0]:
+                clock = asyncio.get_running_loop().time
+                began = clock()
                 missing = await place.written_after(self._length)
-                if missing and not (await asyncio.wait({reading}, timeout=_LATE_SECONDS))[0]:
-                    return deque(), None, missing
+                # A server that is slow to tell the length is slow to send the page, too.
+                late_seconds = max(_LATE_SECONDS, _SLOWER * (clock() - began))
+                if missing and not (await asyncio.wait({reading}, timeout=late_seconds))[0]:
+                    return _Read(deque(), None, missing)
                 if not missing and held is not None:
                     held.holds(0)
+                    is_without_room = True
             page, following = await reading
         finally:
             reading.cancel()
-        return page, following, place.missing(page)
+        return _Read(page, following, place.missing(page), is_without_room)
 
     async def _length(self) -> int:
         return (await self.client.get_workflow_handle(self.workflow_id, run_id=self.run_id).describe()).history_length

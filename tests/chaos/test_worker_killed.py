@@ -1,11 +1,15 @@
 """`kill -9` of the worker, at every moment of a run's life: each task ends with the right answer and one run."""
 
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 
+import httpx
 import pytest
 
+from tests.support.calls.questions import asks, taken
 from tests.support.stacks.chaos_client import Chaos
 
 Moment = Callable[[Chaos, str], Awaitable[object]]
@@ -132,3 +136,50 @@ async def test_a_worker_that_was_frozen_does_not_go_on_with_a_start_that_is_not_
     chaos.stack.worker.resume()
     await chaos.expect_right_answer(task)
     chaos.expect_one_run_per_task()
+
+
+async def test_a_call_lasts_as_long_as_it_waits_for_a_worker(chaos: Chaos) -> None:
+    chaos.stack.worker.kill()
+    task_id = await chaos.start_call("hello_world", name="Ann")
+    without_worker = await _a_second(chaos)
+    chaos.stack.worker.start()
+    assert (await chaos.ended(task_id))["status"] == "completed"
+    assert await _seconds_counted(chaos, "hello_world") >= without_worker
+
+
+async def test_a_call_lasts_as_long_as_a_worker_takes_that_has_it_and_stands_still(chaos: Chaos) -> None:
+    await chaos.stack.worker.restart()  # nothing is counted yet
+    chaos.stack.worker.suspend()
+    task_id = await chaos.start_call("order", item="nothing")  # the worker has it already, and it has one step
+    stopped = await _a_second(chaos)
+    chaos.stack.worker.resume()
+    assert (await chaos.ended(task_id))["status"] == "completed"
+    assert await _seconds_counted(chaos, "order") >= stopped
+
+
+async def test_a_call_does_not_last_as_long_as_it_waits_for_its_client(chaos: Chaos) -> None:
+    await chaos.stack.worker.restart()  # nothing is counted yet
+    task_id = await chaos.start_call("pick_colour", colours=["red", "blue"])
+    question = await asks(chaos.http, task_id)
+    unanswered = await _a_second(chaos)
+    await taken(chaos.http, question, {"colour": "red"})
+    task = await chaos.ended(task_id)
+    total = datetime.fromisoformat(task["finished_at"]) - datetime.fromisoformat(task["created_at"])
+    assert await _seconds_counted(chaos, "pick_colour") <= total.total_seconds() - unanswered
+
+
+async def _a_second(chaos: Chaos) -> float:
+    """Let more than a second pass; return the seconds."""
+    began = time.monotonic()
+    await chaos.until(lambda: time.monotonic() > began + 1)
+    return time.monotonic() - began
+
+
+async def _seconds_counted(chaos: Chaos, tool: str) -> float:
+    """Sum of the durations of a tool's calls, as the worker has counted them since it was started."""
+    await chaos.stack.worker.ready()
+    async with httpx.AsyncClient(trust_env=False) as http:
+        metrics = (await http.get(chaos.stack.worker_url)).text
+    sums = re.findall(rf'^outlast_tool_call_duration_seconds_sum\{{.*"{tool}".* (\S+)$', metrics, re.MULTILINE)
+    assert len(sums) == 1, metrics
+    return float(sums[0])

@@ -26,7 +26,9 @@ from outlast.activities.llm.contracts import (
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.extra_fields import with_extra
 from outlast.activities.llm.providers.parsing import (
+    arguments_piece,
     call_id,
+    index_of,
     is_from,
     sent_arguments,
     text_of,
@@ -75,6 +77,10 @@ class _Block:
     is_open: bool = True
     pieces: StreamedText = field(default_factory=StreamedText)
 
+    def is_begun_by(self, given: JsonObject) -> bool:
+        """Whether `given` repeats the beginning of this call, to which nothing was added yet."""
+        return self.type == "tool_use" and not self.text and self.id != "" and self.id == given.get("id")
+
 
 class _Answer:
     """The answer received so far. `counts` are the latest numbers of tokens.
@@ -84,7 +90,7 @@ class _Answer:
 
     def __init__(self, listener: Listener, step: int) -> None:
         self._listener, self._step = listener, step
-        self._by_index: dict[JsonValue, _Block] = {}
+        self._by_index: dict[int | None, _Block] = {}
         self.blocks: list[_Block] = []
         self.stop_reason: str | None = None
         self.counts: dict[str, int] = {}
@@ -95,11 +101,11 @@ class _Answer:
             case {"type": "message_start", "message": dict(message)}:
                 self._count(message.get("usage"))
             case {"type": "content_block_start", "content_block": {"type": str(kind), **block}}:
-                self._begin(event.get("index"), kind, cast(JsonObject, block))
+                self._begin(index_of(event.get("index")), kind, cast(JsonObject, block))
             case {"type": "content_block_delta", "delta": {"type": str(kind), **delta}}:
-                self._add_delta(event.get("index"), kind, cast(JsonObject, delta))
+                self._add_delta(index_of(event.get("index")), kind, cast(JsonObject, delta))
             case {"type": "content_block_stop"}:
-                self._close(self._by_index.pop(event.get("index"), None))
+                self._close(self._by_index.pop(self._named(index_of(event.get("index"))), None))
             case {"type": "message_delta", **rest}:
                 delta = rest.get("delta")
                 self._stop(delta.get("stop_reason") if isinstance(delta, dict) else None)
@@ -131,8 +137,15 @@ class _Answer:
         if isinstance(usage, dict):
             self.counts |= {name: tokens(usage, name) for name in _COUNTS if usage.get(name) is not None}
 
-    def _begin(self, index: JsonValue, kind: str, given: JsonObject) -> None:
-        self._close(self._by_index.get(index))
+    def _named(self, index: int | None) -> int | None:
+        """The index of the block that an event names; the last one that is open, if it names none."""
+        return next(reversed(self._by_index), None) if index is None else index
+
+    def _begin(self, index: int | None, kind: str, given: JsonObject) -> None:
+        before = self._by_index.get(index)
+        if before is not None and kind == "tool_use" and before.is_begun_by(given):
+            return
+        self._close(before)
         block = self._by_index[index] = _Block(kind)
         match kind:
             case "tool_use":
@@ -151,8 +164,8 @@ class _Answer:
         self.blocks.append(block)
         self._write(block, text_of(given.get("text") if kind == "text" else given.get("thinking")))
 
-    def _add_delta(self, index: JsonValue, kind: str, delta: JsonObject) -> None:
-        block = self._by_index.get(index)
+    def _add_delta(self, index: int | None, kind: str, delta: JsonObject) -> None:
+        block = self._by_index.get(self._named(index))
         if block is None and kind == "text_delta":
             # Some gateways do not tell that a text begins.
             self._begin(index, "text", {})
@@ -161,7 +174,7 @@ class _Answer:
             case _Block(type="text"), "text_delta":
                 self._write(block, text_of(delta.get("text")))
             case _Block(type="tool_use"), "input_json_delta":
-                self._write(block, text_of(delta.get("partial_json")))
+                self._write(block, arguments_piece(delta.get("partial_json")))
             case _Block(type="thinking"), "thinking_delta":
                 self._write(block, text_of(delta.get("thinking")))
             case _Block(type="thinking"), "signature_delta":

@@ -6,12 +6,12 @@ Each of these occurs, and gives the same calls and texts as a stream of OpenAI:
   begin with 1;
 - id and name repeated with every piece of the arguments, or a new id with every piece (vLLM);
 - ids that are missing, or the same for two calls (`call_id` of `parsing` gives them distinct ones);
-- arguments as an object, `{}` before the real ones, whole ones repeated after their pieces; calls without `function`;
+- arguments as an object, `{}` before the real ones, whole ones repeated after their pieces, a piece before the name;
+  `null` or `[]` for no arguments; calls without `function`;
 - content that is a list of parts, a whole message where a delta was due, and no `choices` at all;
-- an end that is marked by `finish_reason`, by `[DONE]`, by both, or by neither.
+- an end that is marked by `finish_reason`, by `[DONE]`, by both, or by neither; a text `null` before it.
 """
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -19,7 +19,14 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.llm.providers.parsing import call_id, read_arguments, text_of
+from outlast.activities.llm.providers.parsing import (
+    arguments_piece,
+    call_id,
+    has_no_arguments,
+    index_of,
+    read_arguments,
+    text_of,
+)
 from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.stream_events import StreamedText
 from outlast.activities.unicode_text import valid_text
@@ -41,6 +48,7 @@ _FINISH: dict[str, FinishReason] = {
 }
 """Names that servers have for the end of an answer. Calls make a `stop` to `tool_calls`: servers differ in that."""
 
+_NOT_FINISHED = frozenset({"", "null", "none"})
 _EMPTY = "{}"
 
 
@@ -52,9 +60,11 @@ class Call:
     own_id: str = ""
     name: str = ""
     arguments: str = ""
+    unheard: str = ""
+    """What came of the arguments before the name."""
     text: StreamedText = field(default_factory=StreamedText)
     is_empty: bool = False
-    """Whether `{}` came, which stands only if no other arguments follow."""
+    """Whether `{}` or `null` came, which stands only if no other arguments follow."""
 
     @property
     def is_whole(self) -> bool:
@@ -153,7 +163,8 @@ class ChatAnswer:
                 self._add_call(_piece(call))
         if (reason := text_of(choice.get("finish_reason"))) == "error":
             self.error = choice.get("error") or "the model has failed (finish_reason error)"
-        self.finish_reason = reason or self.finish_reason
+        if reason.lower() not in _NOT_FINISHED:
+            self.finish_reason = reason
 
     def _say(self, text: str) -> None:
         if text:
@@ -161,9 +172,11 @@ class ChatAnswer:
             self._listener.text(text)
 
     def _argue(self, call: Call, text: str) -> None:
-        if text:
-            call.arguments += text
-            self._listener.arguments(call.id, call.name, text)
+        call.arguments += text
+        call.unheard += text
+        if call.unheard and call.name:
+            self._listener.arguments(call.id, call.name, call.unheard)
+            call.unheard = ""
 
     def _add_call(self, piece: _Piece) -> None:
         call = self._call_of(piece)
@@ -175,7 +188,7 @@ class ChatAnswer:
         self._of_chunk.append(call)
         call.own_id = piece.id or call.own_id
         call.name = self._name(call.name, piece.name)
-        if piece.arguments.strip() == _EMPTY and not call.arguments:
+        if piece.arguments.strip() and has_no_arguments(piece.arguments) and not call.arguments:
             call.is_empty = True
         elif not (piece.is_whole and call.is_whole):
             self._argue(call, call.text.feed(piece.arguments))
@@ -215,6 +228,8 @@ class ChatAnswer:
 
     def _can_extend(self, call: Call, name: str) -> bool:
         """Whether `name` may be the next piece of the call's name, or the name up to here."""
+        if not call.name:
+            return True
         if call.arguments or call.is_empty:
             return False
         return call.name not in self._tools or call.name + name in self._tools or name.startswith(call.name)
@@ -234,28 +249,15 @@ def is_whole_object(arguments: str) -> bool:
 def _piece(given: JsonObject) -> _Piece:
     function = given.get("function")
     inner = function if isinstance(function, dict) else given
-    arguments = _arguments(inner.get("arguments"))
+    arguments = arguments_piece(inner.get("arguments"))
     own_id = given.get("id")
     return _Piece(
-        index=_index(given.get("index")),
+        index=index_of(given.get("index")),
         id=valid_text(own_id) if isinstance(own_id, str) else "" if own_id is None else str(own_id),
         name=valid_text(text_of(inner.get("name"))),
         arguments=arguments,
         is_whole=is_whole_object(arguments),
     )
-
-
-def _index(value: JsonValue) -> int | None:
-    try:
-        return int(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def _arguments(value: JsonValue) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _calls(delta: JsonObject) -> Iterator[JsonObject]:

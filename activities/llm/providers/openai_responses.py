@@ -30,6 +30,7 @@ from outlast.activities.llm.providers.models import model_of
 from outlast.activities.llm.providers.parsing import (
     as_written,
     call_id,
+    index_of,
     is_from,
     text_of,
     tokens,
@@ -104,28 +105,27 @@ class _Answer:
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._calls: dict[JsonValue, tuple[str, str]] = {}
-        self._pieces: dict[JsonValue, StreamedText] = {}
-        self._begun: set[JsonValue] = set()
-        self._items: dict[JsonValue, JsonValue] = {}
+        self._calls: dict[int | None, tuple[str, str]] = {}
+        self._pieces: dict[int | str | None, StreamedText] = {}
+        self._begun: set[int | None] = set()
+        self._items: dict[int | None, JsonValue] = {}
         self._response: JsonObject | None = None
 
     def add(self, event: JsonObject) -> bool:
         """Add an event of the stream. Returns whether it was the last."""
+        index = index_of(event.get("output_index"))
         match event:
             case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(delta)}:
                 place = json.dumps([event.get("output_index"), event.get("content_index")])
                 if text := self._pieces.setdefault(place, StreamedText()).feed(delta):
                     self._listener.text(text)
-            case {"type": "response.output_item.added", "output_index": index, "item": dict(item)}:
+            case {"type": "response.output_item.added", "item": dict(item)}:
                 self._begun.add(index)
                 if item.get("type") == "function_call":
                     self._calls[index] = text_of(item.get("call_id")), text_of(item.get("name"))
-            case {"type": "response.output_item.done", "output_index": index, "item": dict(item)}:
+            case {"type": "response.output_item.done", "item": dict(item)}:
                 self._items[index] = item
-            case {"type": "response.function_call_arguments.delta", "output_index": index, "delta": str(delta)} if (
-                index in self._calls
-            ):
+            case {"type": "response.function_call_arguments.delta", "delta": str(delta)} if index in self._calls:
                 if text := self._pieces.setdefault(index, StreamedText()).feed(delta):
                     self._listener.arguments(*self._calls[index], text)
             case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": dict(whole)}:

@@ -1,5 +1,6 @@
 """Parses tool calls, reasoning and token counts in the same way for every provider."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
@@ -21,6 +22,8 @@ MAX_ARGUMENT_CHARS = 256 * 1024
 """Longer arguments of a model are kept as text only: a turn's workflow would decode and check them."""
 _MOST_TOKENS = 10**12
 _HALF = "\\ud"
+_NO_ARGUMENTS = frozenset({"", "null", "[]", "{}", '""'})
+"""How programs in other languages write no arguments: a nil map of Go, an empty array of PHP."""
 
 
 def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
@@ -43,6 +46,26 @@ def call_id(given: object, used: Collection[str], step: int) -> str:
 def text_of(value: object) -> str:
     """`value`, if it is a text; else an empty one."""
     return value if isinstance(value, str) else ""
+
+
+def index_of(value: object) -> int | None:
+    """The number by which a stream names a call or a block, also as a text; None for what is none."""
+    try:
+        return int(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def arguments_piece(value: JsonValue) -> str:
+    """A piece of the arguments of a call; some servers send them as an object instead of its JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def has_no_arguments(raw: str) -> bool:
+    """Whether `raw` is a form in which servers write that there are no arguments."""
+    return raw.strip() in _NO_ARGUMENTS
 
 
 def sent_arguments(call: ToolCallPart) -> dict[str, JsonValue]:
@@ -97,7 +120,7 @@ def tokens(usage: object, *path: str) -> int:
 
 def read_arguments(raw: str) -> dict[str, JsonValue] | None:
     """The arguments as an object; None for anything else. An object as JSON in a text is read as the object."""
-    if not raw.strip():
+    if has_no_arguments(raw):
         return {}
     if len(raw) > MAX_ARGUMENT_CHARS:
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from outlast.activities.json_values import loads
 from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.select.jmespath_process import Query
 
@@ -51,7 +52,7 @@ class Expressions:
             line = b""
         if not line:
             raise _over_limits()
-        answer: dict[str, Any] = await asyncio.to_thread(orjson.loads, line)
+        answer: dict[str, Any] = await asyncio.to_thread(loads, line)
         if "error" in answer:
             raise OutputError("bad_selection", answer["error"])
         return answer

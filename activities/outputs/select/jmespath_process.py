@@ -16,7 +16,7 @@ import jmespath
 import orjson
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
-from outlast.activities.outputs.format.nesting import is_too_deep
+from outlast.activities.json_values import limited, loads, text_of
 
 CPU_SECONDS = 8
 MEMORY_BYTES = 1024 * 1024 * 1024
@@ -60,6 +60,10 @@ def main() -> int:
     return 0
 
 
+class _Unreadable(Exception):
+    """A row that is no JSON, or nested more deeply than any parser reads."""
+
+
 class Evaluator:
     """A compiled query."""
 
@@ -84,7 +88,7 @@ class Evaluator:
             scanned += 1
             try:
                 result = self._result(row)
-            except (JMESPathTypeError, orjson.JSONDecodeError) as error:
+            except (JMESPathTypeError, _Unreadable) as error:
                 mismatches.append(" ".join(str(error).split())[:300])
                 continue
             if result is not None:
@@ -96,10 +100,10 @@ class Evaluator:
     def of_value(self, document: bytes) -> Answer:
         """`value`: the result, or the elements of a list that fit, with `next` when more follow; else `size`."""
         try:
-            value: Any = _nesting_limited(self._pick.search(orjson.loads(document)))
+            value: Any = limited(self._pick.search(loads(document)))
         except JMESPathTypeError as error:
             return {"error": f"The expression does not fit this value: {' '.join(str(error).split())[:300]}"}
-        size = len(orjson.dumps(value))
+        size = len(text_of(value))
         if isinstance(value, list):
             return self._page(cast("list[Any]", value))
         return {"value": value} if size <= self._query.max_bytes else {"size": size}
@@ -111,31 +115,29 @@ class Evaluator:
         taken: list[Any] = []
         size = 2
         for value in values[offset:end]:
-            one = len(orjson.dumps(value)) + 1
+            one = len(text_of(value)) + 1
             if size + one > self._query.max_bytes:
                 break
             taken.append(value)
             size += one
         position = offset + len(taken)
         if not taken and position < end:
-            return {"value": [], "next": _next(position + 1, values), "size": len(orjson.dumps(values[position]))}
+            return {"value": [], "next": _next(position + 1, values), "size": len(text_of(values[position]))}
         return {"value": taken, "next": _next(position, values)}
 
     def _result(self, row: bytes) -> list[Any] | None:
         """None for a row that does not match, else the result and its size, or nothing without a `select`."""
-        value: Any = orjson.loads(row)
+        try:
+            value: Any = loads(row)
+        except ValueError as error:
+            raise _Unreadable(str(error)) from error
         if self._keep is not None and not _is_true(self._keep.search(value)):
             return None
         if self._pick is None:
             return []
-        result = _nesting_limited(self._pick.search(value))
-        size = len(orjson.dumps(result))
+        result = limited(self._pick.search(value))
+        size = len(text_of(result))
         return [result if size <= self._query.max_bytes else None, size]
-
-
-def _nesting_limited(result: Any) -> Any:
-    """The result; as JSON text when it is nested too deeply."""
-    return orjson.dumps(result).decode() if is_too_deep(result) else result
 
 
 def _next(position: int, values: list[Any]) -> int | None:
@@ -153,7 +155,7 @@ def _batches(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _write(target: BinaryIO, answer: Answer) -> None:
-    target.write(orjson.dumps(answer) + b"\n")
+    target.write(text_of(answer) + b"\n")
     target.flush()
 
 

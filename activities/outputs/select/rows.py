@@ -8,14 +8,14 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from outlast.activities.json_values import text_of
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
 from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.format.json_values import text_of, value_of
 from outlast.activities.outputs.format.manifest import OutputManifest
 from outlast.activities.outputs.select.jmespath_client import Expressions, expressions
 from outlast.activities.outputs.select.jmespath_process import Query
 from outlast.activities.outputs.store.reader import OutputReader
-from outlast.activities.storages.rows import picked
+from outlast.activities.storages.rows import selected
 
 SCAN_SECONDS = 4.0
 """A filter that matches few rows stops after this time; the answer says where to continue."""
@@ -84,7 +84,7 @@ def _take_rows(found: _Selection, rows: list[bytes]) -> bool:
     for row in rows:
         if len(row) > found.request.max_bytes and not found.request.fields:
             return found.take(found.position, None, len(row))
-        item = _shown(row, found.request)
+        item = selected(row, found.request.fields)
         if not found.take(found.position, item, len(text_of(item)) + 1):
             return False
     return True
@@ -123,13 +123,8 @@ def _take_found(found: _Selection, rows: list[bytes], results: list[list[Any]]) 
 
 
 def _sized(row: bytes, request: RestoreOutputInput) -> tuple[JsonValue, int]:
-    item = _shown(row, request)
+    item = selected(row, request.fields)
     return item, len(text_of(item))
-
-
-def _shown(row: bytes, request: RestoreOutputInput) -> JsonValue:
-    value = value_of(row)
-    return picked(value, request.fields) if request.fields else value
 
 
 def restored(manifest: OutputManifest, request: RestoreOutputInput, **found: Any) -> RestoredOutput:

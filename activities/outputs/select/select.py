@@ -3,9 +3,9 @@
 import base64
 
 from outlast.activities.content_types import decoded
+from outlast.activities.json_values import value_of
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
 from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.format.json_values import value_of
 from outlast.activities.outputs.select.jmespath_client import MAX_JSON_BYTES, expressions
 from outlast.activities.outputs.select.jmespath_process import Query
 from outlast.activities.outputs.select.rows import restored, select_rows

@@ -4,13 +4,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
-import orjson
-
+from outlast.activities.json_values import text_of
 from outlast.activities.outputs.format.errors import OutputError
 from outlast.activities.outputs.select.jmespath_client import MAX_JSON_BYTES, expressions
 from outlast.activities.outputs.select.jmespath_process import Query
 from outlast.activities.outputs.store.reader import OutputReader
-from outlast.activities.storages.rows import picked
+from outlast.activities.storages.rows import selected
 
 _RESULT_BYTES = 4 * 1024 * 1024
 """The most bytes of results for one batch of rows (a quarter of a megabyte) or for one value."""
@@ -64,7 +63,7 @@ async def matches_stream(
                     break
                 answer = await evaluator.evaluate(b"\n".join(rows))
                 position += answer["scanned"]
-                found = _matching_lines(rows, answer["found"], fields)[:left]
+                found = _matching_lines(rows, answer["found"], fields, left)
                 left = None if left is None else left - len(found)
                 if found:
                     yield b"".join(line + b"\n" for line in found)
@@ -74,22 +73,24 @@ async def matches_stream(
                 rows = await anext(batches, None)
 
 
-def _matching_lines(rows: list[bytes], found: list[list[Any]], fields: Sequence[str]) -> list[bytes]:
-    """A line for each match: the row, its fields, or the query's result."""
+def _matching_lines(rows: list[bytes], found: list[list[Any]], fields: Sequence[str], most: int | None) -> list[bytes]:
+    """A line for each of at most `most` matches: the row, its fields, or the query's result."""
     lines: list[bytes] = []
     for number, *result in found:
+        if len(lines) == most:
+            break
         if not result:
             row = [rows[int(number)]]
             lines += _picked(row, fields) if fields else row
         elif result[0] is not None:
-            lines.append(orjson.dumps(result[0]))
+            lines.append(text_of(result[0]))
         elif result[1] > _RESULT_BYTES:
             raise OutputError("bad_selection", f"The query's result for one row has {result[1]} bytes.", "Select less.")
     return lines
 
 
 def _picked(rows: Sequence[bytes], fields: Sequence[str]) -> list[bytes]:
-    return [orjson.dumps(picked(orjson.loads(row), fields)) for row in rows]
+    return [text_of(selected(row, fields)) for row in rows]
 
 
 async def _query_value(reader: OutputReader, query: str) -> bytes:
@@ -104,7 +105,7 @@ async def _query_value(reader: OutputReader, query: str) -> bytes:
         found = await evaluator.evaluate(whole)
     if "value" not in found or found.get("next") is not None:
         raise OutputError("bad_selection", "The query's result is too large.", "Ask for less of it.")
-    return orjson.dumps(found["value"]) + b"\n"
+    return text_of(found["value"]) + b"\n"
 
 
 def _require_rows(reader: OutputReader) -> None:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import cast
 
-import orjson
 from pydantic import JsonValue
 
 from outlast.activities.content_types import decoded
+from outlast.activities.json_values import loads, value_of
 from outlast.activities.outputs.contracts import MAX_SUMMARY_CHARS, FieldSummary, OutputKind
-from outlast.activities.outputs.format.json_values import value_of
 from outlast.activities.outputs.store.reader import OutputReader
 
 _SAMPLES = 20
@@ -122,8 +121,8 @@ def _of_json(head: bytes, content_type: str, size: int) -> Description:
         beginning = f"JSON, {_size(size)}. {_JSON_HINT} It begins: "
         return Description("json", beginning + _beginning(head, content_type))
     try:
-        value: JsonValue = orjson.loads(head)
-    except orjson.JSONDecodeError:
+        value: JsonValue = loads(head)
+    except ValueError:
         return _of_text(head, content_type, size)
     if isinstance(value, list):
         what, count = f"A JSON list of {_counted(len(value), 'element')}", len(value)

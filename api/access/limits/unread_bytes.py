@@ -61,6 +61,11 @@ class CallerRoom:
         """See `Room`."""
         return bool(self._waiting)
 
+    @property
+    def is_full(self) -> bool:
+        """True while nothing more fits."""
+        return self.used_bytes >= self.limit_bytes
+
     @contextmanager
     def counted(self, size_bytes: int) -> Generator[None]:
         """Count a response that is in memory already, and that ends with the block. It is unread after a second."""

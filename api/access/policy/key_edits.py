@@ -75,7 +75,7 @@ def _edit(path: Path, change: Callable[[TOMLDocument], bool]) -> bool:
             if text is not None:
                 parse_policy(path, text.encode())  # what was cut off must not become whole by an edit
             document = tomlkit.parse(text or "")
-            document.pop("end", None)
+            document.pop("end", None)  # pyright: ignore[reportUnknownMemberType]  # the library leaves it open
             if not change(document):
                 return False
             edited = _marked(document)
@@ -92,7 +92,7 @@ def _edit(path: Path, change: Callable[[TOMLDocument], bool]) -> bool:
 
 def _marked(document: TOMLDocument) -> bytes:
     """The document with its end mark, and with a line that says what holds without keys if it has none."""
-    document.pop("end_mark", None)  # it comes first, and once
+    document.pop("end_mark", None)  # pyright: ignore[reportUnknownMemberType]  # it comes first, and once
     first = _END_MARK
     if "keys" not in document and "anonymous" not in document:
         first += _WITHOUT_KEYS

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -215,7 +215,7 @@ def _held(caller: str, holdings: dict[str, object] | str) -> list[str]:
         return [f"{caller} has no webhook, schedule, saved call, open task or open stream."]
     lines = [f"{caller} still has:"]
     for name, value in words.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        shown = ", ".join(map(str, cast(list[object], value))) if isinstance(value, list) else value
         lines.append(f"  {name.replace('_', ' ')}: {shown}")
     return lines
 

@@ -25,11 +25,9 @@ from pydantic import ValidationError
 from outlast.activities.json_numbers import number_flaws_in
 from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.http.json_limits import JsonLimits
+from outlast.api.mcp.posted_message import NOTIFICATIONS
 
 log = logging.getLogger("outlast.mcp")
-
-_NOTIFICATIONS = "notifications/"
-"""How the methods of all notifications of MCP begin."""
 
 _MAX_FLAWS = 20
 Item = SessionMessage | Exception
@@ -106,7 +104,7 @@ class CheckedMessages:
     def _error_in(self, item: Item) -> JSONRPCError | None:
         if isinstance(item, Exception):
             return _unreadable(item)
-        if isinstance(item.message, JSONRPCNotification) and not item.message.method.startswith(_NOTIFICATIONS):
+        if isinstance(item.message, JSONRPCNotification) and not item.message.method.startswith(NOTIFICATIONS):
             # The SDK takes a request whose id is null, an object or a fraction for a notification.
             return _error(INVALID_REQUEST, "A request needs an id that is a string or an integer.", None)
         message = item.message.model_dump()

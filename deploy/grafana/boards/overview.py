@@ -100,7 +100,7 @@ OVERVIEW = Board(
                 ),
                 Panel(
                     "Duration of quick calls",
-                    "Calls that start no run, from start to answer, time in the queue included.",
+                    "Calls that start no run, from start to answer, the wait for a worker included.",
                     [
                         Query(quantile(level, _DURATION.replace("}", ', executor="none"}')), f"p{level * 100:g}")
                         for level in (0.5, 0.95, 0.99)

@@ -52,14 +52,14 @@ TOOLS = Board(
             (
                 Panel(
                     "p50",
-                    "From a call's start until its handler returned, time in the queue included.",
+                    "From a call's start until its handler returned, the wait for a worker included.",
                     [Query(quantile(0.5, _DURATION, "tool"), "{{tool}}")],
                     [runbook("slow-calls")],
                     Unit.SECONDS,
                 ),
                 Panel(
                     "p95",
-                    "From a call's start until its handler returned, time in the queue included.",
+                    "From a call's start until its handler returned, the wait for a worker included.",
                     [Query(quantile(0.95, _DURATION, "tool"), "{{tool}}")],
                     [runbook("slow-calls")],
                     Unit.SECONDS,

@@ -1,6 +1,7 @@
 """JSON as the platform reads and writes it: strings of JavaScript may hold halves of surrogate pairs."""
 
 import json
+import re
 from typing import Any
 
 import orjson
@@ -9,10 +10,17 @@ JsonObject = dict[str, Any]
 """A JSON object whose shape is Apify's."""
 
 
+_MANY_DIGITS = re.compile(rb"\d{19}")
+"""In each number beyond 64 bits, which orjson reads as a float."""
+
+
 def parse(text: bytes) -> Any:
-    """The value in `text`; halves of characters are kept, as JavaScript keeps them. Raises `ValueError`."""
+    """The value in `text`; halves of characters are kept, as JavaScript keeps them. Raises `ValueError`.
+
+    Whole numbers of any size are kept, too: what reads them is tried with more than the platform may keep.
+    """
     try:
-        return orjson.loads(text)
+        return json.loads(text, parse_constant=_refuse) if _MANY_DIGITS.search(text) else orjson.loads(text)
     except orjson.JSONDecodeError:
         return json.loads(text, parse_constant=_refuse)
 

@@ -11,6 +11,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from outlast.activities.outputs.store.room import Held, Room
 from outlast.api.temporal.history import RunFold, follow_history
+from tests.support.eventually import eventually
 
 Handle = WorkflowHandle[object, object]
 
@@ -30,6 +31,25 @@ class Enough:
         yield self
 
     def holds(self, size_bytes: int) -> None: ...
+
+
+class Crowded:
+    """Room that others wait for."""
+
+    is_scarce = True
+
+    def __init__(self) -> None:
+        self.granted = 0
+        self.is_held = False
+
+    @asynccontextmanager
+    async def hold(self, size_bytes: int) -> AsyncGenerator[Held]:
+        self.granted += 1
+        self.is_held = True
+        yield self
+
+    def holds(self, size_bytes: int) -> None:
+        self.is_held = size_bytes > 0
 
 
 @pytest.fixture
@@ -82,6 +102,20 @@ async def test_entries_that_are_left_out_do_not_wait_for_the_next_one(
             if number == 2 + 5 + 30:
                 break
     assert found == list(range(1, 2 + 5 + 30 + 1))
+
+
+async def test_a_page_that_comes_after_its_room_went_to_others_is_read_again_in_room(
+    temporal: Client, growing: Handle
+) -> None:
+    room = Crowded()
+    async with asyncio.timeout(60), aclosing(read(temporal, growing, room)) as numbers:
+        assert [await anext(numbers) for _ in range(2 + 5)] == list(range(1, 2 + 5 + 1))
+        news = asyncio.ensure_future(anext(numbers))
+        await eventually(lambda: not room.is_held)
+        granted = room.granted
+        await write(growing, 1)
+        assert await news == 2 + 5 + 1
+        assert room.granted == granted + 1
 
 
 def read(temporal: Client, handle: Handle, room: Room | None) -> AsyncGenerator[int]:

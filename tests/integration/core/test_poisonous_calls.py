@@ -117,8 +117,11 @@ async def test_an_error_of_5_mb_is_an_ordinary_failure(api: httpx.AsyncClient, t
     assert sum(event.ByteSize() for event in history.events) < 50_000
 
 
-async def test_a_function_may_answer_with_5_mb(api: httpx.AsyncClient) -> None:
-    answer = await completed(api, {"tool": "answer", "arguments": {"megabytes": 5}})
+@pytest.mark.parametrize(
+    ("megabytes", "form"), [(5, "text"), (10, "quoted"), (10, "twice")], ids=["text", "quotes", "text-and-structure"]
+)
+async def test_a_function_may_answer_with_megabytes(api: httpx.AsyncClient, megabytes: int, form: str) -> None:
+    answer = await completed(api, {"tool": "answer", "arguments": {"megabytes": megabytes, "form": form}})
     assert answer["task"]["status"] == "completed"
     assert answer["result"]["locator"].startswith("out_")
 
@@ -127,9 +130,11 @@ async def test_a_function_may_answer_with_5_mb(api: httpx.AsyncClient) -> None:
     ("arguments", "reason"),
     [
         ({"megabytes": 50}, "bytes; the limit is 16777216"),
+        ({"megabytes": 20, "form": "result"}, "bytes; the limit is 16777216"),
+        ({"megabytes": 20, "form": "twice"}, "bytes; the limit is 16777216"),
         ({"megabytes": 8, "values": True}, "more than 50000 values"),
     ],
-    ids=["bytes", "values"],
+    ids=["bytes", "bytes-of-a-result", "bytes-of-both", "values"],
 )
 async def test_an_answer_that_no_workflow_can_decode_is_refused(
     api: httpx.AsyncClient, arguments: dict[str, Any], reason: str

@@ -11,7 +11,7 @@ import pytest
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from outlast.activities.failures.activity_failure import as_activity_failure
@@ -50,7 +50,7 @@ class FailsAs:
             )
         except ActivityError as error:
             return envelope_of(error, tool="a-tool")
-        return "The activity did not fail."  # an exception would be retried for ever
+        raise ApplicationError("The activity did not fail.")  # another exception would be retried for ever
 
 
 async def test_the_engine_retries_what_is_retryable_and_nothing_else(temporal: Client) -> None:

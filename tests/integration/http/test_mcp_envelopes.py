@@ -61,6 +61,16 @@ async def test_a_request_whose_id_is_none_is_refused(api: httpx.AsyncClient, met
         assert (await api.post("/mcp", content=body, headers=sent)).status_code == 200
 
 
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", "ping", "initialize", "server/discover", "x", ""])
+async def test_a_request_without_an_id_is_refused(api: httpx.AsyncClient, method: str) -> None:
+    session = (await opens(api, ANN)).headers["mcp-session-id"]
+    for headers in ({"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY}, {"MCP-Protocol-Version": MODERN}, {}):
+        for body in ({"jsonrpc": "2.0", "method": method}, {"jsonrpc": "2.0", "ID": 1, "method": method, "params": {}}):
+            answer = await api.post("/mcp", json=body, headers={**ANN, **headers})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600), answer.text
+            assert "has none" in answer.json()["error"]["message"]
+
+
 async def test_a_notification_needs_no_id(api: httpx.AsyncClient) -> None:
     session = (await opens(api, ANN)).headers["mcp-session-id"]
     body = {"jsonrpc": "2.0", "method": "notifications/initialized"}

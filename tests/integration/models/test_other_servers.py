@@ -193,6 +193,18 @@ CALLS: dict[str, tuple[Raw, list[tuple[str, Any]]]] = {
         sse(calls({"index": 0, "id": "a", "function": {"name": "ping", "arguments": None}}), END),
         [("ping", {})],
     ),
+    "go, php: null and an empty array for no arguments": (
+        sse(calls(piece("ping", "null", index=0, id="a"), piece("ping", "[]", index=1, id="b")), END),
+        [("ping", {}), ("ping", {})],
+    ),
+    "null before the real arguments": (
+        sse(calls(piece("search", "null", index=0, id="a")), calls(piece(None, OF_OSLO, index=0)), END),
+        [("search", OSLO)],
+    ),
+    "a piece of the arguments before the name": (
+        sse(calls(piece(None, '{"q": ', index=0, id="a")), calls(piece("search", '"Oslo"}', index=0)), END),
+        [("search", OSLO)],
+    ),
     "ids left out": (sse(calls(piece("search", OF_OSLO, index=0), piece("fetch", OF_ROME, index=1)), END), BOTH),
     "empty ids": (
         sse(calls(piece("search", OF_OSLO, index=0, id="")), calls(piece("fetch", OF_ROME, index=1, id="")), END),
@@ -409,6 +421,7 @@ ERRORS: dict[str, tuple[Raw, ErrorCategory, str]] = {
     "llama.cpp": (sse('error: {"code": 400, "message": "No slot"}'), V, "No slot"),
     "fastapi": (Raw((b'{"detail": "Not ready"}',), "application/json"), P, "Not ready"),
     "a finish_reason": (sse(HI, chunk("error")), P, "error"),
+    "after a finish_reason that is the text null": (sse(chunk("null", content="H"), {"error": "Gone"}), P, "Gone"),
     "no event": (Raw((b"<html>Welcome to nginx!</html>",), "text/html"), N, "ended before"),
     "[DONE] and nothing else": (sse(), N, "ended before"),
     "an event cut off": (Raw((*sse(HI, done=False).pieces, b'data: {"choices": [{"del')), N, "cut off"),
@@ -451,6 +464,10 @@ def arguments(index: int, words: str) -> dict[str, Any]:
 
 def stop(index: int) -> dict[str, Any]:
     return {"type": "content_block_stop", "index": index}
+
+
+def without_index(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name != "index"}
 
 
 TOOL = start(1, type="tool_use", id="t", name="search", input={})
@@ -497,6 +514,32 @@ MESSAGES: dict[str, tuple[Raw, str, list[tuple[str, Any]]]] = {
     ),
     "the whole input at once": (
         sse(start(1, type="tool_use", id=None, name="search", input=OSLO), stop(1), TURN_END, LAST),
+        "",
+        [("search", OSLO)],
+    ),
+    "arguments as an object": (
+        sse(TOOL, delta(1, "input_json_delta", partial_json=OSLO), stop(1), TURN_END, LAST),
+        "",
+        [("search", OSLO)],
+    ),
+    "null for no arguments": (sse(TOOL, arguments(1, "null"), stop(1), TURN_END, LAST), "", [("search", {})]),
+    "pieces that do not name their block": (
+        sse(TOOL, without_index(arguments(1, OF_OSLO)), without_index(text(1, "Hm.")), stop(1), TURN_END, LAST),
+        "",
+        [("search", OSLO)],
+    ),
+    "indexes as texts here and numbers there": (
+        sse({**TOOL, "index": "1"}, arguments(1, OF_OSLO), stop(1), TURN_END, LAST),
+        "",
+        [("search", OSLO)],
+    ),
+    "an index that is none": (
+        sse({**TOOL, "index": [1]}, {**arguments(1, OF_OSLO), "index": {}}, TURN_END, LAST),
+        "",
+        [("search", OSLO)],
+    ),
+    "the beginning of a call twice": (
+        sse(TOOL, TOOL, arguments(1, OF_OSLO), stop(1), TURN_END, LAST),
         "",
         [("search", OSLO)],
     ),
@@ -585,6 +628,11 @@ RESPONSES: dict[str, tuple[Raw, str, list[tuple[str, Any]]]] = {
         sse(completed(function("search", OSLO), function("fetch", OF_ROME), usage=None)),
         "",
         BOTH,
+    ),
+    "an index that is none": (
+        sse({**item("added", 0, **function("search", "")), "output_index": [0]}, completed(function("search", OSLO))),
+        "",
+        [("search", OSLO)],
     ),
     "half a character": (sse(completed(said("Hi \ud83d"))), "Hi \ufffd", []),
 }

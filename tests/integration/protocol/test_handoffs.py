@@ -67,6 +67,10 @@ async def test_what_comes_before_may_answer_at_once(api: httpx.AsyncClient, tool
     assert said(await result_of_call(api, call(tool, item="nothing"))) == "There is nothing to order."
 
 
+async def test_a_plain_function_that_comes_before_may_answer_with_a_result(api: httpx.AsyncClient) -> None:
+    assert said(await result_of_call(api, call("plain_order", item="gone"))) == "It is sold out."
+
+
 async def test_client_first_and_the_server_validates(api: httpx.AsyncClient) -> None:
     body = call("pick_colour", colours=["red", "blue"])
     for colour, verdict in (("red", "The user likes red."), ("pink", "The user wants none of these.")):

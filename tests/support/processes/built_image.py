@@ -128,10 +128,13 @@ def _ensure_base(folder: Path) -> None:
 
 
 def _pip_settings() -> dict[str, str]:
-    """The settings with which this machine's pip finds packages, without those of single commands."""
+    """The settings with which this machine's pip finds packages, without those of single commands.
+
+    Constraints are left out: the lock says which versions an image has.
+    """
     lines = _run("python3", "-m", "pip", "config", "list").splitlines()
     entries = (line.removeprefix("global.").partition("=") for line in lines if line.startswith("global."))
-    return {name: value.strip("'").replace("\\n", " ") for name, _, value in entries}
+    return {name: value.strip("'").replace("\\n", " ") for name, _, value in entries if name != "constraint"}
 
 
 def _folders_of(settings: Mapping[str, str]) -> list[str]:

@@ -36,6 +36,7 @@ _EVENTS_OF_FIRST_ATTEMPT = 3
 class MegabytesArguments(Arguments):
     megabytes: int = Field(ge=1)
     values: bool = False
+    form: str = Field(default="text", description="`quoted`: a text of quotes; `twice`: JSON as text, too.")
 
 
 class SpinArguments(Arguments):
@@ -95,9 +96,15 @@ async def throw(arguments: MegabytesArguments) -> str:
 
 
 @plain
-async def answer(arguments: MegabytesArguments) -> str | dict[str, list[dict[str, str]]]:
-    """So many megabytes: as a text, or as empty objects."""
+async def answer(arguments: MegabytesArguments) -> str | dict[str, list[dict[str, str]]] | ToolResult:
+    """So many megabytes: as a text, as empty objects, or in another form."""
     size = arguments.megabytes * 1_000_000
+    if arguments.form == "quoted":
+        return json.dumps({'"': '"' * (size // 2)})
+    if arguments.form != "text":
+        value = {"text": "x" * size}
+        content = (TextContent(text=json.dumps(value)),)
+        return ToolResult(content=content, structured=value if arguments.form == "twice" else None)
     return {"rows": [{}] * (size // 3)} if arguments.values else "many words " * (size // 11)
 
 

@@ -63,7 +63,9 @@ async def book(_ctx: ToolContext, args: Order, reply: Reply[Confirmed]) -> ToolR
 
 
 @plain
-async def plain_price(args: Order) -> Priced | str:
+async def plain_price(args: Order) -> Priced | str | ToolResult:
+    if args.item == "gone":
+        return text("It is sold out.")
     return Priced(item=args.item, total=args.amount * 3) if args.item != "nothing" else "There is nothing to order."
 
 

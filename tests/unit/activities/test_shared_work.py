@@ -4,19 +4,29 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import SecretStr
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import Caller
+from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.secrets.sealer import SecretSealer
 from outlast.activities.spending.contracts import Settlement, Spend
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.webhooks.queue_contracts import EnqueueInput, QueueSummary
 from outlast.activities.webhooks.queues import WebhookQueues
+from outlast.api.access.callers import CallerResolver
+from outlast.api.access.oauth.issuer_keys import IssuerKeys
+from outlast.api.access.oauth.key_set import KeySet
+from outlast.api.access.policy.source import PolicySource
 from outlast.api.http.kept_answer import KeptAnswer
+from outlast.api.settings import ApiSettings
 from outlast.workflows.stubs.run_starts import outlasting_cancellation
+from tests.support.http.issuer import SigningKey
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Caller(id="key:ann")
@@ -83,7 +93,44 @@ def known_queue(slow: Slow) -> Waits:
     return lambda _: queues.known(ANN.id)
 
 
-@pytest.mark.parametrize(("work", "answer"), [(kept, "answer"), (known_queue, QueueSummary())])
+def account(slow: Slow) -> Waits:
+    """Requests with the same token, whose account is looked up once."""
+
+    async def get() -> Any:
+        return SimpleNamespace(id=await slow.work())
+
+    user = SimpleNamespace(get=get)
+    platform = SimpleNamespace(client_for_unknown_token=lambda _: SimpleNamespace(user=lambda _: user))
+    settings = ApiSettings.model_validate({"accept_apify_tokens": True})
+    policy = PolicySource(None, base=settings.policy)
+    callers = CallerResolver(settings, policy, cast(ApifyPlatform, platform), SecretSealer.ephemeral())
+
+    async def wait(_: int) -> str:
+        return (await callers.resolve(SecretStr("apify_api_" + 36 * "a"))).caller.id
+
+    return wait
+
+
+def issuer_keys(slow: Slow) -> Waits:
+    key = SigningKey(key_id="k")
+
+    async def read() -> KeySet:
+        await slow.work()
+        return KeySet.parse({"keys": [key.public]})
+
+    keys = IssuerKeys(read)
+
+    async def wait(_: int) -> str | None:
+        found = await keys.find("k", "ES256")
+        return found.key_id if found is not None else None
+
+    return wait
+
+
+@pytest.mark.parametrize(
+    ("work", "answer"),
+    [(kept, "answer"), (known_queue, QueueSummary()), (account, "apify:answer"), (issuer_keys, "k")],
+)
 @pytest.mark.parametrize("leaves", [0, 1])
 async def test_whoever_leaves_takes_the_answer_from_nobody(
     work: Callable[[Slow], Waits], answer: object, leaves: int

@@ -1,9 +1,11 @@
 """The audit log: what is noticed in its files, and what it does when they cannot be written."""
 
+import asyncio
 import os
 import resource
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -175,6 +177,27 @@ def test_threads_share_one_chain(tmp_path: Path) -> None:
         thread.join()
     report = checked(*tmp_path.glob("*.jsonl"))
     assert (report.problems, report.records > 100) == ([], True)
+
+
+async def test_a_record_is_written_also_when_its_request_is_cancelled_before_a_thread_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(AuditFiles(path, KEYS, max_bytes=ROOMY), strict=True)
+    log.open()
+    loop, may_end = asyncio.get_running_loop(), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        loop.set_default_executor(threads)
+        busy = loop.run_in_executor(None, may_end.wait)
+        recording = asyncio.ensure_future(log.record(AuditEvent.TASK_STARTED, task="task-late"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        recording.cancel()
+        await asyncio.wait({recording})
+        may_end.set()
+        await busy
+        await loop.run_in_executor(None, lambda: None)  # after what waited for the thread
+    assert recording.cancelled()
+    assert b"task-late" in path.read_bytes()
+    assert checked(path).problems == []
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Texts about rows, lists and runs, for models to act on."""
 
+from outlast.activities.json_values import NESTED_NOTE
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.unicode_text import NOTE
@@ -7,7 +8,11 @@ from outlast.activities.unicode_text import NOTE
 
 def describe_page(page: DatasetPage) -> str:
     """How much of the dataset the page holds, and notes on what was changed in it."""
-    notes = (page.large_row_note, NOTE if page.replaced_text else None)
+    notes = (
+        page.large_row_note,
+        NOTE if page.replaced_text else None,
+        NESTED_NOTE if page.nested_rows else None,
+    )
     return " ".join(part for part in (_described(page), *notes) if part)
 
 
@@ -16,7 +21,8 @@ def _described(page: DatasetPage) -> str:
         return f"Dataset {page.dataset_id} is empty."
     if page.end == page.offset:
         return f"Dataset {page.dataset_id} has {page.total} rows; none from offset {page.offset}."
-    hidden = page.end - page.offset - len(page.items)
+    is_left_out = page.large_row_bytes is not None and not page.items
+    hidden = page.end - page.offset - len(page.items) - is_left_out
     left_out = f" Empty rows left out: {hidden}." if hidden else ""
     if page.end == page.offset + 1:
         which = "The only row" if page.total == 1 else f"Row {page.offset} of {page.total}"

@@ -62,9 +62,10 @@ def violations(schema: JsonObject, value: JsonObject) -> Iterator[str]:
     import jsonschema.validators  # noqa: PLC0415
     from jsonschema.exceptions import UnknownType  # noqa: PLC0415
 
-    applied: Any = jsonschema.validators.extend(jsonschema.Draft7Validator, {"pattern": _broken_pattern})  # pyright: ignore[reportUnknownMemberType]
+    extend: Any = jsonschema.validators.extend  # pyright: ignore[reportUnknownMemberType]
+    applied: type[jsonschema.Draft7Validator] = extend(jsonschema.Draft7Validator, {"pattern": _broken_pattern})
     try:
-        errors: list[jsonschema.ValidationError] = list(applied(_json_schema(schema)).iter_errors(value))
+        errors = list(applied(_json_schema(schema)).iter_errors(value))  # pyright: ignore[reportUnknownMemberType]
     except UnknownType as error:
         log.warning("An Actor's input schema is not applied, since it has an unknown type: %s", error.type)
         errors = []

@@ -190,5 +190,7 @@ def _schedule(row: sqlite3.Row) -> Schedule:
         with suppress(TypeError):
             return Schedule(**document)
     moment = row["created_at"]
-    off = {"is_enabled": False, "title": "Damaged", "description": DAMAGED}
-    return Schedule(row["id"], row["user_id"], row["name"], moment, moment, "0 0 1 1 *", **off)
+    return Schedule(
+        row["id"], row["user_id"], row["name"], moment, moment, "0 0 1 1 *",
+        is_enabled=False, title="Damaged", description=DAMAGED,
+    )  # fmt: skip

@@ -113,6 +113,7 @@ def _parse_items(body: bytes) -> tuple[list[bytes], list[str]]:
     for position, item in enumerate(items):
         if not isinstance(item, dict):
             raise ApiError(400, "invalid-input", f"Item {position} must be a JSON object")
-        fields.update(dict.fromkeys(cast("dict[str, Any]", item)))
-        lines.append(line_of(item))
+        row = cast("dict[str, Any]", item)
+        fields.update(dict.fromkeys(row))
+        lines.append(line_of(row))
     return lines, list(fields)

@@ -1,5 +1,9 @@
-"""Writes rows as a crawler does that cuts texts after a number of characters: in the middle of a surrogate pair."""
+"""Writes rows as a crawler does that cuts texts after a number of characters: in the middle of a surrogate pair.
 
+An input `{"rows": "<text>"}` has the rows as text, for those that no request can carry as JSON.
+"""
+
+import json
 import os
 import urllib.request
 
@@ -17,7 +21,9 @@ def request(method: str, path: str, body: bytes | None = None) -> bytes:
 def main() -> None:
     """Read the input, and write it as rows."""
     store, dataset = os.environ["ACTOR_DEFAULT_KEY_VALUE_STORE_ID"], os.environ["ACTOR_DEFAULT_DATASET_ID"]
-    rows = request("GET", f"key-value-stores/{store}/records/INPUT").replace(b"@half@", HALF)
+    given = request("GET", f"key-value-stores/{store}/records/INPUT")
+    text = json.loads(given).get("rows")
+    rows = text.encode() if isinstance(text, str) else given.replace(b"@half@", HALF)
     request("POST", f"datasets/{dataset}/items", rows)
     request("PUT", f"key-value-stores/{store}/records/OUTPUT", rows)
 

@@ -165,10 +165,11 @@ class Batch:
         self.beat: BatchState | None = None
         self.count = items.count
         self.call: JsonObject = {}
+        self.is_paid = True
 
     def request(self, state: BatchState | None = None, **changes: object) -> RoundInput:
         state = state or BatchState(plan_end=self.count)
-        place = self._place.model_copy(update={"call": self.call})
+        place = self._place.model_copy(update={"call": self.call, "is_paid": self.is_paid})
         fields = {"place": place, "options": self._options, "state": state, "horizon": self.count, **changes}
         return RoundInput.model_validate(fields)
 
@@ -331,12 +332,13 @@ async def test_what_an_attempt_started_that_said_nothing_is_found_and_ended(made
 
 async def test_what_is_found_beyond_the_first_gap_has_one_row(made: Make) -> None:
     batch = await made(8, concurrency=2)
-    for number in (0, 2, 5):
+    for number in (0, 2, 7):
         batch.tasks.started[item_task_id(BATCH, f"k{number}", 1)] = f"k{number}"
     state = await batch.attempt(batch.request(step="abort", looks_back=True))
-    assert {row.index for row in await batch.rows()} == {0, 2, 5}
-    await batch.attempt(batch.request(state))
+    assert {row.index for row in await batch.rows()} == {0, 2, 7}
+    state = await batch.attempt(batch.request(state))
     expect_all(batch, await batch.rows())
+    assert (state.cursor, state.beyond) == (8, ())
 
 
 async def test_a_start_that_is_on_its_way_is_waited_for(made: Make) -> None:
@@ -398,6 +400,22 @@ async def test_a_round_goes_no_further_than_it_may_spend(made: Make) -> None:
     state = await batch.attempt(batch.request(item_limit_usd=Decimal("0.10")))
     assert (state.cost_usd, len(batch.tasks.started)) == (Decimal("0.20"), 2)
     assert state.stop is None  # The workflow decides whether another limit helps.
+
+
+async def test_nothing_is_started_while_the_budget_leaves_no_limit_for_an_item(made: Make) -> None:
+    batch = await made(3, budget_usd="0.25")
+    state = await batch.attempt(batch.request(item_limit_usd=None))
+    assert (batch.tasks.started, state.cursor, state.has_more) == ({}, 0, True)
+
+
+async def test_items_that_cost_nothing_need_no_budget(made: Make) -> None:
+    batch = await made(3, concurrency=1, budget_usd="0.01", retries={"network": 1})
+    batch.is_paid = False
+    batch.tasks.cost_usd = Decimal(0)
+    batch.tasks.failing = {"k1": ErrorCategory.NETWORK}
+    state = await batch.attempt(batch.request(item_limit_usd=None))
+    assert (state.counts.completed, state.counts.failed, state.has_more) == (2, 1, False)
+    assert len(batch.tasks.started) == 4
 
 
 async def test_a_round_whose_budget_is_reserved_lasts_until_its_items_have_ended(made: Make) -> None:
@@ -732,3 +750,49 @@ async def test_a_task_of_an_equal_call_that_was_started_without_a_word_is_found_
     await batch.attempt(batch.request(state, step="abort", looks_back=True))
     [row] = await batch.rows()
     assert (row.task_id, row.status, batch.tasks.cancelled) == ("same-k0", "cancelled", {"same-k0"})
+
+
+async def test_the_second_attempt_at_a_round_ends_what_the_first_one_found_and_did_not_tell(made: Make) -> None:
+    batch = await made(4)
+    batch.tasks.started[item_task_id(BATCH, "k1", 1)] = "k1"
+    await batch.attempt(batch.request(step="abort"), 2)
+    assert [(row.key, row.status) for row in await batch.rows()] == [("k1", "cancelled")]
+
+
+async def test_an_item_of_which_it_is_known_which_task_it_has_keeps_that_task(made: Make) -> None:
+    """It shares a task that somebody else started; another equal call has begun since, which is not the batch's."""
+    batch = await made(1, equal=True)
+    batch.tasks.started |= {"elsewhere": "k0", "same-k0": "k0"}
+    met = MetTask(task_id="elsewhere", reused=ReusedAnswer(joined=True, age_seconds=0))
+    slot = Slot(position=0, index=0, attempt=1, started=True, met=met)
+    state = BatchState(plan_end=1, cursor=1, under_way=(slot,))
+    await batch.attempt(batch.request(state, step="abort", looks_back=True))
+    [row] = await batch.rows()
+    assert (row.task_id, row.status, batch.tasks.cancelled) == ("elsewhere", "cancelled", set())
+
+
+async def test_what_an_attempt_at_a_retry_started_that_said_nothing_is_found_and_ended(made: Make) -> None:
+    """The second of four items runs again, as the first one of the plan."""
+    batch = await made(4, concurrency=1)
+    batch.tasks.started[item_task_id(BATCH, "k1", 3)] = "k1"
+    plan = await batch.planned([[1, 2], [3, 1]])
+    state = BatchState(plan=plan, plan_end=2)
+    await batch.attempt(batch.request(state, horizon=2, step="abort", looks_back=True))
+    [row] = await batch.rows()
+    assert (row.key, row.index, row.attempts, row.status) == ("k1", 1, 3, "cancelled")
+    assert batch.tasks.cancelled == batch.tasks.started.keys()
+
+
+async def test_items_in_progress_are_told_in_their_order_however_they_were_found(made: Make) -> None:
+    batch = await made(6, concurrency=6, order="given")
+    batch.tasks.held = {f"k{number}" for number in range(6)}
+    for number in (1, 3, 4, 5):
+        batch.tasks.started[item_task_id(BATCH, f"k{number}", 1)] = f"k{number}"
+    state = BatchState(plan_end=6, under_way=(Slot(position=4, index=4, attempt=1, started=True),))
+    running = asyncio.ensure_future(batch.attempt(batch.request(state, looks_back=True)))
+    while batch.beat is None or len(batch.beat.under_way) < 6:
+        await asyncio.sleep(0.001)
+    assert [slot.position for slot in batch.beat.under_way] == list(range(6))
+    batch.tasks.held = set()
+    await running
+    assert [row.index for row in await batch.rows()] == list(range(6))

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -83,6 +83,72 @@ async def test_a_body_that_ends_in_the_middle_of_a_row_is_torn(end: bytes) -> No
         await batches_of(Body([b"{}\n", end]))
 
 
+class Shows:
+    """A platform whose replicas count `counted` rows, and show two of `shown` rows in a page."""
+
+    def __init__(self, shown: int, *counted: int) -> None:
+        self.shown = shown
+        self.counted = list(counted)
+        self.offsets: list[int] = []
+
+    def dataset(self, _: str) -> "Shows":
+        return self
+
+    def _count(self) -> int:
+        return self.counted.pop(0) if len(self.counted) > 1 else self.counted[0]
+
+    async def get(self) -> Any:
+        return SimpleNamespace(item_count=self._count())
+
+    @asynccontextmanager
+    async def stream_items(self, *, offset: int, **_: object) -> AsyncIterator[Any]:
+        self.offsets.append(offset)
+        rows = range(offset, min(self.shown, offset + 2))
+        body = Body([b"".join(b"%d\n" % row for row in rows)])
+        headers = {"x-apify-pagination-total": str(self._count())}
+        yield SimpleNamespace(headers=headers, aiter_bytes=body.aiter_bytes)
+
+
+class Roomy:
+    is_scarce = False
+
+    @asynccontextmanager
+    async def hold(self, size_bytes: int) -> AsyncIterator[Any]:
+        assert size_bytes > 0
+        yield SimpleNamespace(holds=lambda _: None)
+
+
+READS: list[Callable[[GrowingDataset], Any]] = [
+    lambda dataset: dataset.new_rows(),
+    lambda dataset: dataset.new_rows_into(Roomy()),
+]
+
+
+@pytest.mark.parametrize("reads", READS, ids=["at once", "into room"])
+async def test_a_short_page_is_not_the_end_while_more_rows_are_counted(reads: Callable[[GrowingDataset], Any]) -> None:
+    platform = Shows(5, 5, 3, 5, 5)  # a replica that lags counts less
+    dataset = GrowingDataset(cast(ApifyClientAsync, platform), "d")
+    assert b"".join([batch.lines async for batch in reads(dataset)]) == b"0\n1\n2\n3\n4\n"
+    assert (platform.offsets, dataset.offset, dataset.is_behind) == ([0, 2, 4], 5, False)
+
+
+@pytest.mark.parametrize("reads", READS, ids=["at once", "into room"])
+async def test_rows_that_are_counted_and_not_shown_are_left_for_later(reads: Callable[[GrowingDataset], Any]) -> None:
+    platform = Shows(2, 4)
+    dataset = GrowingDataset(cast(ApifyClientAsync, platform), "d")
+    assert b"".join([batch.lines async for batch in reads(dataset)]) == b"0\n1\n"
+    assert (dataset.offset, dataset.counted, dataset.is_behind) == (2, 4, True)
+    platform.shown, platform.counted = 4, [1]
+    assert await dataset.count() == 4
+    assert b"".join([batch.lines async for batch in reads(dataset)]) == b"2\n3\n"
+    assert (dataset.offset, dataset.counted, dataset.is_behind) == (4, 4, False)
+
+
+async def test_there_are_at_least_as_many_rows_as_were_read() -> None:
+    dataset = GrowingDataset(cast(ApifyClientAsync, Shows(9, 3)), "d", offset=7)
+    assert await dataset.count() == 7
+
+
 class Hanging:
     """A platform of which each response hangs until its time limit. It notes the limits."""
 
@@ -99,18 +165,10 @@ class Hanging:
         yield  # pyright: ignore[reportUnreachable]
 
 
-class Room:
-    is_scarce = False
-
-    @asynccontextmanager
-    async def hold(self, size_bytes: int) -> AsyncIterator[Any]:
-        yield SimpleNamespace(holds=lambda _: None)
-
-
 async def test_a_response_that_hangs_delays_a_waiting_client_for_half_a_minute_not_for_six() -> None:
     platform = Hanging()
-    dataset = GrowingDataset(cast("ApifyClientAsync", platform), "d")
-    for rows in (dataset.new_rows_into(Room()), dataset.new_rows()):
+    dataset = GrowingDataset(cast(ApifyClientAsync, platform), "d")
+    for rows in (dataset.new_rows_into(Roomy()), dataset.new_rows()):
         with pytest.raises(ConnectionError):
             await anext(rows)
     assert platform.limits == ["medium", "long"]

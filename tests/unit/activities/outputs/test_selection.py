@@ -255,7 +255,7 @@ async def test_rows_that_fill_an_answer_to_the_byte_fit() -> None:
     line_bytes = len(orjson.dumps({"a": "x" * 100})) + 1
     assert len((await answer(reader, max_bytes=3 * line_bytes)).items or ()) == 3
     found = await answer(reader, max_bytes=3 * line_bytes - 1)
-    assert (len(found.items or ()), found.next_offset) == (2, 2)
+    assert (len(found.items or ()), found.next_offset, found.oversized_row_bytes) == (2, 2, None)
 
 
 async def test_an_expression_that_fails_on_every_row_that_was_asked_for_is_refused() -> None:
@@ -279,7 +279,7 @@ async def test_a_range_of_binary_has_as_many_bytes_as_were_asked_for() -> None:
     ("order", "ids"),
     [
         ({"where": "id >= `497`"}, [497, 498, 499]),
-        ({"where": "id >= `100`", "limit": 3}, [100, 101, 102]),
+        ({"where": "id >= `123`", "limit": 3}, [123, 124, 125]),
         ({"where": "crawl.status == `404`", "offset": 400, "limit": 2}, [402, 405]),
         ({"query": "id", "offset": 498}, [498, 499]),
     ],
@@ -287,7 +287,7 @@ async def test_a_range_of_binary_has_as_many_bytes_as_were_asked_for() -> None:
 async def test_a_stream_of_matches_has_each_once_and_no_more_than_the_limit(
     monkeypatch: pytest.MonkeyPatch, order: dict[str, Any], ids: list[int]
 ) -> None:
-    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", 1)  # so that a further process goes on behind the first one
+    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", 25)  # of 500, so that processes follow each other
     pieces = [piece async for piece in streams.matches_stream(await reader_of_rows(), **order)]
     found = [json.loads(line) for line in b"".join(pieces).splitlines()]
     assert [row if isinstance(row, int) else row["id"] for row in found] == ids
@@ -310,3 +310,91 @@ async def test_a_stream_of_many_small_rows_has_each_once_and_no_more_than_the_li
         found = [json.loads(line) for line in b"".join(pieces).splitlines()]
         ids = [row if isinstance(row, int) else row["id"] for row in found]
         assert ids == list(range(2, 9_000))[:limit]
+
+
+async def reader_of_one_batch(rows: Sequence[object]) -> OutputReader:
+    objects = objects_in_memory()
+    content = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    manifest = await stored(objects, content, sizes=Sizes())
+    reader = await open_output(objects, manifest.locator, CALLER.id)
+    assert [len(batch) async for batch in reader.row_batches(0, None)] == [len(rows)]
+    return reader
+
+
+async def streamed(reader: OutputReader, **order: Any) -> list[Any]:
+    pieces = [piece async for piece in streams.matches_stream(reader, **order)]
+    return [json.loads(line) for line in b"".join(pieces).splitlines()]
+
+
+async def test_after_a_match_in_the_middle_of_many_rows_the_next_answer_begins_with_the_row_behind_it() -> None:
+    reader = await reader_of_one_batch(ROWS)
+    found = await answer(reader, offset=100, filter="crawl.status == `404`", fields=("id",), limit=2)
+    assert (found.items, found.next_offset) == (({"id": 102}, {"id": 105}), 106)
+    rest = await answer(reader, offset=106, filter="crawl.status == `404`", fields=("id",), limit=1)
+    assert rest.items == ({"id": 108},)
+
+
+async def test_results_that_fill_an_answer_leave_the_others_for_the_next_one() -> None:
+    texts = [f"{number} " + 297 * "x" for number in range(10)]
+    reader = await reader_of_one_batch([{"text": text} for text in texts])
+    answers = [found async for found in all_answers(reader, query="text", max_bytes=1_000)]
+    assert [item for found in answers for item in found.items or ()] == texts
+    assert [found.next_offset for found in answers] == [3, 6, 9, None]
+
+
+async def test_a_text_is_no_longer_than_an_answer_may_be_however_much_is_asked_for() -> None:
+    reader = await reader_of(b"x" * 1_000, kind="text")
+    found = await answer(reader, limit=500, max_bytes=300)
+    assert (len(found.text or ""), found.next_offset) == (300, 300)
+
+
+async def test_a_json_value_that_fills_an_answer_is_whole_and_a_range_of_it_is_text() -> None:
+    content = b'{"a": "xxxx"}'
+    reader = await reader_of(content, kind="json", content_type="application/json")
+    assert (await answer(reader, max_bytes=len(content))).value == {"a": "xxxx"}
+    for found in (await answer(reader, max_bytes=len(content) - 1), await answer(reader, limit=len(content) - 1)):
+        assert (found.text, found.value, found.next_offset) == (content[:-1].decode(), None, len(content) - 1)
+
+
+async def test_a_stream_whose_results_reach_the_limit_of_a_batch_goes_on_with_the_next_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "_RESULT_BYTES", 500)
+    objects = objects_in_memory()
+    content = b"".join(b'{"text":"%d %s"}\n' % (number, 300 * b"x") for number in range(12))
+    manifest = await stored(objects, content, sizes=Sizes(frame=1_500, part=1_500))
+    reader = await open_output(objects, manifest.locator, CALLER.id)
+    assert [len(batch) async for batch in reader.row_batches(0, None)] == [5, 5, 2]
+    for order in ({}, {"offset": 2, "limit": 7}):
+        first, last = order.get("offset", 0), order.get("limit", 12) + order.get("offset", 0)
+        found = await streamed(reader, query="text", **order)
+        assert [text.split()[0] for text in found] == [str(number) for number in range(first, last)]
+
+
+async def test_a_stream_refuses_a_result_that_is_too_large_and_fields_beside_a_query(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "_RESULT_BYTES", 1_000)
+    reader = await reader_of_one_batch([{"text": "short"}, {"text": 1_500 * "x"}])
+    with pytest.raises(OutputError, match=r"result for one row has 150\d bytes"):
+        await streamed(reader, query="text")
+    assert await streamed(reader, query="text", limit=1) == ["short"]
+    with pytest.raises(OutputError, match="exclude each other"):
+        await streamed(reader, query="text", fields=("text",))
+
+
+async def test_a_stream_of_rows_has_those_from_an_offset_on_up_to_a_limit_and_their_fields() -> None:
+    reader = await reader_of_rows()
+    for order, rows in (
+        ({"offset": 490}, ROWS[490:]),
+        ({"offset": 3, "limit": 150}, ROWS[3:153]),
+        ({"limit": 2}, ROWS[:2]),
+        ({"offset": 499, "limit": 5}, ROWS[499:]),
+        ({"offset": 500}, []),
+    ):
+        for fields in ((), ("id", "crawl.status")):
+            pieces = [piece async for piece in streams.rows_stream(reader, **order, fields=fields)]
+            found = [json.loads(line) for line in b"".join(pieces).splitlines()]
+            assert found == (
+                [{"id": row["id"], "crawl.status": row["crawl"]["status"]} for row in rows] if fields else rows
+            )

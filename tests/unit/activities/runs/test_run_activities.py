@@ -1,5 +1,6 @@
 """Runs as their activities follow, stop and abort them, and what of it is booked. The platform is a list of answers."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,10 +12,22 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.contracts import Caller
+from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.runs import activities, until_judge
+from outlast.activities.runs import activities, resurrection, until_judge
 from outlast.activities.runs.activities import RunActivities
-from outlast.activities.runs.contracts import AbortRunInput, Budget, RunSpec, StartRunInput, Until, WaitRunInput
+from outlast.activities.runs.contracts import (
+    AbortRunInput,
+    Budget,
+    Production,
+    ResurrectRunInput,
+    RunSpec,
+    RunState,
+    StartRunInput,
+    Until,
+    WaitRunInput,
+)
+from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.secrets.sealer import SealError
 from outlast.activities.spending.contracts import Reserved, Settlement, Spend, SpendingCaps
 from outlast.activities.spending.ledger import Ledgers
@@ -196,3 +209,72 @@ async def test_an_attempt_that_started_nothing_for_sure_gives_back_what_it_has_r
     with pytest.raises(ApplicationError):
         await ActivityEnvironment().run(of(platform, books).start_run, request)
     assert books.released == released
+
+
+class SlowPlatform(Platform):
+    """Has a request to start a run, and answers it when it may."""
+
+    def __init__(self, *states: tuple[str, float]) -> None:
+        super().__init__(*states)
+        self.has_request, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    def actor(self, _: str) -> "SlowPlatform":
+        return self
+
+    def run(self, _: str) -> "SlowPlatform":
+        return self
+
+    async def input_text(self, *_: object, **__: object) -> bytes:
+        return b"{}"
+
+    def open_payment(self, *_: object) -> None:
+        return None
+
+    owner_mark = open_payment
+
+    async def start(self, **_: object) -> apify.Run:
+        self.has_request.set()
+        await self.may_answer.wait()
+        return apify.Run.model_validate((await self.call(url="r")).json()["data"])
+
+    resurrect = start
+
+
+@pytest.mark.parametrize("kind", ["start", "resurrect"])
+async def test_the_answer_to_a_request_for_a_run_is_read_also_when_the_call_was_cancelled(
+    books: Books, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The platform has the request, so the run has to be known: it is to be aborted."""
+    environment = ActivityEnvironment()
+    if kind == "start":
+        platform = SlowPlatform(("RUNNING", 0.0))
+        spec = RunSpec(actor="u/a", input={})
+        start = StartRunInput(caller=ANN, spec=spec, operation_id="o")
+        running = asyncio.ensure_future(environment.run(of(platform, books).start_run, start))
+    else:
+
+        async def production_of(*_: object) -> Production:
+            return Production(rows=1)
+
+        monkeypatch.setattr(resurrection, "production_of", production_of)
+        platform = SlowPlatform(("ABORTED", 0.1), ("RUNNING", 0.1))
+        ended = RunState(
+            run_id="r",
+            actor_id="r",
+            dataset_id="r",
+            key_value_store_id="r",
+            status="ABORTED",
+            finished_at=datetime.fromisoformat(NOW),
+        )
+        again = ResurrectRunInput(caller=ANN, run_id="r", ended=ended)
+        resurrections = RunResurrections(cast(ApifyPlatform, platform), cast(Ledgers, books))
+        running = asyncio.ensure_future(environment.run(resurrections.resurrect_run, again))
+    await platform.has_request.wait()
+    environment.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not running.done()
+    platform.may_answer.set()
+    result = await running
+    run = result if isinstance(result, RunState) else result.run
+    assert (run.run_id, run.status) == ("r", "RUNNING")

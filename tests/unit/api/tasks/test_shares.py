@@ -40,6 +40,7 @@ class Lists:
         self.now = 1_000.0
         self.working = self.queued = 0
         self.is_away = False
+        self.counts = 0
         self.queues: list[str] = []
         self.dispatchers: list[DispatchInput] = []
 
@@ -47,6 +48,7 @@ class Lists:
         return TaskShares(cast(Client, self), cast(PolicySource, PolicyOfTest()), lambda: self.now)
 
     async def count_workflows(self, query: str) -> Any:
+        self.counts += 1
         if self.is_away:
             raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
         is_of_queue = query.endswith("AND OutlastTaskStatus = 'queued'")
@@ -92,6 +94,15 @@ async def test_nobody_overtakes_those_that_are_queued() -> None:
     assert await placed(shares, 1) == [False], "The lists show that all have begun."
 
 
+async def test_nobody_overtakes_a_task_that_was_queued_a_moment_ago() -> None:
+    """Temporal's lists do not show yet that it is queued."""
+    lists = Lists()
+    shares = lists.shares()
+    assert await placed(shares, 0, 1, 2) == [False, False, True]
+    shares.has_ended(FLO, "task-0")
+    assert await placed(shares, 3) == [True]
+
+
 async def test_a_task_that_has_ended_leaves_its_place_to_the_next() -> None:
     lists = Lists()
     shares = lists.shares()
@@ -115,6 +126,18 @@ async def test_of_tasks_that_come_together_no_more_begin_than_the_share() -> Non
     shares = lists.shares()
     found = await asyncio.gather(*(placed(shares, number) for number in range(4)))
     assert sorted(queued for [queued] in found) == [False, True, True, True]
+
+
+async def test_tasks_that_come_together_share_one_count() -> None:
+    lists = Lists()
+    shares = lists.shares()
+
+    async def place(number: int) -> bool:
+        async with shares.placed("key:o'hara", f"task-{number}") as queued:
+            return queued
+
+    assert await asyncio.gather(*(place(number) for number in range(5))) == [False] * 5
+    assert lists.counts == 2, "one of working tasks and one of queued ones"
 
 
 async def test_the_last_count_holds_while_lists_cannot_be_read() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.json_values import NESTED_NOTE
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
@@ -63,6 +64,8 @@ def _described(page: DatasetPage) -> JsonObject:
         summary += f' {page.large_row_note} Choose fewer fields with fields="...".'
     if page.replaced_text:
         summary += f" {NOTE}"
+    if page.nested_rows:
+        summary += f" {NESTED_NOTE}"
     if page.rows_cut and page.end == page.offset:
         step = 'Not one item fits: choose fewer with fields="...".'
     elif page.end < page.total:

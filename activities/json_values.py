@@ -1,0 +1,87 @@
+"""Parses and serialises JSON values of any origin without failing on unusual ones, and without changing numbers.
+
+orjson reads a whole number beyond 64 bits as a float, without a word, and writes none. Imports nothing heavy: a
+subprocess uses it.
+"""
+
+import json
+import math
+import re
+from typing import Any, cast
+
+import orjson
+
+DEEPEST = 100
+"""Levels that Temporal's converter, pydantic and common clients can all parse."""
+NESTED_NOTE = f"Values nested more than {DEEPEST} levels deep are given as text."
+"""Tells the reader of an answer that it differs from its source."""
+
+_MANY_DIGITS = re.compile(rb"\d{19}")
+"""In the text of each number beyond 64 bits."""
+
+
+def loads(text: bytes) -> Any:
+    """The JSON value in `text`, with whole numbers of any size. Raises `ValueError`, also for more than 900 levels."""
+    if _MANY_DIGITS.search(text) is None:
+        return orjson.loads(text)
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("The JSON is nested too deeply.") from error
+
+
+def value_of(text: bytes) -> Any:
+    """The JSON value in `text`, with `limited` levels; `text` itself, as a string, when it is not JSON."""
+    return read(text)[0]
+
+
+def read(text: bytes) -> tuple[Any, bool]:
+    """As `value_of`, and whether the value differs from the one in `text`."""
+    try:
+        value = loads(text)
+        kept = limited(value) if text.count(b"[") + text.count(b"{") > DEEPEST else value
+    except (ValueError, RecursionError):
+        return text.decode(errors="replace"), True
+    return kept, kept is not value
+
+
+def limited(value: Any) -> Any:
+    """`value` itself; if it is nested too deeply, as JSON in a text, or of an object only the fields that are.
+
+    Raises `RecursionError` for more than 900 levels.
+    """
+    if not is_too_deep(value):
+        return value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value).items()
+        return {name: text_of(part).decode() if is_too_deep(part, DEEPEST - 1) else part for name, part in fields}
+    return text_of(value).decode()
+
+
+def text_of(value: object) -> bytes:
+    """`value` as JSON in UTF-8, without spaces. Numbers of any size and texts with lone surrogates are kept.
+
+    Raises `TypeError` for a value that is not JSON.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def is_too_deep(value: object, levels: int = DEEPEST) -> bool:
+    """Whether a JSON value has more than `levels` levels of lists and objects."""
+    if isinstance(value, dict):
+        parts = list(cast("dict[str, object]", value).values())
+    elif isinstance(value, list):
+        parts = cast("list[object]", value)
+    else:
+        return False
+    return levels == 0 or any(is_too_deep(part, levels - 1) for part in parts)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a number that JSON readers keep.")
+    return number
