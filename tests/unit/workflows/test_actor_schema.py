@@ -225,3 +225,28 @@ def test_a_date_is_described_as_its_picker_takes_it(date_type: str | None, told:
     shaped: Any = model_input_schema({"properties": {"since": field}})
     assert told in shaped["properties"]["since"]["description"]
     assert ("YYYY" in shaped["properties"]["since"]["description"]) is (date_type != "relative")
+
+
+@pytest.mark.parametrize(
+    ("date_type", "pattern", "is_refused"),
+    [
+        ("absolute", r"^\d{4}-\d\d-\d\d$", False),
+        ("absolute", r"^\d{4}-\d\d-\d\d(T\d\d:\d\d)?Z?$", False),
+        ("absolute", r"^\d{4}-\d\d-\d\dT\d\d:\d\d$", True),
+        ("absolute", r"^\d\d\.\d\d\.\d{4}$", True),
+        (None, r"^\d{4}/\d\d/\d\d$", True),
+        ("relative", r"^(\d+)\s*(day|week|month|year)s?$", False),
+        ("relative", r"^(\d+)\s*(minute|hour)s?$", True),
+        ("relative", r"^\d+d$", True),
+        ("absoluteOrRelative", r"^(\d{4}-\d\d-\d\d|\d+ (day|week)s?)$", False),
+        ("absoluteOrRelative", r"^\d+ days$", True),
+        (["relative"], r"^\d{4}-\d\d-\d\d$", False),
+    ],
+)
+def test_a_date_is_not_described_in_a_form_that_its_own_pattern_refuses(
+    date_type: object, pattern: str, is_refused: bool
+) -> None:
+    shaped = field(type="string", editor="datepicker", description="When.", dateType=date_type, pattern=pattern)
+    assert shaped["pattern"] == pattern
+    assert (pattern in shaped["description"]) is is_refused
+    assert any(form in shaped["description"] for form in ("YYYY-MM-DD", "3 days")) is not is_refused

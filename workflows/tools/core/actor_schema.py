@@ -30,6 +30,11 @@ _DATES = {
     "absoluteOrRelative": "A date as YYYY-MM-DD, or a time span that is counted back from now, such as `3 days`.",
 }
 """By `dateType` of a date picker (Apify input schema, `string`)."""
+_DATE_EXAMPLES = {
+    "absolute": ("2026-01-31",),
+    "relative": ("3 days", "2 weeks", "1 month"),
+    "absoluteOrRelative": ("2026-01-31", "3 days"),
+}
 _MAX_SHOWN_PATTERN_CHARS = 200
 _SHOWN_CHOICES = 10
 _SHOWN_EXAMPLES = 3
@@ -209,11 +214,26 @@ def _notes(field: JsonObject) -> list[str]:
     elif isinstance(choices, list) and isinstance(titles, list) and len(titles) == len(choices):
         notes.append(_titled_choices(choices, titles))
     if field.get("format") is None and field.get("editor") == "datepicker":
-        notes.append(_DATES.get(str(field.get("dateType")), _DATES["absolute"]))
+        notes.append(_date_note(field))
     pattern = field.get("pattern")
     if isinstance(pattern, str) and len(pattern) <= _MAX_SHOWN_PATTERN_CHARS and not _is_python_pattern(pattern):
         notes.append(f"It has to match the JavaScript pattern `{pattern}`.")
     return notes
+
+
+def _date_note(field: JsonObject) -> str:
+    """The form of a date, unless the field's own pattern refuses it: then the pattern says what is wanted."""
+    kind = field.get("dateType")
+    kind = kind if isinstance(kind, str) and kind in _DATES else "absolute"
+    pattern = field.get("pattern")
+    if not isinstance(pattern, str) or not _is_python_pattern(pattern):
+        return _DATES[kind]
+    fits = all(re.search(pattern, example) for example in _DATE_EXAMPLES[kind])
+    return (
+        _DATES[kind]
+        if fits
+        else f"A date or a time span in the form of the pattern `{cut(pattern, _MAX_SHOWN_PATTERN_CHARS)}`."
+    )
 
 
 def _titled_choices(choices: list[JsonValue], titles: list[JsonValue]) -> str:
