@@ -127,6 +127,17 @@ async def test_a_function_may_answer_with_megabytes(api: httpx.AsyncClient, mega
 
 
 @pytest.mark.parametrize(
+    ("tool", "arguments"), [("answer", {"megabytes": 1, "form": "deep"}), ("answer-deep", {})], ids=["plain", "here"]
+)
+async def test_an_answer_that_no_step_can_read_is_refused(
+    api: httpx.AsyncClient, tool: str, arguments: dict[str, Any]
+) -> None:
+    answer = await completed(api, {"tool": tool, "arguments": arguments})
+    assert answer["task"]["status"] == "failed"
+    assert "nested more than 180 levels deep" in answer["result"]["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         ({"megabytes": 50}, "bytes; the limit is 16777216"),

@@ -95,14 +95,27 @@ async def throw(arguments: MegabytesArguments) -> str:
     raise error
 
 
+def _deep() -> dict[str, Any]:
+    value: Any = 1
+    for _ in range(230):
+        value = [value]
+    return {"deep": value}
+
+
+async def _answer_deep(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+    return ToolResult(structured=_deep())
+
+
 @plain
 async def answer(arguments: MegabytesArguments) -> str | dict[str, list[dict[str, str]]] | ToolResult:
     """So many megabytes: as a text, as empty objects, or in another form."""
     size = arguments.megabytes * 1_000_000
+    if arguments.form == "deep":
+        return _deep()
     if arguments.form == "quoted":
         return json.dumps({'"': '"' * (size // 2)})
     if arguments.form != "text":
-        value = {"text": "x" * size}
+        value: dict[str, Any] = {"text": "x" * size}
         content = (TextContent(text=json.dumps(value)),)
         return ToolResult(content=content, structured=value if arguments.form == "twice" else None)
     return {"rows": [{}] * (size // 3)} if arguments.values else "many words " * (size // 11)
@@ -238,6 +251,7 @@ TOOLS: tuple[Tool, ...] = (
     .args(OddAnswerArguments)
     .server(_odd_answer_here)
     .build(),
+    tool("answer-deep").category(Category.DEV).describe("Deep.").args(NoArguments).server(_answer_deep).build(),
     tool("half-words").category(Category.DEV).describe("Half.").args(NoArguments).server(_half_words).build(),
     _spinning("spin", _spin),
     _spinning("spin-later", _spin_later),

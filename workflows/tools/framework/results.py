@@ -6,10 +6,13 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from outlast.activities.json_values import is_too_deep
 from outlast.activities.unicode_text import valid_json, valid_text
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer, as_json
 
+MOST_LEVELS = 180
+"""Of an answer. pydantic reads 200, with those of the models around it."""
 CHANGES_META = "outlast/changedArguments"
 """Key in an answer's `_meta`: how arguments were read that did not fit the schema."""
 
@@ -34,8 +37,16 @@ def with_changes(result: ToolResult, changes: Sequence[str], *, in_words: bool =
 def as_result(value: object) -> ToolResult:
     """Text, a pydantic model or a dict as a result, with valid text.
 
-    Raises `UnusableAnswer` for other values, and for a dict or a model with a value that cannot be written as JSON.
+    Raises `UnusableAnswer` for other values, for a dict or a model with a value that cannot be written as JSON, and for
+    more levels than a step of a workflow can read: it would fail until the call's deadline.
     """
+    result = _as_result(value)
+    if is_too_deep(result.structured, MOST_LEVELS) or is_too_deep(list(result.raw_content or ()), MOST_LEVELS):
+        raise UnusableAnswer(f"The tool's answer is nested more than {MOST_LEVELS} levels deep.")
+    return result
+
+
+def _as_result(value: object) -> ToolResult:
     if isinstance(value, ToolResult):
         return _with_valid_text(value)
     if isinstance(value, str):
