@@ -44,8 +44,11 @@ async def order_of(description: ScheduleDescription) -> FiringInput | None:
     action = description.schedule.action
     if not isinstance(action, ScheduleActionStartWorkflow):
         return None
-    decoded = await description.data_converter.decode(action.args, [FiringInput])
-    if len(decoded) != 1 or decoded[0] is None:
+    if len(action.args) == 1:
+        decoded = await description.data_converter.decode(action.args, [FiringInput])
+    else:
+        decoded = [None]
+    if decoded[0] is None:
         raise PayloadUnreadable("The schedule has lost the input of its firings.")
     return cast(FiringInput, decoded[0])
 

@@ -147,14 +147,14 @@ UNKNOWN_FORMS = {
 """Payloads that no version of Outlast has written."""
 
 
-async def tear_schedule(temporal: Client, schedule_id: str, argument: Any = None) -> None:
+async def tear_schedule(temporal: Client, schedule_id: str, arguments: list[Payload] | None = None) -> None:
     """Give the Temporal Schedule an argument that no version of Outlast has written."""
     (temporal_id,) = [one.id async for one in await temporal.list_schedules(f"OutlastSchedule = '{schedule_id}'")]
 
     def update(found: ScheduleUpdateInput) -> ScheduleUpdate:
         schedule = found.description.schedule
         assert isinstance(schedule.action, ScheduleActionStartWorkflow)
-        schedule.action.args = [argument or {"of": "another form"}]
+        schedule.action.args = [{"of": "another form"}] if arguments is None else arguments
         return ScheduleUpdate(schedule=schedule)
 
     await temporal.get_schedule_handle(temporal_id).update(update)
@@ -179,13 +179,14 @@ async def test_a_damaged_schedule_is_listed_replaced_and_deleted(api: httpx.Asyn
     assert (await api.get("/v1/schedules/torn")).status_code == 404
 
 
-@pytest.mark.parametrize("form", [*UNKNOWN_FORMS, "nothing"])
+@pytest.mark.parametrize("form", [*UNKNOWN_FORMS, "nothing", "no argument"])
 async def test_a_schedule_in_any_form_is_listed_and_deleted(
     form: str, api: httpx.AsyncClient, temporal: Client
 ) -> None:
     await scheduled(api, "torn", call=CALL)
     nothing = Payload(metadata={"encoding": b"binary/null"})
-    await tear_schedule(temporal, "torn", UNKNOWN_FORMS.get(form, nothing))
+    arguments = [] if form == "no argument" else [UNKNOWN_FORMS.get(form, nothing)]
+    await tear_schedule(temporal, "torn", arguments)
     (listed,) = (await api.get("/v1/schedules")).raise_for_status().json()["schedules"]
     assert (listed["id"], bool(listed["damaged"])) == ("torn", True)
     assert (await api.delete("/v1/schedules/torn")).status_code == 204
