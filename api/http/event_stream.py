@@ -88,8 +88,9 @@ class ClosingResponse(StreamingResponse):
         try:
             await self.stream_response(send)
         finally:
-            if isinstance(self.body_iterator, AsyncGenerator):
-                await cast(AsyncGenerator[object], self.body_iterator).aclose()
+            pieces: object = self.body_iterator
+            if isinstance(pieces, AsyncGenerator):
+                await cast(AsyncGenerator[object], pieces).aclose()
 
 
 def event_stream(events: AsyncGenerator[StreamedEvent]) -> StreamingResponse:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
@@ -95,7 +95,7 @@ class LeanPayloadConverter(CompositePayloadConverter):
             values = super().from_payloads(payloads, type_hints)
         except (KeyError, RuntimeError, RecursionError) as error:
             raise PayloadUnreadable("A payload cannot be read.") from error
-        for value, hint in zip(values, type_hints or (), strict=False):
+        for value, hint in zip(values, cast("Sequence[Any]", type_hints or ()), strict=False):
             if isinstance(value, bytes) and isinstance(hint, type) and issubclass(hint, BaseModel):
                 raise PayloadUnreadable(f"A payload is not a {hint.__name__}.")
         return values

@@ -62,7 +62,7 @@ def violations(schema: JsonObject, value: JsonObject) -> Iterator[str]:
     import jsonschema.validators  # noqa: PLC0415
     from jsonschema.exceptions import UnknownType  # noqa: PLC0415
 
-    extend: Any = jsonschema.validators.extend  # pyright: ignore[reportUnknownMemberType]
+    extend = cast(Any, jsonschema.validators.extend)  # pyright: ignore[reportUnknownMemberType]
     applied: type[jsonschema.Draft7Validator] = extend(jsonschema.Draft7Validator, {"pattern": _broken_pattern})
     try:
         errors = list(applied(_json_schema(schema)).iter_errors(value))  # pyright: ignore[reportUnknownMemberType]
