@@ -16,31 +16,47 @@ DEEPEST = 100
 NESTED_NOTE = f"Values nested more than {DEEPEST} levels deep are given as text."
 """Tells the reader of an answer that it differs from its source."""
 
+_LIMIT = " limit "
+"""In orjson's messages for more than 1,024 levels: "Recursion limit reached", "depth limit exceeded"."""
 _MANY_DIGITS = re.compile(rb"\d{19}")
 """In the text of each number beyond 64 bits."""
 
 
+class NestedTooDeeply(ValueError):
+    """No parser reads the JSON: it has more than 900 levels."""
+
+
 def loads(text: bytes) -> Any:
-    """The JSON value in `text`, with whole numbers of any size. Raises `ValueError`, also for more than 900 levels."""
-    if _MANY_DIGITS.search(text) is None:
-        return orjson.loads(text)
+    """The JSON value in `text`, with whole numbers of any size. Raises `NestedTooDeeply`, and `ValueError`."""
     try:
+        if _MANY_DIGITS.search(text) is None:
+            return orjson.loads(text)
         return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError as error:
-        raise ValueError("The JSON is nested too deeply.") from error
+        raise NestedTooDeeply("The JSON is nested too deeply.") from error
+    except orjson.JSONDecodeError as error:
+        if _LIMIT in error.msg:
+            raise NestedTooDeeply("The JSON is nested too deeply.") from error
+        raise
 
 
 def value_of(text: bytes) -> Any:
     """The JSON value in `text`, with `limited` levels; `text` itself, as a string, when it is not JSON."""
-    return read(text)[0]
+    try:
+        return read(text)[0]
+    except ValueError:
+        return text.decode(errors="replace")
 
 
 def read(text: bytes) -> tuple[Any, bool]:
-    """As `value_of`, and whether the value differs from the one in `text`."""
+    """The JSON value in `text`, with `limited` levels, and whether it differs from the one in `text`.
+
+    What no parser reads for its levels is given as text. Raises `ValueError` for what is not JSON.
+    """
     try:
         value = loads(text)
         kept = limited(value) if text.count(b"[") + text.count(b"{") > DEEPEST else value
-    except (ValueError, RecursionError):
+    except (NestedTooDeeply, RecursionError):
         return text.decode(errors="replace"), True
     return kept, kept is not value
 

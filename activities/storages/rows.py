@@ -1,12 +1,13 @@
 """The rows of a dataset, read as a stream: memory holds the current row and the page so far."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.not_found import not_found
-from outlast.activities.json_values import is_too_deep, loads, read, text_of, value_of
+from outlast.activities.json_values import NestedTooDeeply, is_too_deep, loads, read, text_of, value_of
 from outlast.activities.platform import apify
 from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
@@ -109,7 +110,7 @@ def selected(line: bytes, paths: Sequence[str]) -> JsonValue:
         return value_of(line)
     try:
         return picked(loads(line), paths)
-    except ValueError:  # nested more deeply than any parser reads
+    except ValueError:
         return {}
 
 
@@ -161,7 +162,9 @@ def _fields_to_ask_for(request: DatasetItemsInput) -> list[str] | None:
 def _selected(line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, bool]:
     """The row, and whether it is nested so deeply that a part of it is given as text."""
     if request.paths:
-        return selected(line, request.paths), False
+        with suppress(NestedTooDeeply):
+            return picked(loads(line), request.paths), False
+        return {}, False
     row, is_changed = read(line)
     # Rows are objects, also one that no parser reads.
     return {"unparsed": row} if is_changed and isinstance(row, str) else row, is_changed
