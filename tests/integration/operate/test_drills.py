@@ -133,7 +133,7 @@ async def many_tasks(field: DrillStack) -> AsyncGenerator[None]:
         yield
 
 
-@drill("OutlastQuickCallsBurnFast", "OutlastQuickCallsBurnSlow", "OutlastTasksWaitForWorkers")
+@drill("OutlastQuickCallsBurnFast", "OutlastQuickCallsBurnSlow")
 async def slow_worker(field: DrillStack) -> AsyncGenerator[None]:
     """A worker that has a fifth of a processor, and a hundred clients that wait for each answer."""
     worker = field.stack.worker
@@ -153,6 +153,21 @@ async def slow_worker(field: DrillStack) -> AsyncGenerator[None]:
         for _ in range(100):
             await stack.enter_async_context(again_and_again(call, 0))
         yield
+
+
+@drill("OutlastTasksWaitForWorkers")
+async def backlog(field: DrillStack) -> AsyncGenerator[None]:
+    """A worker that was away, and finds far more tasks than it takes at once (100): the last of them wait for long."""
+    await field.write_policy(POLICY + "concurrent_tasks = 1000\n")
+    field.stack.worker.kill()
+
+    async def start_some() -> None:
+        for _ in range(80):
+            await field.chaos.start_call("get-actor-run", runId="Rn0tThereRn0tTher")
+
+    await asyncio.gather(*(start_some() for _ in range(10)))
+    field.stack.worker.start()
+    yield
 
 
 @drill("OutlastRunStartsBurnFast", "OutlastRunStartsBurnSlow")
