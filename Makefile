@@ -24,7 +24,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough soak bench histories lint style types format docs dashboards pictures release bundle lock clean
+.PHONY: help install demo up test thorough soak bench histories snapshots lint style types format docs dashboards pictures release bundle lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: $(INSTALLED) ## Measure, and print a table (ARGS="latency --json FILE"; A
 
 histories: $(INSTALLED) ## Record what replay tests replay, and list what workflows do, for the next release
 	@$(BIN)/python -m tests.histories.record
+
+snapshots: $(INSTALLED) ## Write tests/snapshots: what REST, MCP, the command line and the Python client offer
+	@$(BIN)/python -m pytest --write-snapshots tests/integration/core/test_public_surfaces.py
 
 lint: style types ## Check style, formatting, types and the direction of imports
 

@@ -45,6 +45,7 @@ _UNITS = pytest.StashKey[dict[str, str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help="record how long the units of tests take")
+    parser.addoption("--write-snapshots", action="store_true", help="write tests/snapshots from the code")
 
 
 def pytest_configure(config: pytest.Config) -> None:
