@@ -2,12 +2,14 @@
 
 What it answered with 200 stands in FILE, a line of JSON each: path, headers and body. It answers when the line is on
 the disk, as a receiver should. With a file FILE.silent beside it, it writes requests to FILE.asked and never answers.
+With a file FILE.paused, it takes one request, and the others when that file is gone.
 """
 
 import json
 import os
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -26,6 +28,8 @@ class Receiver(BaseHTTPRequestHandler):
             with self.file.with_suffix(".asked").open("a") as asked:
                 asked.write(f"{line}\n")
             threading.Event().wait()
+        while self.file.with_suffix(".paused").exists() and self.file.exists():
+            time.sleep(0.02)
         with self.file.open("a") as file:
             file.write(f"{line}\n")
             file.flush()
