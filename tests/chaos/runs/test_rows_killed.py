@@ -1,9 +1,11 @@
 """Rows and `until`, whatever dies: every row once, the run is stopped once it has enough, and was paid once."""
 
 import asyncio
+import time
 
 import pytest
 
+from outlast.api.tasks.live_rows.dataset_rows import SETTLE_SECONDS
 from outlast.client import AsyncClient, RetryPolicy, TaskRow
 from tests.support.calls.task_rows import row_events
 from tests.support.stacks.chaos_client import Chaos, Json
@@ -70,6 +72,24 @@ async def test_every_stream_ends_although_everything_is_killed_when_the_runs_end
         assert [row.data["index"] for row in rows] == list(range(100))
         assert (await chaos.task(task))["status"] == "completed"
     chaos.expect_one_run_per_task(STREAMS)
+
+
+async def test_a_stream_ends_although_temporal_is_away_when_its_last_row_was_read(chaos: Chaos) -> None:
+    task = await chaos.start(seconds=0.1, rows=20)
+
+    async def read() -> list[str]:
+        return [event.name async for event in row_events(chaos.http, task)]
+
+    reading = asyncio.create_task(read())
+    await chaos.ended(task)
+    ended = time.monotonic()
+    chaos.stack.temporal.kill()
+    # For so long the stream waits for rows that show late; then it reads the task.
+    await chaos.until(lambda: time.monotonic() > ended + SETTLE_SECONDS + 1)
+    assert (await chaos.http.get(f"/v1/tasks/{task}")).status_code == 503
+    assert not reading.done()
+    await chaos.stack.bring_up()
+    assert (await asyncio.wait_for(reading, 120))[-1] == "end"
 
 
 @pytest.mark.parametrize("until", UNTIL, ids=["rows", "expression"])
