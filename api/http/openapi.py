@@ -46,6 +46,9 @@ def _corrected(document: dict[str, Any]) -> dict[str, Any]:
     for path in document["paths"].values():
         for operation in path.values():
             if "requestBody" in operation:
+                operation["responses"].setdefault(
+                    "400", {"description": "The body is not valid JSON.", "content": {MEDIA_TYPE: {}}}
+                )
                 operation["responses"]["415"] = {
                     "description": "The Content-Type header does not say JSON.",
                     "content": {MEDIA_TYPE: {}},
