@@ -86,7 +86,7 @@ def text_of(value: object) -> bytes:
 
 
 def is_too_deep(value: object, levels: int = DEEPEST) -> bool:
-    """Whether a JSON value has more than `levels` levels of lists and objects."""
+    """True if a JSON value has more than `levels` levels of lists and objects."""
     if isinstance(value, dict):
         parts = list(cast("dict[str, object]", value).values())
     elif isinstance(value, list):

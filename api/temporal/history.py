@@ -265,7 +265,7 @@ class _History:
                 read = await self._next(place, commits, None if keeps_room else held)
                 taken = 0 if held is None else _COPIES * sum(map(_size_of, read.page))
                 fits = taken <= needed
-                # Others got the room: the page exists by now, and is read again in room of its own.
+                # Other readers took the room. The page exists by now, so it is read again within new room.
                 keeps_room = read.is_without_room and taken > 0 and room is not None and room.is_scarce
                 if fits and not read.missing and not keeps_room:
                     if held is not None:
