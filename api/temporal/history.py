@@ -55,8 +55,10 @@ _PASSING = frozenset(
     }
 )
 _FAILURES_WITHOUT_PROGRESS = 5
-_PAGE_BYTES = 128 * 1024
-"""Room for a page that is being read. One that needs more is read again, with room for it."""
+_PAGE_BYTES = 1024 * 1024
+"""Room for a page of unknown size that is being read. One that needs more is read again, with room for it."""
+_SMALL_PAGE_BYTES = 128 * 1024
+"""The same for a page that follows a small one, and that may have to wait for entries."""
 _FIRST_PAGE = 2
 _LARGEST_PAGE = 64
 """Pages that are read into limited room begin small, and grow while they are small. The unit is a commit of
@@ -205,6 +207,8 @@ class _Place:
         """The last entry when it was looked up whether there are more."""
         self._source: bytes | None = None
         """The page on which the last entry was."""
+        self.is_read_again = False
+        """True while the page to read next exists already, since entries on it were left out."""
 
     def missing(self, page: deque[HistoryEvent]) -> int:
         """The number of entries between the last one and `page`, from which those that were read before are removed."""
@@ -221,6 +225,7 @@ class _Place:
 
     def move(self, page: deque[HistoryEvent], following: bytes | None) -> None:
         """Note that `page` was read, and that `following` is the next one."""
+        self.is_read_again = False
         if page:
             self._source, self._last = self.token, page[-1].event_id
             self._lasting = max(
@@ -238,6 +243,7 @@ class _Place:
 
     def go_back(self, missing: int) -> int:
         """Return to where `missing` entries were left out. Returns the least size of the page to read there."""
+        self.is_read_again = True
         commits = 2 * missing  # there may be more of them by then
         if commits > _LARGEST_PAGE:
             self.token = None
@@ -276,6 +282,7 @@ class _History:
             read.page.clear()
             if read.missing:
                 commits = least = place.go_back(read.missing)
+                needed = _PAGE_BYTES
             elif not fits:
                 commits, needed = (least, _PAGE_BYTES) if commits > least else (least, taken)
             elif keeps_room:
@@ -283,8 +290,9 @@ class _History:
             elif place.token is None and not (self.wait and place.begins_again()):
                 return
             else:
-                needed, least = _PAGE_BYTES, 1
-                if 2 * taken < _PAGE_BYTES:
+                expected = _PAGE_BYTES if place.token is None else taken
+                needed, least = min(max(expected, _SMALL_PAGE_BYTES), _PAGE_BYTES), 1
+                if 2 * taken < _SMALL_PAGE_BYTES:
                     commits = min(2 * commits, _LARGEST_PAGE)
 
     async def _next(self, place: _Place, commits: int, held: Held | None) -> _Read:
@@ -292,7 +300,7 @@ class _History:
         reading = asyncio.ensure_future(self._page(place.token, commits))
         is_without_room = False
         try:
-            may_wait = self.wait and place.token is not None
+            may_wait = self.wait and place.token is not None and not place.is_read_again
             if may_wait and not (await asyncio.wait({reading}, timeout=_NEWS_SECONDS))[0]:
                 clock = asyncio.get_running_loop().time
                 began = clock()

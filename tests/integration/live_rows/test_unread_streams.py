@@ -118,14 +118,17 @@ async def test_unread_responses_of_every_other_kind_take_little_memory(
 
 
 async def talkative_session(service: Service, api: httpx.AsyncClient) -> str:
-    """A session with many long events."""
+    """A session with many long events, which its latest run has as a whole in its first entry."""
     await completed(api, {**sleeper_call(0), "session_id": "talkative"})
     temporal = await connect(service.temporal_address)
     session = temporal.get_workflow_handle("session:key:ann:talkative")
-    for number in range(100):
+    first = (await session.describe()).run_id
+    for number in range(1_000):
         posted = Posted(kind="update", text=str(number).ljust(4_000, "."), task_id="t", tool="talk")
         await session.signal(POSTED_SIGNAL, posted)
-    return "talkative"
+        if (await session.describe()).run_id != first:
+            return "talkative"
+    raise AssertionError("the session has not continued as new")
 
 
 async def stays_small(service: Service, api: httpx.AsyncClient, asked: Asked, *, are_open: bool = True) -> None:
