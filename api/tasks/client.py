@@ -51,7 +51,7 @@ from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.recorded_facts import RecordedFacts
 from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
-from outlast.api.temporal.task_view import memo_model, owner_of, task_from, unreadable_task
+from outlast.api.temporal.task_view import is_cancellable, memo_model, owner_of, task_from, unreadable_task
 from outlast.api.temporal.temporal_names import TASK_WORKFLOW
 from outlast.api.temporal.visibility import (
     approvals_query,
@@ -282,7 +282,7 @@ class TaskClient:
         """
         async with self._audit.action(AuditEvent.TASK_CANCELLED, caller, task=task_id):
             description = await self.described(caller, task_id)
-            if description.status is not WorkflowExecutionStatus.RUNNING:
+            if not await is_cancellable(description):
                 raise TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
             with temporal_errors():
                 await cancel_workflow(self._client, description)

@@ -27,7 +27,7 @@ from outlast.api.temporal.temporal_names import (
 )
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
-from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
+from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolResult
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -117,6 +117,18 @@ def unreadable_task(execution: WorkflowExecution, reason: str) -> Task:
         created_at=execution.start_time,
         finished_at=execution.close_time,
     )
+
+
+async def is_cancellable(execution: WorkflowExecution) -> bool:
+    """True for a task without an answer, and for one whose run still runs.
+
+    The workflow of another one may also be open for a moment: it then sends its answer to its session and webhooks.
+    """
+    if execution.status is not WorkflowExecutionStatus.RUNNING:
+        return False
+    if await memo_model(execution, memo.RESULT, ToolResult) is not None:
+        return True  # the handler returned before its run had ended
+    return not _status(execution, await memo_model(execution, memo.TASK_COMPLETED, TaskCompleted)).is_final
 
 
 def owner_of(execution: WorkflowExecution) -> str | None:

@@ -2,19 +2,28 @@
 
 import json
 import re
+import uuid
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
+from temporalio.client import Client
 
+from outlast.activities.contracts import Caller
 from outlast.api.tasks.large_arguments import MAX_CALL_BYTES
+from outlast.api.temporal.temporal_names import TASK_WORKFLOW
+from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus, TaskSummary, ToolCall, ToolResult
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
+
+COMPLETED = TaskCompleted(task_id="-", tool="say", status=TaskStatus.COMPLETED)
 
 
 def problem(response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
@@ -312,6 +321,34 @@ async def test_a_session_is_not_a_task(api: httpx.AsyncClient) -> None:
 async def test_a_finished_task_cannot_be_cancelled(api: httpx.AsyncClient) -> None:
     task_id = (await completed(api, sleeper_call(0)))["task"]["id"]
     problem(await api.post(f"/v1/tasks/{task_id}/cancel"), 409, "task-finished")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "status"),
+    [
+        ({memo.TASK_COMPLETED: COMPLETED}, 409),
+        ({memo.TASK_COMPLETED: COMPLETED, memo.RESULT: ToolResult()}, 202),
+        ({}, 202),
+    ],
+    ids=["answered", "answered while its run goes on", "not answered"],
+)
+async def test_a_task_whose_workflow_is_about_to_end_cannot_be_cancelled(
+    api: httpx.AsyncClient, temporal: Client, recorded: dict[str, Any], status: int
+) -> None:
+    """No worker runs this task, so that its workflow stays open."""
+    task_id = f"say-{uuid.uuid4()}"
+    summary = TaskSummary(tool="say", mode="default", executor="none", created_at=datetime.now(UTC), fingerprint="-")
+    call = ToolCall(tool="say", caller=Caller(id="local"))
+    await temporal.start_workflow(
+        TASK_WORKFLOW,
+        call,
+        id=task_id,
+        task_queue="nobody",
+        memo={memo.SUMMARY: summary, **recorded},
+        search_attributes=search_attributes.of_task(call, summary),
+    )
+    assert (await api.post(f"/v1/tasks/{task_id}/cancel")).status_code == status
+    await temporal.get_workflow_handle(task_id).terminate()
 
 
 @pytest.mark.parametrize("token", ["x", "é", "====", "AAAAAAAAAAAAAAAA"])
