@@ -24,7 +24,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough soak bench histories snapshots lint style types format docs dashboards pictures release bundle lock clean
+.PHONY: help install demo up test thorough soak bench histories snapshots lint style types format docs dashboards pictures figures release bundle lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ dashboards: $(INSTALLED) ## Write the Grafana dashboards that deploy/grafana/boa
 pictures: $(INSTALLED) ## Draw docs/pictures/outlast-*.svg: each dashboard with the data of a real stack under load (6 minutes)
 	@$(BIN)/python -m tests.support.needs
 	@$(BIN)/python -m tests.pictures $(ARGS)
+
+figures: $(INSTALLED) ## Print the size of the product code beside the sizes to reach
+	@$(BIN)/python .ci/figures.py
 
 release: $(INSTALLED) ## Set VERSION=1.2.3, close the changelog's section, build and check dist/; publish nothing
 	@$(BIN)/python .ci/release.py "$(VERSION)"

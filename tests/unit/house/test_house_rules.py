@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +14,11 @@ ROOT = Path(__file__).parents[3]
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 MAX_MODULES = 30
+MIN_LINES_OF_A_PART = 60
+MAX_SMALL_PARTS = 42
+"""Small modules that belong to their only importer. Lower this number, never raise it."""
+SMALL_PARTS_THAT_STAY: dict[str, str] = {}
+"""Modules that stay apart, with the reason: process entry points, modules that break an import cycle."""
 DRAWERS = {"utils.py", "helpers.py", "common.py", "misc.py"}
 FLOORS = {"api", "worker", "workflows", "activities", "deploy", "outlast"}
 COPIED = {"interruption.py"}
@@ -60,6 +65,29 @@ def test_no_module_is_a_drawer_for_everything(modules: list[Path]) -> None:
 def test_no_folder_is_flat(modules: list[Path]) -> None:
     folders = Counter(path.parent.relative_to(ROOT) for path in modules if path.name != "__init__.py")
     assert {str(folder): number for folder, number in folders.items() if number > MAX_MODULES} == {}
+
+
+def test_a_small_module_with_one_user_beside_it_is_part_of_that_user(modules: list[Path]) -> None:
+    """Modules that only a package's `__init__` imports are exempt: a registry has one module per entry."""
+    parts = sorted(small_parts(modules) - SMALL_PARTS_THAT_STAY.keys())
+    assert len(parts) <= MAX_SMALL_PARTS, f"fold these into the module that imports them: {parts}"
+
+
+def small_parts(paths: list[Path]) -> set[str]:
+    """The modules under 60 lines that exactly one module imports, which lies in the same folder."""
+    modules = {_dotted(path): path for path in paths if path.relative_to(ROOT).parts[0] in FLOORS}
+    importers: dict[str, set[str]] = defaultdict(set)
+    for name, path in modules.items():
+        for imported in set(_imports(path)) & modules.keys():
+            importers[imported].add(name)
+    return {
+        name
+        for name, users in importers.items()
+        if modules[name].name != "__init__.py"
+        and len(users) == 1
+        and all(name.rpartition(".")[0] == user.rpartition(".")[0] for user in users)
+        and len(modules[name].read_text().splitlines()) < MIN_LINES_OF_A_PART
+    }
 
 
 def test_the_copies_of_a_module_of_actors_are_equal(modules: list[Path]) -> None:
@@ -141,6 +169,22 @@ def _functions(path: Path) -> Iterator[tuple[str, int]]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
             yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
+
+
+def _dotted(path: Path) -> str:
+    """The name that a module of the product is imported by."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[0] == "outlast" else ("outlast", *parts)).removesuffix(".__init__")
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """The names of all modules that a module may import; `from a import b` gives `a` and `a.b`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def _text(path: Path) -> str:
