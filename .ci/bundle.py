@@ -36,7 +36,7 @@ for name in ("APIFY_TOKEN", "OUTLAST_DEFAULT_TOOLS", "TOOLS", "OUTLAST_MODE"):
     if os.environ.get(name, "").startswith("${") or not os.environ.get(name):
         os.environ.pop(name, None)
 
-from outlast.api.cli.main import main
+from outlast.cli.main import main
 
 sys.argv = ["outlast", "mcp", *sys.argv[1:]]
 main()

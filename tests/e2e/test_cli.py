@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from outlast.api.cli.fork_server.protocol import LOCK_NAME, SOCKET_NAME
+from outlast.cli.fork_server.protocol import LOCK_NAME, SOCKET_NAME
 from tests.support.console_examples import page_of_reason
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT

@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import TextContent
 
-from outlast.api.cli.fork_server import protocol
+from outlast.cli.fork_server import protocol
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.state import StackState, find_running
 from tests.support.eventually import eventually
@@ -126,7 +126,7 @@ async def expect_the_selectors_of_apifys_server(data_dir: Path) -> None:
 
 def fork_servers(data_dir: Path) -> list[psutil.Process]:
     """The fork server of the directory and its forks; the server first."""
-    command = ["-m", "outlast.api.cli.fork_server", str(data_dir)]
+    command = ["-m", "outlast.cli.fork_server", str(data_dir)]
     all_processes = psutil.process_iter(["cmdline", "create_time"])
     found = [process for process in all_processes if (process.info["cmdline"] or [])[-3:] == command]
     return sorted(found, key=lambda process: process.info["create_time"])
@@ -221,7 +221,7 @@ WITHOUT_SERVERS = """
 import sys
 from outlast.deploy.local import embedded
 embedded._has_temporal = lambda: False
-from outlast.api.cli.main import main
+from outlast.cli.main import main
 sys.argv = ["outlast", "mcp", "--data-dir", sys.argv[1]]
 main()
 """

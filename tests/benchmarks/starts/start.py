@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from outlast.api.cli.fork_server.protocol import SOCKET_NAME
+from outlast.cli.fork_server.protocol import SOCKET_NAME
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.state import find_running
 from tests.benchmarks.report import Figure, Finding, Target

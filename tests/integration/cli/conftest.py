@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from outlast.api.cli import connecting
-from outlast.api.cli.main import command_line
+from outlast.cli import connecting
+from outlast.cli.main import command_line
 from tests.support.http.fake_api import FakeApi, running_fake_api
 
 

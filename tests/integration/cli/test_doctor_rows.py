@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.api.cli.checks import components, machine
-from outlast.api.cli.checks.check import Check
+from outlast.cli.checks import components, machine
+from outlast.cli.checks.check import Check
 from outlast.deploy.local.errors import MissingServerError
 from outlast.deploy.local.state import StackAddresses, StackState
 from tests.integration.cli.conftest import Outlast

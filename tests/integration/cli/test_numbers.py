@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from outlast.api.cli.main import command_line
+from outlast.cli.main import command_line
 from tests.integration.cli.conftest import Outlast
 
 NO_NUMBERS = ("1e400", "-1e400", "NaN", "nan", "inf", "-Infinity", "1e900000", "five", "")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from outlast.api.cli import connecting
+from outlast.cli import connecting
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.conftest import Outlast
 from tests.support.http.fake_api import Answer, Drop, FakeApi, problem

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner, Result
 
-from outlast.api.cli.main import command_line
+from outlast.cli.main import command_line
 from outlast.client import AsyncClient, Client, Provider
 from tests.support.stacks.service import Service
 

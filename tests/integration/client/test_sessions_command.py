@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from outlast.api.cli.main import command_line
+from outlast.cli.main import command_line
 from outlast.client import Client, NotFound
 from tests.support.providers.script import by_position, says
 from tests.support.providers.server import ProviderServer

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from outlast.api.cli.client_tools import browser_tabs, devtools
-from outlast.api.cli.client_tools.browser_tabs import answer_with_tabs
+from outlast.cli.client_tools import browser_tabs, devtools
+from outlast.cli.client_tools.browser_tabs import answer_with_tabs
 from outlast.workflows.tools.common.list_tabs import tabs as promised
 from outlast.workflows.tools.common.list_tabs.tabs import BrowserTabs, Tab
 from tests.support.eventually import eventually

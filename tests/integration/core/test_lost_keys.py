@@ -13,8 +13,8 @@ from temporalio.client import Client
 from outlast.api.access.key_hashes import new_key
 from outlast.api.access.policy.contracts import ALL_SCOPES, KeyEntry
 from outlast.api.access.policy.key_edits import add_key
-from outlast.api.cli.checks.policy import check_policy_in_force
-from outlast.api.cli.options import Options
+from outlast.cli.checks.policy import check_policy_in_force
+from outlast.cli.options import Options
 from tests.support.calls.schedules import scheduled
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer

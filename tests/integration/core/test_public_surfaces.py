@@ -11,7 +11,7 @@ from typer.main import get_command
 import outlast
 import outlast.client
 from outlast import AsyncClient, Client
-from outlast.api.cli.main import command_line
+from outlast.cli.main import command_line
 from outlast.workflows.tools.registry import MODES
 from tests.support.http.mcp_wire import MODERN, Wire
 from tests.support.snapshots import check, commands, json_lines, members_of, names_of

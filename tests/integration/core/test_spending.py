@@ -106,7 +106,7 @@ def with_budget(body: dict[str, Any], usd: str) -> dict[str, Any]:
 
 async def outlast(service: Service, *arguments: str) -> str:
     """What the command line prints."""
-    command = (sys.executable, "-m", "outlast.api.cli", *arguments, "--url", service.api_url)
+    command = (sys.executable, "-m", "outlast.cli", *arguments, "--url", service.api_url)
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     printed, _ = await process.communicate()
     assert process.returncode == 0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from outlast.api.cli.main import command_line
+from outlast.cli.main import command_line
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.installed import node, npm_package, path_with_node, python_with

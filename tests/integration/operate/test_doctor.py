@@ -31,12 +31,12 @@ from temporalio.client import Client
 from outlast.api.access.key_hashes import new_key
 from outlast.api.access.policy.contracts import KeyEntry
 from outlast.api.access.policy.key_edits import add_key
-from outlast.api.cli.checks import machine, settings
-from outlast.api.cli.checks import temporal as temporal_rows
-from outlast.api.cli.checks.check import Check
-from outlast.api.cli.checks.clock import check_clock, clock_at
-from outlast.api.cli.checks.components import Surroundings
-from outlast.api.cli.checks.policy import check_policy
+from outlast.cli.checks import machine, settings
+from outlast.cli.checks import temporal as temporal_rows
+from outlast.cli.checks.check import Check
+from outlast.cli.checks.clock import check_clock, clock_at
+from outlast.cli.checks.components import Surroundings
+from outlast.cli.checks.policy import check_policy
 from outlast.worker.search_attributes import DATETIME, register_search_attributes
 from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 from tests.support.eventually import eventually

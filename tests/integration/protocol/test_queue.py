@@ -13,9 +13,9 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from outlast.activities.dispatch.contracts import dispatch_workflow_id
-from outlast.api.cli.checks.limits import check_limits
-from outlast.api.cli.options import Options
 from outlast.api.temporal.history import time_of
+from outlast.cli.checks.limits import check_limits
+from outlast.cli.options import Options
 from tests.support.calls.tasks import events
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from outlast.api.cli.checks.check import Check
-from outlast.api.cli.checks.components import Surroundings
-from outlast.api.cli.checks.temporal import check_namespace
+from outlast.cli.checks.check import Check
+from outlast.cli.checks.components import Surroundings
+from outlast.cli.checks.temporal import check_namespace
 from outlast.deploy.local.config import Component
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.state import find_running

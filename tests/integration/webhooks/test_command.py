@@ -25,7 +25,7 @@ class Shell:
         self._options = ("--url", service.api_url, "--token", ANN)
 
     async def outlast(self, *arguments: str, code: int = 0) -> str:
-        command = (sys.executable, "-m", "outlast.api.cli", "webhooks", *arguments, *self._options)
+        command = (sys.executable, "-m", "outlast.cli", "webhooks", *arguments, *self._options)
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, cwd=self._folder, stdout=pipe, stderr=pipe)
         out, said = await process.communicate()

@@ -95,7 +95,7 @@ configure_logging("json")
 
 def test_every_line_of_a_stdio_server_is_json_too(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "outlast.api.cli", "mcp", "--data-dir", str(tmp_path / "data")],
+        [sys.executable, "-P", "-m", "outlast.cli", "mcp", "--data-dir", str(tmp_path / "data")],
         cwd=tmp_path,
         env=clean_environment(
             PATH=os.environ["PATH"], OUTLAST_LOG_FORMAT="json", APIFY_TOKEN="t", APIFY_API_BASE_URL="http://127.0.0.1:1"

@@ -26,7 +26,7 @@ class Shell:
         self._url = service.api_url
 
     async def outlast(self, *arguments: str, typed: str = "") -> Ended:
-        command: Sequence[str] = (sys.executable, "-m", "outlast.api.cli", *arguments, "--url", self._url)
+        command: Sequence[str] = (sys.executable, "-m", "outlast.cli", *arguments, "--url", self._url)
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=pipe)
         out, said = await process.communicate(typed.encode())

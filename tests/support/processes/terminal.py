@@ -101,7 +101,7 @@ def on_terminal(command: list[str], environment: Mapping[str, str], *, columns: 
 
 def outlast_command(*arguments: str) -> list[str]:
     """The command line, in a process of its own."""
-    return [sys.executable, "-m", "outlast.api.cli", *arguments]
+    return [sys.executable, "-m", "outlast.cli", *arguments]
 
 
 def _without_size(environment: Mapping[str, str]) -> dict[str, str]:

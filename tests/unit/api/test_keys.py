@@ -18,9 +18,9 @@ from outlast.api.access.policy.contracts import KeyEntry, Scope
 from outlast.api.access.policy.key_edits import add_key, remove_key
 from outlast.api.access.policy.policy_file import read_policy
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.cli.main import command_line
 from outlast.api.errors import ApifyTokenMissing, KeyChecksBusy, Unauthenticated
 from outlast.api.settings import ApiSettings
+from outlast.cli.main import command_line
 
 POLICY = """# who calls
 unmatched = "allow"  # for now

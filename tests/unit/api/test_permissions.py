@@ -11,10 +11,10 @@ from outlast.activities.contracts import Caller
 from outlast.api.access.idle_permissions import idle_roles
 from outlast.api.access.permissions import CallName, PermissionRules, names_of
 from outlast.api.access.policy.contracts import CallerEntry, PermissionEntry, Policy
-from outlast.api.cli.main import command_line
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
+from outlast.cli.main import command_line
 from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.registry import MODES, tools_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.api.cli.ask.arguments import read_arguments
-from outlast.api.cli.errors import BadInput, ExitCode
+from outlast.cli.ask.arguments import read_arguments
+from outlast.cli.errors import BadInput, ExitCode
 
 
 def test_json_is_taken_as_it_is() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from outlast.api.cli.batches.asked import Asked, Changes, ItemLimits, Reusing, Source
-from outlast.api.cli.batches.display import progress_line, state_line
-from outlast.api.cli.errors import BadInput
+from outlast.cli.batches.asked import Asked, Changes, ItemLimits, Reusing, Source
+from outlast.cli.batches.display import progress_line, state_line
+from outlast.cli.errors import BadInput
 from outlast.client import Batch
 
 NO_LIMITS = ItemLimits(None, None, None, None)

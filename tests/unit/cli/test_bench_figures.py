@@ -3,8 +3,8 @@
 import itertools
 from typing import Any
 
-from outlast.api.cli.chat.bench_figures import Figures
-from outlast.api.cli.chat.bench_prompts import PROMPTS, mask_of
+from outlast.cli.chat.bench_figures import Figures
+from outlast.cli.chat.bench_prompts import PROMPTS, mask_of
 from outlast.client import Event
 
 USAGE = {"input_tokens": 100, "output_tokens": 10, "cache_read_tokens": 60, "cache_write_tokens": 20}

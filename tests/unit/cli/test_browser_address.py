@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlast.api.cli.client_tools.devtools import checked_browser_url
-from outlast.api.cli.errors import BadInput
+from outlast.cli.client_tools.devtools import checked_browser_url
+from outlast.cli.errors import BadInput
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from outlast.api.cli.client_errors import cli_error
-from outlast.api.cli.errors import CliError, ExitCode
+from outlast.cli.client_errors import cli_error
+from outlast.cli.errors import CliError, ExitCode
 from outlast.client import ConnectionFailed, NoServer, OutlastError, WaitTimedOut
 from outlast.client.flows.commands import HttpResponse
 from outlast.client.problems import api_error

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from outlast.api.cli.checks.clock import check_clock
-from outlast.api.cli.checks.components import Surroundings, clocks
-from outlast.api.cli.checks.limits import check_limits
-from outlast.api.cli.options import Options
+from outlast.cli.checks.clock import check_clock
+from outlast.cli.checks.components import Surroundings, clocks
+from outlast.cli.checks.limits import check_limits
+from outlast.cli.options import Options
 from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.stack_addresses import StackAddresses
 from outlast.deploy.local.state import StackState, write_state

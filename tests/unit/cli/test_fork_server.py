@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from outlast.api.cli.fork_server.asking import prepare_for_clients
-from outlast.api.cli.fork_server.protocol import LOCK_NAME
+from outlast.cli.fork_server.asking import prepare_for_clients
+from outlast.cli.fork_server.protocol import LOCK_NAME
 from tests.support.eventually import eventually
 
 

@@ -3,8 +3,8 @@
 import pytest
 import typer
 
-from outlast.api.cli.main import command_line
-from outlast.api.cli.show.help_text import flowing
+from outlast.cli.main import command_line
+from outlast.cli.show.help_text import flowing
 
 
 def helps(app: typer.Typer) -> list[str]:

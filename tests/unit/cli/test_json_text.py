@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from outlast.api.cli.install import toml_text
-from outlast.api.cli.install.json_text import CannotEdit, NotJson, parsed, with_member, without_member
+from outlast.cli.install import toml_text
+from outlast.cli.install.json_text import CannotEdit, NotJson, parsed, with_member, without_member
 
 PATH = ("mcpServers", "outlast")
 ENTRY: JsonValue = {"command": "outlast", "args": ["mcp"]}

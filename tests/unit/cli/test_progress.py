@@ -6,8 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from outlast.api.cli.show.output import Output
-from outlast.api.cli.show.progress import TaskProgress, done_of_total
+from outlast.cli.show.output import Output
+from outlast.cli.show.progress import TaskProgress, done_of_total
 
 
 @pytest.mark.parametrize(

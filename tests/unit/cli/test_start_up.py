@@ -20,11 +20,11 @@ def authorities(*args, **kwargs):
     sys.modules["authorities"] = ssl
     return create(*args, **kwargs)
 ssl.create_default_context = authorities
-from outlast.api.cli.main import main
+from outlast.cli.main import main
 sys.argv[0] = "outlast"
 main()
 """
-_COMMANDS = "outlast.api.cli.commands."
+_COMMANDS = "outlast.cli.commands."
 
 
 def run(*arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
@@ -58,7 +58,7 @@ def test_a_stack_is_started_before_the_tools_are_loaded() -> None:
     """They take as long as its Temporal server."""
     begun = """
 import sys
-from outlast.api.cli.commands.mcp import load_beginning
+from outlast.cli.commands.mcp import load_beginning
 load_beginning()
 from outlast.deploy.local.on_demand import used_stack
 print({"outlast.workflows.tools.framework.tool", "mcp", "fastapi"} & set(sys.modules))
@@ -103,6 +103,6 @@ def test_threads_of_the_temporal_sdk_cannot_change_the_exit_code() -> None:
 
 def test_a_closed_standard_output_is_no_error() -> None:
     """Python has no stream there then."""
-    shell = f"{sys.executable} -P -m outlast.api.cli --version >&-"
+    shell = f"{sys.executable} -P -m outlast.cli --version >&-"
     ended = subprocess.run(shell, shell=True, env=clean_environment(), capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.api.cli.options import Options
+from outlast.cli.options import Options
 from outlast.client import BadSettings, NoServer, find_connection
 from outlast.deploy.local.lock import DataDirectoryLock
 from outlast.deploy.local.stack_addresses import StackAddresses

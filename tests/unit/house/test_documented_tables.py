@@ -14,9 +14,9 @@ from temporalio.api.enums.v1 import IndexedValueType
 
 from outlast.api import app as api_app
 from outlast.api import metrics as api_metrics
-from outlast.api.cli.main import command_line
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
+from outlast.cli.main import command_line
 from outlast.worker.connection import connect
 from outlast.workflows.contracts import queues, search_attributes
 from tests.benchmarks.peers import figures, table

@@ -13,8 +13,8 @@ from pydantic_settings import BaseSettings
 from typer.main import get_command
 
 from outlast.activities.secrets.secret_files import secret_file_variables
-from outlast.api.cli.main import command_line
 from outlast.api.settings import ApiSettings
+from outlast.cli.main import command_line
 from outlast.deploy.local import ports
 from outlast.deploy.local.config import StackConfig
 from outlast.worker.environment import OF_THE_COMMAND_LINE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from outlast.api.cli.main import command_line
+from outlast.cli.main import command_line
 from outlast.deploy.local.backups import archive as archives
 from outlast.deploy.local.backups import backup as backups
 from outlast.deploy.local.backups.backup import back_up

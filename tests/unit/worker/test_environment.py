@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from outlast.api.cli.main import command_line
 from outlast.api.settings import ApiSettings
+from outlast.cli.main import command_line
 from outlast.deploy.local.config import StackConfig
 from outlast.worker.environment import (
     OF_THE_API,

@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Mapping
 
-from outlast.api.cli.commands import mcp
-from outlast.api.cli.errors import ExitCode
-from outlast.api.cli.show.output import Output
 from outlast.api.mcp.stdio import serve_stdio
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
+from outlast.cli.commands import mcp
+from outlast.cli.errors import ExitCode
+from outlast.cli.show.output import Output
 from outlast.worker.connection import connect
 from outlast.worker.logs import configure_logging
 

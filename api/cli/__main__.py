@@ -1,6 +1,0 @@
-"""`python -m outlast.api.cli`: the same as `outlast`."""
-
-from outlast.api.cli.main import main
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,249 @@
+"""The parts of a running system: the stack's processes, the API, Temporal, the worker, the platform."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+from pydantic import SecretStr
+
+from outlast.activities.secrets.secret_files import secret_from_file
+from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.checks.clock import Clock, clock_at
+from outlast.cli.client_errors import cli_error
+from outlast.cli.connecting import trying_once
+from outlast.cli.options import Options
+from outlast.cli.show.wording import counted
+from outlast.client import (
+    AsyncClient,
+    Connection,
+    ConnectionFailed,
+    OutlastError,
+    PermissionDenied,
+    Readiness,
+    Unauthenticated,
+    UnexpectedAnswer,
+)
+from outlast.deploy.local.outside import APIFY_API_BASE_URL
+from outlast.deploy.local.processes.status import ProcessState
+from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE
+from outlast.deploy.local.state import StackState
+
+_TIMEOUT_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Facts that the checks have before they ask anybody."""
+
+    data_dir: Path
+    state: StackState | None
+    """Of the running stack, None when none runs on the data directory."""
+    environment: Mapping[str, str]
+
+    def log_of(self, component: str) -> str:
+        """Where to read more about a part."""
+        return f"Its log: {self.data_dir / 'logs' / f'{component}.log'}" if self.state else "Look at its log."
+
+
+def check_stack(around: Surroundings) -> Check:
+    """The processes of the stack are alive."""
+    state = around.state
+    if state is None:
+        return skip("Stack", f"none runs on {around.data_dir}")
+    down = {name: part for name, part in state.parts.items() if part.state is not ProcessState.READY}
+    down |= {name: state.parts[name] for name, pid in state.children.items() if not _is_alive(pid)}
+    if down:
+        name, part = next(iter(down.items()))
+        finding = ", ".join(f"{name} is {part.state}" for name, part in down.items())
+        reason = f"{part.last_end}\n" if part.last_end else ""
+        return fail("Stack", finding, f"{reason}It is restarted until it is ready. {around.log_of(name)}")
+    restarted = {name: part.restarts for name, part in state.parts.items() if part.restarts}
+    restarts = [f"{name} restarted {counted(number, 'time')}" for name, number in restarted.items()]
+    return ok("Stack", "; ".join([f"process {state.pid}, with {', '.join(state.parts)}", *restarts]))
+
+
+async def check_server(options: Options, around: Surroundings) -> list[Check]:
+    """The API, and through it Temporal, the worker, the credential and the tools."""
+    try:
+        async with trying_once(options) as client:
+            readiness = await client.readiness()
+            api = ok("API", client.connection.url)
+            return [api, *_check_readiness(readiness, around), *await _check_access(client)]
+    except (ConnectionFailed, UnexpectedAnswer) as error:
+        return [fail("API", error.message, error.hint or ""), *_unasked("Temporal", "Worker", "Credential", "Tools")]
+
+
+def clocks(options: Options, around: Surroundings) -> dict[str, Clock]:
+    """The clocks that this machine's has to agree with: the platform's and the API's."""
+    base_url, _, _ = _platform_of(around)
+    found: dict[str, Clock] = {"the API": partial(_time_of_the_api, options)}
+    return {"the platform": partial(clock_at, base_url), **found} if base_url else found
+
+
+async def _time_of_the_api(options: Options) -> datetime | None:
+    try:
+        async with trying_once(options) as client:
+            return await client.server_time()
+    except ConnectionFailed:  # a row of its own says so
+        return None
+
+
+async def check_platform(around: Surroundings) -> Check:
+    """The Actor platform answers and knows the token."""
+    name = "Platform"
+    base_url, token, kind = _platform_of(around)
+    if base_url is None:
+        return skip(name, "the sandbox starts with the stack")
+    if token is None:
+        return fail(
+            name, f"{base_url}: no token", f"{around.data_dir / SANDBOX_TOKEN_FILE} is missing; restart the stack."
+        )
+    answer = await _ask(f"{base_url.rstrip('/')}/v2/users/me", token=token)
+    if answer is None:
+        return fail(name, f"{base_url} does not answer", _platform_advice(kind, around))
+    if answer.status_code in (401, 403):
+        advice = "Set APIFY_TOKEN to a token of that platform, or unset it to use the sandbox; then restart."
+        return fail(name, f"{base_url} does not accept APIFY_TOKEN", advice)
+    if not answer.is_success:
+        return fail(name, f"{base_url} answers {answer.status_code}", _platform_advice(kind, around))
+    return ok(name, f"{kind}, {base_url}, as {_username(answer)}")
+
+
+async def check_metrics(around: Surroundings) -> Check:
+    """The worker's metrics can be scraped."""
+    url = around.state.addresses.metrics_url if around.state else None
+    if url is None:
+        return skip("Worker metrics", "known for a stack on this machine only")
+    answer = await _ask(url)
+    if answer is None or not answer.is_success or "temporal" not in answer.text:
+        return fail("Worker metrics", f"{url} serves no metrics", around.log_of("worker"))
+    series = sum(1 for line in answer.text.splitlines() if line and not line.startswith("#"))
+    return ok("Worker metrics", f"{url}, {series} series")
+
+
+async def check_temporal_ui(around: Surroundings) -> Check:
+    """The Temporal UI answers."""
+    url = around.state.addresses.temporal_ui_url if around.state else None
+    if url is None:
+        return skip("Temporal UI", "known for a stack on this machine only")
+    answer = await _ask(url)
+    if answer is None or answer.is_error:
+        return warn("Temporal UI", f"{url} does not answer", f"Tasks go on without it. {around.log_of('temporal')}")
+    return ok("Temporal UI", url)
+
+
+def _check_readiness(readiness: Readiness, around: Surroundings) -> list[Check]:
+    parts = readiness.checks
+    found = [
+        ok("Temporal", "reached by the API")
+        if parts.get("temporal") == "ok"
+        else fail("Temporal", "the API cannot reach it", _temporal_advice(around))
+    ]
+    if parts.get("disk") == "failing":
+        advice = (
+            "Free disk space where the API runs: it is not ready below OUTLAST_DISK_RESERVE_MBYTES, and again above."
+        )
+        found.append(fail("API's disk", "less space than the reserve", advice))
+    if parts.get("worker") == "ok":
+        found.append(ok("Worker", "polls for tasks"))
+    elif parts.get("temporal") == "ok":
+        advice = (
+            f"Tasks wait until one does. {around.log_of('worker')}"
+            if around.state
+            else "Start `python -P -m outlast.worker`."
+        )
+        found.append(fail("Worker", "no worker polls for tasks", advice))
+    else:
+        found.append(skip("Worker", "unknown while Temporal cannot be reached"))
+    return found
+
+
+async def _check_access(client: AsyncClient) -> list[Check]:
+    try:
+        tools = await client.tools()
+    except (Unauthenticated, PermissionDenied) as error:
+        return [fail("Credential", error.message, cli_error(error).hint or ""), skip("Tools", "need a credential")]
+    except OutlastError as error:
+        return [skip("Credential", "not tried"), fail("Tools", error.message, cli_error(error).hint or "")]
+    found = [_credential(client.connection)]
+    actors = [tool.name for tool in tools if tool.actor]
+    if not actors:
+        advice = "Check the platform and OUTLAST_DEFAULT_ACTORS; the API's log says which Actor was left out."
+        return [*found, warn("Tools", f"{counted(len(tools), 'tool')}, no tools of Actors", advice)]
+    return [*found, ok("Tools", f"{counted(len(tools), 'tool')}, of Actors: {', '.join(actors)}")]
+
+
+def _credential(connection: Connection) -> Check:
+    if connection.token is None:
+        return ok("Credential", "none needed")
+    if connection.url.startswith("http://") and not connection.is_loopback:
+        return warn("Credential", "sent unencrypted over http", "Put TLS before the server and use https.")
+    return ok("Credential", "accepted")
+
+
+def _unasked(*names: str) -> list[Check]:
+    return [skip(name, "the API has to answer first") for name in names]
+
+
+def _temporal_advice(around: Surroundings) -> str:
+    if around.environment.get("TEMPORAL_ADDRESS"):
+        return "Is the server at TEMPORAL_ADDRESS up, and the address right?"
+    return f"The stack restarts it. {around.log_of('temporal')}"
+
+
+def _platform_of(around: Surroundings) -> tuple[str | None, SecretStr | None, str]:
+    """Address, token and kind of the platform that the tools work on."""
+    own_token = _own_token(around)
+    if own_token:
+        base_url = around.environment.get("APIFY_API_BASE_URL") or APIFY_API_BASE_URL
+        return base_url, SecretStr(own_token), "Apify"
+    sandbox = around.state.addresses.sandbox_url if around.state else None
+    if sandbox is None:
+        return None, None, ""
+    path = around.data_dir / SANDBOX_TOKEN_FILE
+    token = SecretStr(path.read_text().strip()) if os.access(path, os.R_OK) else None
+    return sandbox, token, "sandbox"
+
+
+def _own_token(around: Surroundings) -> str | None:
+    """The operator's token; None also when its file cannot be read, which is a row of the settings."""
+    try:
+        return around.environment.get("APIFY_TOKEN") or secret_from_file("APIFY_TOKEN", around.environment)
+    except ValueError:
+        return None
+
+
+def _platform_advice(kind: str, around: Surroundings) -> str:
+    return around.log_of("sandbox") if kind == "sandbox" else "Check the network and APIFY_API_BASE_URL."
+
+
+def _username(answer: httpx.Response) -> str:
+    try:
+        body: Any = answer.json()
+        return str(body["data"]["username"])
+    except (ValueError, KeyError, TypeError):
+        return "an unknown user"
+
+
+async def _ask(url: str, *, token: SecretStr | None = None) -> httpx.Response | None:
+    """The answer, or None when there is none."""
+    headers = {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
+    host = httpx.URL(url).host
+    try:
+        async with httpx.AsyncClient(trust_env=host not in ("127.0.0.1", "::1"), timeout=_TIMEOUT_SECONDS) as http:
+            return await http.get(url, headers=headers)
+    except httpx.HTTPError:
+        return None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,175 @@
+"""This machine: Python, the data directory, disk, keys, the Temporal server's executable, ports."""
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.show.wording import size
+from outlast.deploy.local import ports
+from outlast.deploy.local.belongings import TEMPORAL_DATABASE, broken_parts
+from outlast.deploy.local.errors import MissingServerError, StackError
+from outlast.deploy.local.outside import look_outside
+from outlast.deploy.local.private_files import is_private
+from outlast.deploy.local.temporal_server import find_executable
+from outlast.disk_space import free_bytes, written_places
+
+_OLDEST_PYTHON = (3, 11)
+_LITTLE_BYTES = 2_000_000_000
+_TOO_LITTLE_BYTES = 200_000_000
+_PORTS = {
+    "OUTLAST_API_PORT": ports.API,
+    "OUTLAST_SANDBOX_PORT": ports.SANDBOX,
+    "OUTLAST_WORKER_METRICS_PORT": ports.WORKER_METRICS,
+    "OUTLAST_TEMPORAL_PORT": ports.TEMPORAL,
+    "OUTLAST_TEMPORAL_UI_PORT": ports.TEMPORAL_UI,
+    "OUTLAST_TEMPORAL_HTTP_PORT": ports.TEMPORAL_HTTP,
+    "OUTLAST_TEMPORAL_METRICS_PORT": ports.TEMPORAL_METRICS,
+}
+
+
+def check_python() -> Check:
+    """The interpreter is new enough."""
+    version = platform.python_version()
+    if sys.version_info < _OLDEST_PYTHON:
+        return fail("Python", version, "Outlast needs Python 3.11 or newer: install it with such a Python.")
+    return ok("Python", version)
+
+
+def check_data_dir(data_dir: Path) -> Check:
+    """The data directory is writable or can be created."""
+    name = "Data directory"
+    nearest = _nearest(data_dir)
+    if not nearest.is_dir():
+        return fail(name, f"{nearest} is not a directory", "Choose another one with --data-dir or OUTLAST_DATA_DIR.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return fail(name, f"{nearest} cannot be written to", f"Get write permission (chmod or chown {nearest}).")
+    shown = _relative(data_dir)
+    if data_dir.is_dir() and not is_private(data_dir):
+        return warn(name, f"{shown} can be read by others", f"chmod 700 {shown}, or use a directory of Outlast's own.")
+    return ok(name, shown if data_dir.exists() else f"{shown}, created by the first `outlast up`")
+
+
+def check_data(data_dir: Path, environment: Mapping[str, str]) -> Check:
+    """The parts of an embedded stack's data directory are there and belong together."""
+    name = "Data"
+    if not data_dir.is_dir():
+        return skip(name, "none yet")
+    try:
+        broken = broken_parts(data_dir, environment, look_outside(environment))
+    except (StackError, OSError) as error:
+        return fail(name, str(error), "Get read permission, or correct the configuration that is named.")
+    if broken:
+        advice = "`outlast up` refuses to start on it. Put the parts back, or restore a backup into another directory."
+        return fail(name, "\n".join(broken), advice)
+    return ok(name, "whole")
+
+
+def check_disk(data_dir: Path, environment: Mapping[str, str] | None = None) -> Check:
+    """There is enough disk space for histories, datasets, outputs and the audit log, wherever they are."""
+    environment = environment or {}
+    audit = environment.get("OUTLAST_AUDIT_FILE")
+    written = written_places(data_dir, environment.get("OUTLAST_STORE_URL"), audit if audit != "-" else None)
+    places = {place: free_bytes(place) for place in written.values()}
+    place, free = min(places.items(), key=lambda one: one[1])
+    finding = f"{size(free)} free" + ("" if place in (data_dir, data_dir / "outputs") else f" for {place}")
+    if free < _TOO_LITTLE_BYTES:
+        return fail("Disk space", finding, f"Free disk space: work stops when the disk of {place} is full.")
+    if free < _LITTLE_BYTES:
+        return warn("Disk space", finding, "Free disk space before you store large results.")
+    return ok("Disk space", finding)
+
+
+def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
+    """There is a key ring to seal secrets with, and only its owner can read it."""
+    name = "Sealing keys"
+    if environment.get("OUTLAST_SEAL_KEYS"):
+        return _readable_ring(name, environment["OUTLAST_SEAL_KEYS"], "OUTLAST_SEAL_KEYS")
+    named = environment.get("OUTLAST_SEAL_KEYS_FILE")
+    path = Path(named) if named else data_dir / "seal.keys"
+    if path.exists():
+        return _ring_file(name, path)
+    if named:
+        return fail(name, f"{path} (OUTLAST_SEAL_KEYS_FILE) does not exist", "Correct the path, or unset it.")
+    if (data_dir / TEMPORAL_DATABASE).exists():
+        return fail(
+            name, f"{path} is missing", "Restore it: without it, open tasks cannot read the tokens sealed with it."
+        )
+    return ok(name, "created by the first `outlast up`")
+
+
+def check_encryption(environment: Mapping[str, str]) -> Check:
+    """Whether histories and outputs are encrypted, and whether the ids of the keys that are configured allow it."""
+    name, value = "Encryption", environment.get("OUTLAST_ENCRYPTION", "off")
+    if value == "off":
+        return skip(name, "off")
+    try:
+        if ring := environment.get("OUTLAST_SEAL_KEYS"):
+            SecretSealer.from_text(ring).content_cipher()
+    except ValueError as error:
+        return fail(name, str(error), "Give the key a shorter id, also in the ring of every other process.")
+    return ok(name, f"{value} (OUTLAST_ENCRYPTION)")
+
+
+def _ring_file(name: str, path: Path) -> Check:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return fail(name, f"{path} cannot be read", "Get read permission, or restore the file.")
+    if path.stat().st_mode & 0o077:
+        return warn(name, f"{path} can be read by others", f"chmod 600 {path}")
+    return _readable_ring(name, text, str(path))
+
+
+def check_temporal_server(environment: Mapping[str, str]) -> Check:
+    """The embedded Temporal server is installed."""
+    name = "Temporal binary"
+    if environment.get("TEMPORAL_ADDRESS"):
+        return skip(name, "TEMPORAL_ADDRESS is set to another server")
+    try:
+        return ok(name, _relative(find_executable()))
+    except MissingServerError as error:
+        return fail(name, "not installed", str(error))
+
+
+def check_ports(environment: Mapping[str, str]) -> list[Check]:
+    """The ports that a stack would use are free."""
+    found: list[Check] = []
+    taken: list[str] = []
+    host = environment.get("OUTLAST_API_HOST") or "127.0.0.1"
+    for setting, default in _PORTS.items():
+        named = environment.get(setting)
+        port = int(named) if named and named.isdecimal() else default
+        if port == 0 or ports.is_free(host if setting == "OUTLAST_API_PORT" else "127.0.0.1", port):
+            continue
+        if named:
+            advice = f"`ss -ltnp 'sport = :{port}'` shows the process that uses it. Stop it, or choose another port."
+            found.append(fail("Ports", f"{setting}={port} is taken", advice))
+        else:
+            taken.append(str(port))
+    if taken:
+        found.append(warn("Ports", f"{', '.join(taken)} taken", "Nothing to do: `outlast up` picks and prints others."))
+    return found or [ok("Ports", "all free")]
+
+
+def _readable_ring(name: str, text: str, origin: str) -> Check:
+    try:
+        SecretSealer.from_text(text)
+    except SealError as error:
+        return fail(name, f"{origin}: {error}", "One line per key: KEYID:base64 of 32 random bytes.")
+    return ok(name, origin)
+
+
+def _nearest(path: Path) -> Path:
+    """The path itself, or the nearest directory above it that exists."""
+    absolute = path.absolute()
+    return next(place for place in (absolute, *absolute.parents) if place.exists())
+
+
+def _relative(path: Path) -> str:
+    """The path as a user in this folder would write it; whole in `/`, where it would seem to be relative."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if here != Path(here.anchor) and path.is_relative_to(here) else str(path)

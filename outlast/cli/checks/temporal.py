@@ -1,0 +1,162 @@
+"""The namespace of Temporal, looked at directly: attributes, retention, queues, versions of workers, certificate."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.stuck_tasks.assess import reported
+from outlast.api.contracts.operations import QueueState, WorkerState
+from outlast.api.temporal.queue_states import served_queues
+from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.checks.components import Surroundings
+from outlast.cli.checks.namespace_retention import check_retention
+from outlast.cli.show.wording import counted, duration
+from outlast.deploy.local.errors import StackError
+from outlast.deploy.local.outside import look_outside
+from outlast.worker.connection import connect_plainly
+from outlast.worker.search_attributes import missing_search_attributes
+from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
+
+_TIMEOUT_SECONDS = 10
+_SLOW_SECONDS = 60
+_MAX_STUCK = 1_000
+_EXPIRES_SOON = timedelta(days=14)
+_CERTIFICATE = "TEMPORAL_TLS_CLIENT_CERT_PATH"
+_NAME = "Temporal namespace"
+
+
+async def check_namespace(around: Surroundings) -> list[Check]:
+    """Every row that needs a connection to Temporal; one row when there is none."""
+    embedded = around.state is not None and around.state.addresses.temporal_http_url is not None
+    try:
+        environment = _environment(around)
+        if environment is None:
+            return [skip(_NAME, "no TEMPORAL_ADDRESS, and no stack runs")]
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            client = await connect_plainly(environment)
+            return [
+                ok(_NAME, f"{client.namespace} at {client.service_client.config.target_host}"),
+                await check_search_attributes(client),
+                await check_retention(client, embedded=embedded),
+                *await check_queues(client),
+                await check_stuck(client),
+            ]
+    except TimeoutError:
+        return [fail(_NAME, f"no answer within {_TIMEOUT_SECONDS} s", _CONNECTION_ADVICE)]
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return [fail(_NAME, error.message, "Create it: `outlast admin setup`, or correct TEMPORAL_NAMESPACE.")]
+        return [fail(_NAME, f"{error.status.name}: {error.message}", _CONNECTION_ADVICE)]
+    except (RuntimeError, ValueError, OSError, StackError) as error:
+        return [fail(_NAME, str(error).partition("\n")[0], _CONNECTION_ADVICE)]
+
+
+_CONNECTION_ADVICE = "Check TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, and the API key or certificate (docs/cluster.md)."
+
+
+async def check_search_attributes(client: Client) -> Check:
+    """The namespace has the search attributes of tasks, each of its type."""
+    name = "Search attributes"
+    try:
+        missing = await missing_search_attributes(client)
+    except RPCError as error:
+        return skip(name, f"the server does not list them ({error.status.name})")
+    if missing:
+        return fail(
+            name, f"missing or of another type: {', '.join(sorted(missing))}", "`outlast admin setup` adds them."
+        )
+    return ok(name, "all there")
+
+
+async def check_queues(client: Client) -> list[Check]:
+    """Every queue is served and none has waited for long; all workers have one version."""
+    served = await served_queues(client)
+    return [_backlogs(served.queues), _versions(served.workers)]
+
+
+async def check_stuck(client: Client) -> Check:
+    """No workflow fails in the same step again and again."""
+    name, found, example = "Stuck workflows", Counter[str](), ""
+    try:
+        async for one in reported(client, limit=_MAX_STUCK):
+            found[one.workflow_type] += 1
+            example = example or one.id
+    except RPCError as error:
+        return skip(name, f"the server does not list them ({error.status.name})")
+    if not found:
+        return ok(name, "none")
+    kinds = ", ".join(f"{number} {kind}" for kind, number in found.most_common())
+    return fail(
+        name, f"{kinds}; one is {example}", "Their code or their data has a defect: docs/runbooks/stuck-tasks.md."
+    )
+
+
+def _backlogs(queues: tuple[QueueState, ...]) -> Check:
+    name = "Queues"
+    unserved = list(dict.fromkeys(queue.queue for queue in queues if not queue.pollers))
+    of_workers = [queue for queue in unserved if queue != SCHEDULES_TASK_QUEUE]
+    if of_workers:
+        advice = "Start a worker that serves them (OUTLAST_QUEUES); their work waits until then."
+        return fail(name, f"no worker serves {', '.join(of_workers)}", advice)
+    if unserved:
+        advice = "Start an API that reaches this namespace; what schedules start waits until then."
+        return fail(name, f"no API serves {SCHEDULES_TASK_QUEUE}", advice)
+    slow = [
+        f"{queue.queue}: {queue.backlog:,} {queue.kind} wait, the first for {duration(queue.oldest_seconds)}"
+        for queue in queues
+        if queue.backlog and queue.oldest_seconds > _SLOW_SECONDS
+    ]
+    if slow:
+        return warn(
+            name, "; ".join(slow), "Add workers, or slots where processors are idle (docs/runbooks/workers.md)."
+        )
+    return ok(name, f"{sum(queue.backlog for queue in queues):,} waiting, none for more than a minute")
+
+
+def _versions(workers: tuple[WorkerState, ...]) -> Check:
+    name = "Worker versions"
+    if not workers:
+        return skip(name, "no worker asks for work")
+    versions = Counter(worker.version or "unknown" for worker in workers)
+    found = ", ".join(f"{version} ({number})" for version, number in versions.most_common())
+    if len(versions) > 1:
+        advice = "Right while a new version is brought in. Otherwise stop the old workers: `outlast top` names them."
+        return warn(name, f"{counted(len(workers), 'worker')} of different versions: {found}", advice)
+    return ok(name, f"{counted(len(workers), 'worker')}, version {found.rpartition(' ')[0]}")
+
+
+def check_certificate(environment: Mapping[str, str], now: datetime | None = None) -> Check:
+    """The client certificate for Temporal is valid for some time."""
+    name, path = "Certificate", environment.get(_CERTIFICATE)
+    if not path:
+        return skip(name, f"no {_CERTIFICATE}")
+    try:
+        ends = x509.load_pem_x509_certificate(Path(path).read_bytes()).not_valid_after_utc
+    except (OSError, ValueError) as error:
+        return fail(name, f"{path} cannot be read: {error}", f"{_CERTIFICATE} takes a certificate in PEM form.")
+    left = ends - (now or datetime.now(UTC))
+    advice = "Issue a new one, upload its CA where that is new too, and restart workers and APIs (docs/cluster.md)."
+    if left <= timedelta(0):
+        return fail(name, f"{path} ended on {ends:%F}", advice)
+    if left < _EXPIRES_SOON:
+        return warn(name, f"{path} ends on {ends:%F}", advice)
+    return ok(name, f"{path}, until {ends:%F}")
+
+
+def _environment(around: Surroundings) -> dict[str, str] | None:
+    """The variables for a connection: those of the running stack, or the user's own; None where none is named."""
+    addresses = around.state.addresses if around.state else None
+    if addresses is not None and addresses.temporal_address and addresses.temporal_http_url:
+        plain = {name: value for name, value in around.environment.items() if not name.startswith("TEMPORAL_")}
+        named = {"TEMPORAL_ADDRESS": addresses.temporal_address, "TEMPORAL_NAMESPACE": addresses.temporal_namespace}
+        return {**plain, **named, "TEMPORAL_CONFIG_FILE": os.devnull}
+    if look_outside(around.environment).temporal_address is None:
+        return None
+    return dict(around.environment)

@@ -1,0 +1,181 @@
+"""Answering hand-offs: one after the other, each once, and leaving be what others have answered."""
+
+import asyncio
+import json
+import traceback
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from rich.markup import escape
+
+from outlast.cli.client_errors import cli_error
+from outlast.cli.client_tools.consent import Consent
+from outlast.cli.client_tools.devtools import JsonObject
+from outlast.cli.client_tools.tool_list import Offered
+from outlast.cli.show.output import Output
+from outlast.client import (
+    ApiError,
+    AsyncClient,
+    ClientTool,
+    Conflict,
+    ConnectionFailed,
+    HandoffEvent,
+    NoAnswer,
+    NotFound,
+    OpenHandoff,
+    PermissionDenied,
+    RateLimited,
+    Unauthenticated,
+    Unavailable,
+)
+
+Identity = tuple[str, str, object]
+
+MAX_MESSAGE_CHARS = 500
+"""What the server takes of a reason."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """An answer to a hand-off, as it is sent."""
+
+    action: Literal["accept", "decline", "cancel", "error"]
+    content: JsonObject | None = None
+    message: str = ""
+
+
+class Serving:
+    """One client at work."""
+
+    def __init__(self, client: AsyncClient, output: Output, tools: Offered, consent: Consent) -> None:
+        """Answer what `tools` can, when `consent` is given."""
+        self._client = client
+        self._output = output
+        self._tools = tools
+        self._consent = consent
+        self._open: dict[Identity, OpenHandoff] = {}
+        self._done: set[Identity] = set()
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until it is cancelled. Raises `OutlastError` for what waiting cannot mend."""
+        parts = [asyncio.create_task(part) for part in (self._listen(), self._work())]
+        try:
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in ended:
+                part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        tools = sorted({tool.tool for tool in self._tools.values()})
+        async with self._client.follow_handoffs(*tools) as events:
+            async for event in events:
+                self._hear(event)
+
+    def _hear(self, event: HandoffEvent) -> None:
+        handoff = event.handoff
+        if handoff is None:
+            self._open.clear()
+            self._say("connected", f"Waiting for hand-offs from {self._client.connection.url}.")
+        elif event.name == "closed":
+            self._open.pop(handoff.identity, None)
+            self._done.discard(handoff.identity)
+        elif self._can_answer(handoff) and handoff.identity not in self._done:
+            self._open[handoff.identity] = handoff
+            self._changed.set()
+
+    def _can_answer(self, handoff: OpenHandoff) -> bool:
+        return handoff.kind == "client" and (handoff.tool, handoff.phase) in self._tools
+
+    async def _work(self) -> None:
+        while True:
+            await self._changed.wait()
+            while self._open:
+                identity = next(iter(self._open))
+                handoff = self._open.pop(identity)
+                # Before it is answered: the server may offer it again while it takes the answer.
+                self._done.add(identity)
+                await self._answer(handoff)
+            self._changed.clear()
+
+    async def _answer(self, handoff: OpenHandoff) -> None:
+        tool = self._tools[handoff.tool, handoff.phase]
+        self._say("asked", f"{handoff.tool} is asked by task {handoff.task_id}.", handoff)
+        answer = await self._answer_of(tool, handoff)
+        try:
+            await self._client.answer(
+                handoff.task_id,
+                answer.content,
+                key=handoff.key,
+                action=answer.action,
+                message=answer.message[:MAX_MESSAGE_CHARS] or None,
+            )
+        except (ConnectionFailed, RateLimited, Unavailable) as trouble:
+            self._done.discard(handoff.identity)
+            self._open[handoff.identity] = handoff
+            self._say("unreachable", f"{trouble.message} The task still waits.", handoff)
+        except (Unauthenticated, PermissionDenied):
+            raise
+        except ApiError as refused:
+            self._refused(handoff, refused)
+        else:
+            self._say(*_outcome(answer), handoff)
+
+    async def _answer_of(self, tool: ClientTool, handoff: OpenHandoff) -> _Answer:
+        """The tool's answer. An unexpected error is shown here in full, and only named to the server."""
+        try:
+            if not await self._consent.given_for(tool, handoff):
+                return _Answer("decline")
+            async with asyncio.timeout(tool.timeout_seconds):
+                return _Answer("accept", _as_json(await tool.run(handoff)))
+        except NoAnswer as none:
+            return _Answer(none.action, message=none.message)
+        except TimeoutError:
+            return _Answer("error", message=f"It did not end within {tool.timeout_seconds:g} seconds.")
+        except Exception as error:  # noqa: BLE001  # the author of the tool needs the place, the server only a name
+            self._output.note(escape("".join(traceback.format_exception(error)).rstrip()))
+            return _Answer("error", message=f"The client's part of {tool.tool} has a defect ({type(error).__name__}).")
+
+    def _refused(self, handoff: OpenHandoff, error: ApiError) -> None:
+        if isinstance(error, Conflict | NotFound):
+            self._say("closed", f"Nobody waits for this answer any more: {error.message}", handoff)
+        else:
+            self._say("refused", " ".join([error.message, *cli_error(error).lines]), handoff)
+
+    def _say(self, event: str, text: str, handoff: OpenHandoff | None = None) -> None:
+        if self._output.as_json:
+            task = {"task_id": handoff.task_id, "tool": handoff.tool, "key": handoff.key} if handoff else {}
+            self._output.line({"event": event, "message": text, **task})
+            return
+        self._output.note(f"{_MARKS[event]} {escape(text)}")
+
+
+def _as_json(value: Any) -> JsonObject:
+    """A dict or a model as the content of an answer. Raises for what is no JSON object."""
+    content = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else dict(value)
+    json.dumps(content, allow_nan=False)
+    return content
+
+
+_MARKS = {
+    "connected": "[green]●[/]",
+    "asked": "[magenta]?[/]",
+    "answered": "[green]✓[/]",
+    "declined": "[yellow]■[/]",
+    "failed": "[red]✗[/]",
+    "closed": "[dim]■[/]",
+    "refused": "[red]✗[/]",
+    "unreachable": "[yellow]…[/]",
+}
+
+
+def _outcome(answer: _Answer) -> tuple[str, str]:
+    """An answered hand-off, as an event and in words."""
+    if answer.action in ("decline", "cancel"):
+        return "declined", f"Declined: {answer.message}" if answer.message else "Declined; nothing was sent."
+    problem = answer.message if answer.action == "error" else (answer.content or {}).get("problem")
+    return ("failed", f"Answered that it cannot be done: {problem}") if problem else ("answered", "Answered.")

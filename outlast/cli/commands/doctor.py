@@ -1,0 +1,105 @@
+"""`outlast doctor`: look at every part, say what is wrong and what to do."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from outlast.cli.errors import ExitCode
+from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
+from outlast.cli.running import finish
+from outlast.cli.show.entries import Entries
+from outlast.cli.show.output import Output, with_commands
+
+if TYPE_CHECKING:
+    from outlast.cli.checks.check import Check
+
+_MARKS = {"ok": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[bold red]✗[/]", "skip": "[dim]-[/]"}
+
+
+def doctor(
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at every part and say what is wrong. Exit code 1 when something is."""
+    output = Output(as_json=as_json)
+    finish(output, lambda: diagnose(output, Options(url, token, data_dir, as_json)))
+
+
+async def diagnose(output: Output, options: Options) -> ExitCode:
+    """Make all checks and print them."""
+    from outlast.cli.client_errors import as_cli_errors  # noqa: PLC0415 (httpx)
+
+    with as_cli_errors():
+        checks = await _all_checks(options)
+    bad = [check for check in checks if check.health == "fail"]
+    if output.as_json:
+        output.document({"ok": not bad, "checks": [asdict(check) for check in checks]})
+    else:
+        output.show(_findings(checks))
+        output.show(f"\n{_verdict(checks)}")
+    return ExitCode.FAILED if bad else ExitCode.OK
+
+
+async def _all_checks(options: Options) -> "list[Check]":
+    from outlast.cli.checks import clock, components, issuer, limits, machine, policy, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.client.connection import running_stack  # noqa: PLC0415
+
+    data_dir, environment = options.data_dir, dict(os.environ)
+    around = components.Surroundings(data_dir, running_stack(data_dir), environment)
+    return [
+        machine.check_python(),
+        machine.check_data_dir(data_dir),
+        machine.check_data(data_dir, environment),
+        machine.check_disk(data_dir, environment),
+        machine.check_seal_keys(data_dir, environment),
+        machine.check_encryption(environment),
+        policy.check_policy(environment),
+        *settings.check_variables(),
+        await settings.check_store(data_dir),
+        *await settings.check_store_owner(environment),
+        settings.check_actors(_actor_folders(environment)),
+        machine.check_temporal_server(environment),
+        *([] if around.state else machine.check_ports(environment)),
+        components.check_stack(around),
+        *await components.check_server(options, around),
+        await policy.check_policy_in_force(options),
+        await limits.check_limits(options),
+        await components.check_platform(around),
+        await issuer.check_issuer(),
+        await components.check_metrics(around),
+        await components.check_temporal_ui(around),
+        await clock.check_clock(components.clocks(options, around)),
+        temporal.check_certificate(environment),
+        *await temporal.check_namespace(around),
+    ]
+
+
+def _actor_folders(environment: Mapping[str, str]) -> list[Path]:
+    """The folders that OUTLAST_ACTORS names, separated as `outlast up` takes them."""
+    return [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]
+
+
+def _findings(checks: "list[Check]") -> Entries:
+    rows: list[tuple[str, ...]] = []
+    for check in checks:
+        style = "dim" if check.health == "skip" else "default"
+        rows.append((_MARKS[check.health], f"[{style}]{check.name}[/]", f"[{style}]{escape(check.finding)}[/]"))
+        if check.advice:
+            rows.append(("", "", f"[cyan]→[/] {with_commands(check.advice)}"))
+    return Entries(rows)
+
+
+def _verdict(checks: "list[Check]") -> str:
+    failed = [check.name for check in checks if check.health == "fail"]
+    warned = [check.name for check in checks if check.health == "warn"]
+    if failed:
+        return f"[bold red]Not well:[/] {', '.join(failed)}."
+    if warned:
+        return f"[green]It works.[/] Worth a look: {', '.join(warned)}."
+    return "[bold green]All is well.[/]"

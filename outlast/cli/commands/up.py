@@ -1,0 +1,192 @@
+"""`outlast up`: the embedded stack, until Ctrl-C."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from outlast.cli.errors import BadInput, CliError, ExitCode
+from outlast.cli.fork_server.asking import prepare_for_clients
+from outlast.cli.options import DEFAULT_DATA_DIR, JsonOption
+from outlast.cli.running import finish
+from outlast.cli.show.output import Output
+from outlast.cli.stack_options import (
+    ActorsOption,
+    ApiHostOption,
+    ApiPortOption,
+    BeginAnewOption,
+    DetachOption,
+    LogFormatOption,
+    ReadyTimeoutOption,
+    ReloadOption,
+    RetentionDaysOption,
+    SandboxPortOption,
+    SiteDirOption,
+    StackDataDirOption,
+    TemporalHttpPortOption,
+    TemporalMetricsPortOption,
+    TemporalPortOption,
+    TemporalUiPortOption,
+    ToolsFromOption,
+    WorkerMetricsPortOption,
+)
+
+if TYPE_CHECKING:
+    from outlast.deploy.local.config import StackConfig
+
+
+def up(
+    data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
+    actors: ActorsOption = None,
+    api_host: ApiHostOption = None,
+    api_port: ApiPortOption = None,
+    temporal_port: TemporalPortOption = None,
+    temporal_ui_port: TemporalUiPortOption = None,
+    temporal_http_port: TemporalHttpPortOption = None,
+    temporal_metrics_port: TemporalMetricsPortOption = None,
+    sandbox_port: SandboxPortOption = None,
+    worker_metrics_port: WorkerMetricsPortOption = None,
+    site_dir: SiteDirOption = None,
+    tools_from: ToolsFromOption = None,
+    reload: ReloadOption = False,
+    retention_days: RetentionDaysOption = None,
+    log_format: LogFormatOption = None,
+    ready_timeout: ReadyTimeoutOption = None,
+    detach: DetachOption = False,
+    begin_anew: BeginAnewOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the embedded stack and stay until Ctrl-C.
+
+    Temporal, the sandbox platform, a worker and the API, as supervised processes: one that ends comes back, and all
+    state is in the data directory. With APIFY_TOKEN set tools work on that platform instead of the sandbox, with
+    TEMPORAL_ADDRESS on that Temporal server.
+    """
+    output = Output(as_json=as_json or log_format == "json")
+    given = {
+        "data_dir": data_dir,
+        "actors": tuple(actors) if actors else None,
+        "api_host": api_host,
+        "api_port": api_port,
+        "temporal_port": temporal_port,
+        "temporal_ui_port": temporal_ui_port,
+        "temporal_http_port": temporal_http_port,
+        "temporal_metrics_port": temporal_metrics_port,
+        "sandbox_port": sandbox_port,
+        "worker_metrics_port": worker_metrics_port,
+        "site_dir": site_dir,
+        "tools_from": tools_from,
+        "reload_tools": reload,
+        "retention_days": retention_days,
+        "log_format": log_format,
+        "ready_timeout_seconds": ready_timeout,
+        "begin_anew": begin_anew,
+    }
+    finish(output, lambda: (start if detach else serve)(output, given))
+
+
+async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
+    """Start the stack in the background and return when it is ready."""
+    from outlast.deploy.local.detached import start_detached  # noqa: PLC0415
+    from outlast.deploy.local.embedded import require_embedded  # noqa: PLC0415
+    from outlast.deploy.local.errors import StackError  # noqa: PLC0415
+    from outlast.deploy.local.outside import look_outside  # noqa: PLC0415
+    from outlast.deploy.local.plan import components_to_run  # noqa: PLC0415
+
+    config = stack_config(given)
+    await refuse_wrong_settings(config)
+    try:
+        require_embedded(components_to_run(config, look_outside(config.environment)))
+        output.note(f"[dim]starting in the background; log: {config.data_dir / 'logs' / 'stack.log'}[/]")
+        state = await start_detached(config)
+    except (StackError, OSError) as error:
+        raise stack_failure(error) from error
+    where = "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
+    for note in state.port_notes:
+        output.note(f"[yellow]![/] {note}")
+    prepare_for_clients(config.data_dir)
+    _announce(output, state, config, stops_with=f"`outlast down{where}` stops it")
+    return ExitCode.OK
+
+
+async def serve(output: Output, given: Mapping[str, Any]) -> ExitCode:
+    """Run the stack until it is asked to stop."""
+    # Costs 0.5 s (the Temporal SDK), which no other command must pay.
+    from outlast.cli.show.stack_report import StackReport  # noqa: PLC0415
+    from outlast.deploy.local.errors import StackError  # noqa: PLC0415
+    from outlast.deploy.local.stack import Stack  # noqa: PLC0415
+
+    config = stack_config(given)
+    await refuse_wrong_settings(config)
+    with StackReport(output) as report:
+        try:
+            async with Stack(config, on_event=report.tell) as stack:
+                report.is_up()
+                _announce(output, stack, config)
+                prepare_for_clients(config.data_dir)
+                await stack.wait()
+                output.note("\nStopping: the API first, Temporal last. Ctrl-C again does not wait.")
+        except (StackError, OSError) as error:
+            report.stop_spinner()
+            raise stack_failure(error) from error
+    return ExitCode.OK
+
+
+def stack_config(given: Mapping[str, Any]) -> "StackConfig":
+    """The configuration of flags and environment. Raises `BadInput`."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from outlast.deploy.local.config import StackConfig  # noqa: PLC0415
+
+    try:
+        return StackConfig.from_environment(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = str(first["loc"][0])
+        raise BadInput(
+            f"OUTLAST_{name.upper()}: {first['msg']}.", hint="`outlast up --help` lists the settings."
+        ) from error
+
+
+async def refuse_wrong_settings(config: "StackConfig") -> None:
+    """Raise `BadInput`, a line for each setting that is wrong, before anything is started."""
+    from outlast.cli.checks.check import Health  # noqa: PLC0415
+    from outlast.cli.checks.components import Surroundings  # noqa: PLC0415
+    from outlast.cli.checks.settings import check_all  # noqa: PLC0415
+
+    checks = await check_all(Surroundings(config.data_dir, None, config.environment), config.actors)
+    bad = [check for check in checks if check.health is Health.FAIL]
+    if bad:
+        raise BadInput("\n".join(check.finding for check in bad), hint=bad[0].advice)
+
+
+def stack_failure(error: Exception) -> CliError:
+    """A stack's error in the words and exit codes of the command line; its message says what to do."""
+    from outlast.deploy.local.errors import (  # noqa: PLC0415
+        DataDirectoryInUseError,
+        PortTakenError,
+        StackInterruptedError,
+        ToolModuleError,
+    )
+
+    if isinstance(error, StackInterruptedError):
+        return CliError("Interrupted; everything was stopped.", exit_code=ExitCode.INTERRUPTED)
+    if isinstance(error, OSError):
+        return CliError(
+            f"{error.filename or 'The data directory'}: {error.strerror or error}.", exit_code=ExitCode.FAILED
+        )
+    refused = isinstance(error, DataDirectoryInUseError | PortTakenError | ToolModuleError)
+    return CliError(str(error), exit_code=ExitCode.USAGE if refused else ExitCode.FAILED)
+
+
+def _announce(output: Output, stack: Any, config: "StackConfig", stops_with: str = "Ctrl-C stops it") -> None:
+    from outlast.cli.show.stack_report import address_table  # noqa: PLC0415
+
+    if output.as_json:
+        document = {"event": "up", "data_dir": str(config.data_dir), "addresses": stack.addresses.model_dump()}
+        output.line(document)
+        return
+    output.show("\n[bold green]Outlast is up.[/]\n")
+    output.show(address_table(stack.addresses, config.data_dir))
+    where = "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
+    if stack.addresses.sandbox_url:
+        output.show(f"\nTry   [bold]outlast call outlast--sleeper '{{\"seconds\": 5}}'{where}[/]")
+    output.show(f"[dim]{stops_with}; tasks that are open go on at the next `outlast up`.[/]\n")

@@ -1,0 +1,112 @@
+"""`outlast usage`: what was spent."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from outlast.cli.errors import ExitCode
+from outlast.cli.options import (
+    DEFAULT_DATA_DIR,
+    CsvSafeOption,
+    DataDirOption,
+    JsonOption,
+    Options,
+    TokenOption,
+    UrlOption,
+)
+from outlast.cli.running import Context, run_action
+from outlast.cli.show.tables import Column
+
+if TYPE_CHECKING:
+    from outlast.client import CapUsage, UsageOptions, UsageReport
+
+_DAYS = ["%Y-%m-%d"]
+
+
+def usage(
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Group by `day`, `tool`, `actor`, `model`, `session`, `payer` or `caller`; repeatable."),
+    ] = None,
+    since: Annotated[
+        datetime | None, typer.Option(formats=_DAYS, help="First day (UTC); the first of this month by default.")
+    ] = None,
+    until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Last day (UTC); today by default.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only this tool.")] = None,
+    actor: Annotated[str | None, typer.Option(help="Only this Actor, as `user/name`.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Only this session.")] = None,
+    caller: Annotated[str | None, typer.Option(help="Another caller, or `*` for all, with leave to see them.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    csv_safe: CsvSafeOption = True,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+) -> None:
+    """Show what your calls have cost, and what your caps leave."""
+    if as_csv and as_json:
+        raise typer.BadParameter("give --csv or --json")
+    wanted: UsageOptions = {
+        "first_day": since.date() if since else None,
+        "last_day": until.date() if until else None,
+        "by": by or ["day"],
+        "tool": tool,
+        "actor": actor,
+        "session_id": session,
+        "caller": caller,
+    }
+    run_action(
+        Options(url, token, data_dir, as_json),
+        lambda context: _usage(context, wanted, as_csv=as_csv, csv_safe=csv_safe),
+    )
+
+
+async def _usage(context: Context, wanted: "UsageOptions", *, as_csv: bool, csv_safe: bool) -> ExitCode:
+    if as_csv:
+        typer.echo(await context.client.usage_csv(csv_safe=csv_safe, **wanted), nl=False)
+        return ExitCode.OK
+    report = await context.client.usage(**wanted)
+    if context.output.as_json:
+        context.output.document(report.document())
+    else:
+        _show(context, report, list(wanted.get("by") or ()))
+    return ExitCode.OK
+
+
+def _show(context: Context, report: "UsageReport", by: list[str]) -> None:
+    if report.rows:
+        columns = [*(Column(name.upper(), rank=place) for place, name in enumerate(by)), *_COUNTS]
+        rows = [
+            (
+                *(escape(str(getattr(row, name) or "-")) for name in by),
+                str(row.runs),
+                str(row.model_calls),
+                _usd(row.cost_usd),
+            )
+            for row in report.rows
+        ]
+        context.output.table(columns, rows)
+    context.output.note(f"{report.first_day} to {report.last_day}: {_usd(report.total_usd)} US dollars")
+    if report.damaged:
+        context.output.note(f"[red]✗[/] {report.damaged} stored records cannot be read: the sums are without them.")
+    for cap in report.caps:
+        if cap.cap_usd is not None:
+            context.output.note(_cap(cap))
+
+
+_COUNTS = (
+    Column("RUNS", rank=9, justify="right"),
+    Column("MODEL CALLS", rank=8, justify="right"),
+    Column("US DOLLARS", justify="right"),
+)
+
+
+def _cap(cap: "CapUsage") -> str:
+    held = f", {_usd(cap.reserved_usd)} reserved" if cap.reserved_usd else ""
+    return f"cap of the {cap.cap}: {_usd(cap.left_usd or 0)} of {_usd(cap.cap_usd or 0)} left{held}"
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:.4f}"

@@ -1,0 +1,94 @@
+"""Where a command's words go: results to standard output, everything else to standard error."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+
+from outlast.cli.errors import CliError, ExitCode
+from outlast.cli.show.entries import Entries
+from outlast.cli.show.tables import Column, FittingTable
+from outlast.cli.show.wording import printable
+
+_WIDTH_OF_PIPES = 240
+"""Nothing is cut for a reader that is not a terminal."""
+
+
+class Output:
+    """Prints for people or, with `--json`, for programs."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self.out = _console(sys.stdout)
+        self.err = _console(sys.stderr)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody watches standard error on a terminal that can redraw."""
+        return self.err.file.isatty() and not self.err.is_dumb_terminal
+
+    def show(self, renderable: RenderableType = "") -> None:
+        """Print a result for people."""
+        self.out.print(renderable, crop=False)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table that fits the terminal, as far as that is possible without cutting an id."""
+        self.show(FittingTable(columns, rows))
+
+    def sheet(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print names and values (Rich markup)."""
+        self.show(Entries([(f"[dim]{name}[/]" if name else "", value) for name, value in rows]))
+
+    def text(self, text: str) -> None:
+        """Print a tool's own text, as it is."""
+        shown = printable(text) if self.out.file.isatty() else text
+        self.out.file.write(f"{shown}\n")
+        self.out.file.flush()
+
+    def document(self, document: Any) -> None:
+        """Print one JSON document: indented on a terminal, one line for a program."""
+        indent = 2 if self.out.file.isatty() else None
+        self.out.file.write(json.dumps(document, indent=indent, ensure_ascii=False, default=str) + "\n")
+        self.out.file.flush()
+
+    def line(self, document: Any) -> None:
+        """Print one JSON document on one line."""
+        self.out.file.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
+        self.out.file.flush()
+
+    def note(self, renderable: RenderableType = "") -> None:
+        """Tell something on standard error that is not the result, unless a program reads."""
+        if not self.as_json:
+            self.err.print(renderable, crop=False)
+
+    def command(self, line: str) -> None:
+        """A line on standard error that stays in one piece, so that it can be copied."""
+        if not self.as_json:
+            self.err.print(f"  {escape(printable(line))}", soft_wrap=True)
+
+    def error(self, error: CliError) -> None:
+        """Say what is wrong and what to do; with `--json`, as a document on standard output."""
+        if self.as_json:
+            self.document(error.document())
+            return
+        mark = "[yellow]■[/]" if error.exit_code is ExitCode.INTERRUPTED else "[bold red]✗[/]"
+        self.err.print(f"{mark} {escape(printable(error.message))}")
+        for line in error.lines:
+            self.command(line)
+        if error.hint:
+            self.err.print(f"  [cyan]→[/] {with_commands(error.hint)}")
+
+
+def with_commands(text: str) -> str:
+    """Rich markup for a text in which `backticks` mark what can be typed."""
+    parts = escape(printable(text)).split("`")
+    return "".join(f"[bold]{part}[/]" if index % 2 else part for index, part in enumerate(parts))
+
+
+def _console(file: TextIO) -> Console:
+    known_width = file.isatty() or "COLUMNS" in os.environ
+    return Console(file=file, highlight=False, emoji=False, width=None if known_width else _WIDTH_OF_PIPES)
