@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from outlast.api.offer.catalogue import CalledActor, standby_refusal
-from outlast.workflows.tools.apify.actors.mcp_names import mcp_tool_names
-from outlast.workflows.tools.apify.answers.blocks import bounded
+from outlast.workflows.tools.apify.actor_tool import mcp_tool_names
+from outlast.workflows.tools.apify.answers import bounded
 
 PICTURE: dict[str, Any] = {"type": "image", "data": "x" * 400, "mimeType": "image/png"}
 

@@ -13,9 +13,8 @@ from outlast.api.mcp.protocol.tool_entries import own_schema
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
 from outlast.workflows.tools import registry
-from outlast.workflows.tools.apify.actors.cards import card_of
-from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, RUN_PAGE
-from outlast.workflows.tools.apify.widgets.shown_actors import shown_actor
+from outlast.workflows.tools.apify.cards import card_of
+from outlast.workflows.tools.apify.widgets import ACTORS_PAGE, RUN_PAGE, shown_actor
 from outlast.workflows.tools.core.payments import INPUT_CALLERS
 from outlast.workflows.tools.registry import MODES, executor_kind, tools_of
 from tests.support.paths import ROOT

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from outlast.workflows.tools.apify.answers.blocks import compact
+from outlast.workflows.tools.apify.answers import compact
 from outlast.workflows.tools.apify.payments import SCHEMES
 from outlast.workflows.tools.framework.selection import (
     Choice,

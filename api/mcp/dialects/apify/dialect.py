@@ -21,18 +21,19 @@ from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.tasks.wait_argument import WAIT_ARGUMENT
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
-from outlast.workflows.tools.apify.actors.actor_tool import tool_name as actor_tool_name
-from outlast.workflows.tools.apify.actors.input_schema import shown_schema
-from outlast.workflows.tools.apify.answers.blocks import compact
-from outlast.workflows.tools.apify.answers.failures import is_thrown
-from outlast.workflows.tools.apify.answers.payments import demand_for_payment
-from outlast.workflows.tools.apify.answers.run import USAGE_META
-from outlast.workflows.tools.apify.dev.report_problem import naming_reports
-from outlast.workflows.tools.apify.runs.get_actor_run import GET_ACTOR_RUN
+from outlast.workflows.tools.apify.actor_tool import tool_name as actor_tool_name
+from outlast.workflows.tools.apify.answers import USAGE_META, compact, demand_for_payment, is_thrown
+from outlast.workflows.tools.apify.input_schema import shown_schema
+from outlast.workflows.tools.apify.report_problem import naming_reports
+from outlast.workflows.tools.apify.runs import GET_ACTOR_RUN
 from outlast.workflows.tools.apify.selection import REPORT
-from outlast.workflows.tools.apify.widgets.call_actor import CALL_ACTOR_WIDGET
-from outlast.workflows.tools.apify.widgets.get_actor_run import GET_ACTOR_RUN_WIDGET
-from outlast.workflows.tools.apify.widgets.pages import ACTORS_PAGE, FOLDER, RUN_PAGE
+from outlast.workflows.tools.apify.widgets import (
+    ACTORS_PAGE,
+    CALL_ACTOR_WIDGET,
+    FOLDER,
+    GET_ACTOR_RUN_WIDGET,
+    RUN_PAGE,
+)
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 

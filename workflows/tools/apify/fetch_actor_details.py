@@ -1,7 +1,8 @@
 """`fetch-actor-details`: what an Actor is, takes and costs."""
 
-from typing import Any
+from typing import Any, cast
 
+from pydantic import JsonValue
 from temporalio import workflow
 
 from outlast.activities.contracts import JsonObject
@@ -9,15 +10,13 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.storages.item_schema import simplified_schema
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.actors.cards import CARD, CARD_MEMBERS, card_as_markdown, card_of
-from outlast.workflows.tools.apify.actors.input_schema import shown_schema
-from outlast.workflows.tools.apify.actors.pricing import FREE_TIER, current_price, price_list, tier_of
-from outlast.workflows.tools.apify.actors.runnable import CANNOT_RUN, can_run
-from outlast.workflows.tools.apify.actors.type_objects import in_words, type_object
-from outlast.workflows.tools.apify.answers.blocks import compact, first_that_fit, texts
-from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
+from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
+from outlast.workflows.tools.apify.answers import compact, failing_as, first_that_fit, is_missing, texts
+from outlast.workflows.tools.apify.cards import CARD, CARD_MEMBERS, card_as_markdown, card_of
 from outlast.workflows.tools.apify.definition import reading_tool
-from outlast.workflows.tools.apify.schemas.build import answer, arguments, flag, inner, required_text, text
+from outlast.workflows.tools.apify.input_schema import shown_schema
+from outlast.workflows.tools.apify.pricing import FREE_TIER, current_price, price_list, tier_of
+from outlast.workflows.tools.apify.schemas import answer, arguments, flag, inner, required_text, text
 from outlast.workflows.tools.core.actor_mcp import list_tools_of
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.framework.ids import unquoted
@@ -159,3 +158,43 @@ FETCH_ACTOR_DETAILS = reading_tool(
     ),
     handler=fetch_actor_details,
 )
+_NUMBERS = frozenset({"integer", "number"})
+_ANY = "unknown"
+
+
+def type_object(schema: JsonObject) -> JsonObject:
+    """The fields of the rows that fit a JSON Schema, with the names of their types; none for rows of anything."""
+    found = _typed(schema)
+    return found if isinstance(found, dict) else {}
+
+
+def in_words(types: JsonValue) -> str:
+    """A type object as TypeScript writes it: `{ url: string, tags: string[] }`."""
+    if isinstance(types, dict):
+        return f"{{ {', '.join(f'{name}: {in_words(each)}' for name, each in types.items())} }}"
+    if isinstance(types, list):
+        return f"{in_words(types[0] if types else _ANY)}[]"
+    return str(types)
+
+
+def _typed(schema: JsonValue) -> JsonValue:
+    if not isinstance(schema, dict):
+        return _ANY
+    options = schema.get("anyOf")
+    if isinstance(options, list):
+        # An object or a list says more than the other types that a field may have.
+        typed = [_typed(option) for option in options]
+        nested = [each for each in typed if not isinstance(each, str)]
+        return nested[0] if nested else _union([str(each) for each in typed])
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        return {name: _typed(each) for name, each in properties.items()}
+    if schema.get("type") == "array":
+        return [_typed(schema.get("items"))]
+    kinds = schema.get("type")
+    named = cast(list[JsonValue], kinds) if isinstance(kinds, list) else [kinds]
+    return _union(["number" if kind in _NUMBERS else str(kind) for kind in named if kind is not None])
+
+
+def _union(kinds: list[str]) -> str:
+    return " | ".join(dict.fromkeys(kinds)) or _ANY

@@ -1,7 +1,8 @@
-"""The direct tool of a single Actor."""
+"""Direct tools of single Actors: their definition, their names, and the Actors that a connection can run."""
 
 import hashlib
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -10,21 +11,30 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.executors import ActorExecutor
-from outlast.workflows.tools.apify.actors.input_schema import actor_input_schema, decoded
-from outlast.workflows.tools.apify.answers.failures import Handler, failing_as, platform_message, refusal_type
+from outlast.workflows.tools.apify.answers import Handler, failing_as, platform_message, refusal_type
 from outlast.workflows.tools.apify.definition import begun
-from outlast.workflows.tools.apify.schemas.runs import RUN
+from outlast.workflows.tools.apify.input_schema import actor_input_schema, decoded
+from outlast.workflows.tools.apify.schemas import RUN
 from outlast.workflows.tools.core.actor_names import MAX_TOOL_NAME
 from outlast.workflows.tools.core.actor_schema import cut
 from outlast.workflows.tools.core.call_actor import MAX_DESCRIPTION_CHARS, RunOptions, run_spec
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
 
 MAX_MEMORY_MBYTES = 4_096
-"""What the tool of a single Actor asks for at most; call-actor takes what its caller chooses."""
+"""Most memory that the tool of a single Actor requests; `call-actor` uses the value of its caller."""
 _PICTURE = re.compile(r"https?://[!-~]{1,2000}")
+_SHORT_USER_CHARS = 8
 _DIGEST_CHARS = 4
 _INVALID_INPUT = "invalid-input"
-"""How the platform refuses an input that breaks the Actor's schema."""
+"""Error type of the platform for an input that violates the Actor's schema."""
+CANNOT_RUN = (
+    "This connection cannot run this Actor: it has neither call-actor nor a tool of the Actor. The person who set it "
+    "up can select either."
+)
+SOME_CANNOT_RUN = (
+    "This connection can run only Actors that have a tool of their own in it. Others need call-actor, or their own "
+    "name, among the tools that the person who set it up has selected."
+)
 
 
 def actor_tool(
@@ -57,7 +67,7 @@ def actor_tool(
 
 
 def _memory(default_mbytes: int | None) -> int | None:
-    """What a call asks for: no more than the limit, and nothing where the Actor's own default is within it."""
+    """Memory of a run in megabytes: the limit, or None if the Actor's own default does not exceed it."""
     within = default_mbytes is not None and default_mbytes <= MAX_MEMORY_MBYTES
     return None if within else MAX_MEMORY_MBYTES
 
@@ -67,8 +77,7 @@ def tool_name(actor: str) -> str:
     name = actor.replace("/", "--").replace(".", "-dot-")
     if len(name) <= MAX_TOOL_NAME:
         return name
-    digest = hashlib.sha256(actor.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{name[: MAX_TOOL_NAME - _DIGEST_CHARS - 1]}-{digest}"
+    return _cut(name, actor)
 
 
 def _handler(executor: ActorExecutor, actor: str) -> Handler:
@@ -83,3 +92,36 @@ def _handler(executor: ActorExecutor, actor: str) -> Handler:
         )
 
     return run_actor
+
+
+def can_run(ctx: ToolContext, actor: str) -> bool:
+    """Whether the caller's connection has `call-actor`, the tool of `actor` (`user/name`), or one of its server's."""
+    own = tool_name(actor)
+    of_its_server = (name for name in ctx.call.offered_tools if name.startswith(f"{own}--"))
+    return any(ctx.offers(name) for name in ("call-actor", own, *of_its_server))
+
+
+def can_run_all(ctx: ToolContext, actors: Iterable[str]) -> bool:
+    """Whether the caller's connection can run each of the Actors."""
+    return all(can_run(ctx, actor) for actor in actors)
+
+
+def mcp_tool_names(actor: str, tools: Sequence[str]) -> list[str]:
+    """`user/name` and its tool `search` -> `user--name--search`.
+
+    Where one of them is too long, all have the first eight characters of the user, and four digits of a digest of the
+    whole name, before which they are cut.
+    """
+    user, _, name = actor.partition("/")
+    user = user.replace(".", "-dot-")
+    names = [f"{user}--{name}--{tool}" for tool in tools]
+    if all(len(each) <= MAX_TOOL_NAME for each in names):
+        return names
+    short = user[:_SHORT_USER_CHARS].rstrip("-")
+    return [_cut(f"{short}--{name}--{tool}", whole) for tool, whole in zip(tools, names, strict=True)]
+
+
+def _cut(name: str, whole: str) -> str:
+    """Shorten `name` to the limit; it ends in digits of a digest of `whole`."""
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{name[: MAX_TOOL_NAME - _DIGEST_CHARS - 1]}-{digest}"

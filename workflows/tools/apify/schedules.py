@@ -10,12 +10,17 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.apify.answers.blocks import compact, texts
-from outlast.workflows.tools.apify.answers.failures import failing_as, is_missing
+from outlast.workflows.tools.apify.answers import compact, failing_as, is_missing, texts
 from outlast.workflows.tools.apify.definition import begun, reading_tool
-from outlast.workflows.tools.apify.saved_tasks.saved_tasks import shown_input
-from outlast.workflows.tools.apify.schemas.build import arguments
-from outlast.workflows.tools.apify.schemas.schedules import FIELDS, NEW_FIELDS, REMOVED, SCHEDULE, SCHEDULE_ID
+from outlast.workflows.tools.apify.saved_tasks import shown_input
+from outlast.workflows.tools.apify.schemas import (
+    NEW_SCHEDULE_FIELDS,
+    REMOVED_SCHEDULE,
+    SCHEDULE,
+    SCHEDULE_FIELDS,
+    SCHEDULE_ID,
+    arguments,
+)
 from outlast.workflows.tools.core.schedule_actions import MAX_OF_A_KIND, OPTIONS, ScheduledRun, as_read
 from outlast.workflows.tools.core.schedules import change_schedule, create_schedule, delete_schedule, schedule
 from outlast.workflows.tools.framework.ids import unquoted
@@ -143,7 +148,7 @@ CREATE_SCHEDULE = (
         ToolAnnotations(title="Create schedule", idempotent=False, open_world=False),
         does="Have Actors or saved tasks run at times of a cron expression. Each run is paid by the account: ask the "
         "user first.",
-        arguments=arguments(NEW_FIELDS, required=("cronExpression", "actions")),
+        arguments=arguments(NEW_SCHEDULE_FIELDS, required=("cronExpression", "actions")),
         answer=SCHEDULE,
     )
     .server(make_schedule)
@@ -166,7 +171,7 @@ UPDATE_SCHEDULE = (
         Category.SCHEDULES,
         ToolAnnotations(title="Update schedule", idempotent=True, open_world=False),
         does="Change a schedule: fields that you give take the place of what was there, actions all at once.",
-        arguments=arguments({"scheduleId": SCHEDULE_ID, **FIELDS}, required=("scheduleId",)),
+        arguments=arguments({"scheduleId": SCHEDULE_ID, **SCHEDULE_FIELDS}, required=("scheduleId",)),
         answer=SCHEDULE,
     )
     .server(update_schedule)
@@ -181,7 +186,7 @@ DELETE_SCHEDULE = (
         ToolAnnotations(title="Delete schedule", destructive=True, idempotent=True, open_world=False),
         does="Remove a schedule for good: nothing of it comes due any more. What it has started goes on.",
         arguments=_ONE,
-        answer=REMOVED,
+        answer=REMOVED_SCHEDULE,
     )
     .server(remove_schedule)
     .build()

@@ -14,16 +14,17 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.runtime.executors import ActorExecutor
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.apify.answers.blocks import bounded
-from outlast.workflows.tools.apify.answers.failures import (
+from outlast.workflows.tools.apify.answers import (
     Handler,
     awaits_approval,
+    bounded,
     failing_as,
     is_missing,
     platform_message,
 )
 from outlast.workflows.tools.apify.definition import begun
-from outlast.workflows.tools.apify.schemas.build import (
+from outlast.workflows.tools.apify.schemas import (
+    RUN,
     arguments,
     free_object,
     inner,
@@ -31,7 +32,6 @@ from outlast.workflows.tools.apify.schemas.build import (
     number,
     text,
 )
-from outlast.workflows.tools.apify.schemas.runs import RUN
 from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec

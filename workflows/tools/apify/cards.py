@@ -5,8 +5,8 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.tools.apify.actors.pricing import TIERS, price_in_words
-from outlast.workflows.tools.apify.schemas.build import answer, array, flag, number, text
+from outlast.workflows.tools.apify.pricing import TIERS, price_in_words
+from outlast.workflows.tools.apify.schemas import answer, array, flag, number, text
 
 MAX_INPUT_FIELDS = 20
 """Fields of an Actor's input that a card has."""

@@ -8,13 +8,12 @@ from temporalio import workflow
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.apify.actors.cards import CARD, USER_TIER, card_as_markdown, card_of
-from outlast.workflows.tools.apify.actors.pricing import current_price, price_for, tier_of
-from outlast.workflows.tools.apify.actors.runnable import SOME_CANNOT_RUN, can_run_all
-from outlast.workflows.tools.apify.answers.blocks import texts
-from outlast.workflows.tools.apify.answers.failures import failing_as
+from outlast.workflows.tools.apify.actor_tool import SOME_CANNOT_RUN, can_run_all
+from outlast.workflows.tools.apify.answers import failing_as, texts
+from outlast.workflows.tools.apify.cards import CARD, USER_TIER, card_as_markdown, card_of
 from outlast.workflows.tools.apify.definition import reading_tool
-from outlast.workflows.tools.apify.schemas.build import answer, arguments, array, integer, number, text
+from outlast.workflows.tools.apify.pricing import current_price, price_for, tier_of
+from outlast.workflows.tools.apify.schemas import answer, arguments, array, integer, number, text
 from outlast.workflows.tools.core.platform_lists import entries_of
 from outlast.workflows.tools.framework.tool import Category
 

@@ -1,1 +1,0 @@
-"""What the tools of this mode answer: the run response, content blocks, failures."""

@@ -1,0 +1,292 @@
+"""Tools for datasets: `get-dataset`, `get-dataset-schema`, `get-dataset-list`, `get-dataset-items`."""
+
+from typing import Any
+
+from pydantic import JsonValue
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.json_values import NESTED_NOTE
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage, DatasetSchemaInput
+from outlast.activities.unicode_text import NOTE
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.apify.answers import failing_as, first_that_fit, not_there, with_sentences
+from outlast.workflows.tools.apify.definition import reading_tool
+from outlast.workflows.tools.apify.schemas import (
+    answer,
+    arguments,
+    array,
+    flag,
+    integer,
+    number,
+    required_text,
+    text,
+)
+from outlast.workflows.tools.framework.ids import unquoted
+from outlast.workflows.tools.framework.tool import Category
+
+_DEFAULT_ENTRIES = 10
+LIST_ANSWER: JsonObject = answer(
+    {
+        "total": number(),
+        "count": number(),
+        "offset": number(),
+        "limit": number(),
+        "items": array({"type": "object"}),
+        "summary": text(),
+        "nextStep": text(),
+    },
+    required=("total", "count", "offset", "limit", "items", "summary", "nextStep"),
+)
+
+
+def list_arguments(*, most: int) -> JsonObject:
+    """Which page of a list."""
+    return arguments(
+        {
+            "offset": number("Entries to skip.", default=0),
+            "limit": number("Entries to list at most.", default=_DEFAULT_ENTRIES, maximum=most),
+            "desc": flag("Whether the newest come first.", default=False),
+            "unnamed": flag("Whether those without a name are listed, too.", default=False),
+        }
+    )
+
+
+async def listed(ctx: ToolContext, collection: str, given: dict[str, Any], *, tool: str, what: str) -> ToolResult:
+    """The platform's page of a collection, and where it goes on."""
+    page = await ctx.platform.get(
+        collection,
+        offset=int(given.get("offset", 0)),
+        limit=int(given.get("limit") or _DEFAULT_ENTRIES),
+        desc=bool(given.get("desc", False)),
+        unnamed=bool(given.get("unnamed", False)),
+    )
+    items, total, offset = page.get("items"), page.get("total"), page.get("offset")
+    count = len(items) if isinstance(items, list) else 0
+    end = (offset if isinstance(offset, int) else 0) + count
+    more = isinstance(total, int) and end < total and count > 0
+    step = f"The next page: {tool} with offset={end}." if more else "This is the last page."
+    return with_sentences({**page, "count": count, "summary": f"{count} of {total} {what}.", "nextStep": step})
+
+
+_SENTENCES: JsonObject = {"summary": text(), "nextStep": text()}
+_DATASET: JsonObject = {"datasetId": required_text("Id of the dataset, or `user~name`.")}
+_DEFAULT_ROWS = 5
+NO_DATASET = not_there("Dataset '{datasetId}' not found.")
+
+
+@failing_as(NO_DATASET)
+async def get_dataset(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """The platform's object, less the schema that its owner declared."""
+    dataset_id = unquoted(given["datasetId"])
+    found = await ctx.platform.get("datasets", dataset_id)
+    shown = {name: value for name, value in found.items() if name != "schema"}
+    given_fields, stats = found.get("fields"), found.get("stats")
+    fields = given_fields if isinstance(given_fields, list) else []
+    named = first_that_fit(fields, ctx.call.output.inline_limit_bytes)
+    size = stats.get("inflatedBytes") if isinstance(stats, dict) else None
+    about = f", about {size} bytes in all" if size else ""
+    summary = f"Items: {found.get('itemCount')}. Fields: {len(fields)}."
+    if len(named) < len(fields):
+        shown["fields"] = named
+        summary += f" The first {len(named)} are listed: more would make the answer too large."
+    step = f"Read the items with get-dataset-items, datasetId={dataset_id}{about}."
+    return with_sentences({**shown, "summary": summary, "nextStep": step})
+
+
+@failing_as(NO_DATASET)
+async def get_dataset_schema(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """A schema of the first items, as a list of them; an empty object when there are none."""
+    dataset_id = unquoted(given["datasetId"])
+    inferred = await ctx.storages.schema(
+        DatasetSchemaInput(
+            caller=ctx.call.caller,
+            storage_id=dataset_id,
+            limit=int(given.get("limit", _DEFAULT_ROWS)),
+            clean=bool(given.get("clean", True)),
+            max_schema_bytes=ctx.call.output.inline_limit_bytes,
+        )
+    )
+    schema: JsonValue = {"type": "array", "items": _of_any_item(inferred.item_schema)} if inferred.rows_read else {}
+    properties = inferred.item_schema.get("properties")
+    fields = len(properties) if isinstance(properties, dict) else 0
+    read = f"From {inferred.rows_read} items with {fields} fields."
+    summary = read if inferred.rows_read else "The dataset has no items."
+    structured: JsonObject = {
+        "datasetId": dataset_id,
+        "schema": schema,
+        "summary": f"{summary} {NOTE}" if inferred.replaced_text else summary,
+        "nextStep": f'Read the items with get-dataset-items, datasetId={dataset_id}, and fields="..." for some fields.',
+    }
+    return with_sentences(structured)
+
+
+@failing_as(lambda _given, _envelope: None)
+async def get_dataset_list(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """The platform's page."""
+    return await listed(ctx, "datasets", given, tool="get-dataset-list", what="datasets")
+
+
+def _of_any_item(schema: JsonValue) -> JsonValue:
+    """The schema without what is required: a few items say nothing of what all others have."""
+    if isinstance(schema, list):
+        return [_of_any_item(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _of_any_item(entry)
+        for name, entry in schema.items()
+        if not (name == "required" and isinstance(entry, list))
+    }
+
+
+GET_DATASET = reading_tool(
+    "get-dataset",
+    "Get dataset",
+    Category.STORAGE,
+    does="Describe a dataset: its name, how many items it has and with which fields, when it was written.",
+    arguments=arguments(_DATASET, required=("datasetId",)),
+    answer=answer(
+        {
+            "id": text(),
+            "name": {"type": ["string", "null"]},
+            "itemCount": number(),
+            "fields": array(text()),
+            **_SENTENCES,
+        },
+        required=("id", "summary", "nextStep"),
+    ),
+    handler=get_dataset,
+)
+GET_DATASET_SCHEMA = reading_tool(
+    "get-dataset-schema",
+    "Get dataset schema",
+    Category.STORAGE,
+    does="Get a JSON Schema that the first items of a dataset fit: which fields there are, and of which types.",
+    arguments=arguments(
+        {
+            **_DATASET,
+            "limit": number("How many items to look at.", default=_DEFAULT_ROWS),
+            "clean": flag("Whether to pass over empty items and hidden fields.", default=True),
+        },
+        required=("datasetId",),
+    ),
+    answer=answer(
+        {"datasetId": text(), "schema": {"type": "object"}, **_SENTENCES},
+        required=("datasetId", "schema", "summary", "nextStep"),
+    ),
+    handler=get_dataset_schema,
+)
+GET_DATASET_LIST = reading_tool(
+    "get-dataset-list",
+    "Get user datasets list",
+    Category.STORAGE,
+    does="List your datasets, a page at a time. Those that runs make have no name: unnamed lists them too.",
+    arguments=list_arguments(most=20),
+    answer=LIST_ANSWER,
+    handler=get_dataset_list,
+)
+
+
+_GET_DATASET_ITEMS_DESCRIPTION = """
+Read the items of a dataset, a page at a time: what an Actor run has produced. `fields` names the fields that you
+need, nested ones with dots; large items are best read in few fields. The answer says how many items there are, and
+where to go on.
+"""
+_DEFAULT_ITEMS = 20
+
+
+@failing_as(NO_DATASET)
+async def get_dataset_items(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """The page, and where to go on."""
+    fields = _names(given.get("fields"))
+    page = await ctx.storages.items(
+        DatasetItemsInput(
+            caller=ctx.call.caller,
+            dataset_id=unquoted(given["datasetId"]),
+            offset=int(given.get("offset", 0)),
+            limit=int(given.get("limit", _DEFAULT_ITEMS)),
+            fields=fields,
+            omit=_names(given.get("omit")),
+            flatten=_names(given.get("flatten")) or _parents(fields),
+            clean=bool(given.get("clean", False)),
+            desc=bool(given.get("desc", False)),
+            max_bytes=ctx.call.output.inline_limit_bytes,
+            shorten_large_row=True,
+        )
+    )
+    return with_sentences(_described(page))
+
+
+def _described(page: DatasetPage) -> JsonObject:
+    count = len(page.items)
+    summary = f"{count} of {page.total} items, from offset {page.offset}."
+    if page.rows_cut:
+        summary += f" {page.rows_cut} more of this page would make the answer too large."
+    if page.large_row_note:
+        summary += f' {page.large_row_note} Choose fewer fields with fields="...".'
+    if page.replaced_text:
+        summary += f" {NOTE}"
+    if page.nested_rows:
+        summary += f" {NESTED_NOTE}"
+    if page.rows_cut and page.end == page.offset:
+        step = 'Not one item fits: choose fewer with fields="...".'
+    elif page.end < page.total:
+        step = f"The next items: get-dataset-items with offset={page.end}."
+    else:
+        step = "These are the last items."
+    return {
+        "datasetId": page.dataset_id,
+        "items": list(page.items),
+        "itemCount": count,
+        "totalItemCount": page.total,
+        "offset": page.offset,
+        "limit": page.limit,
+        "summary": summary,
+        "nextStep": step,
+    }
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(name.strip() for name in str(value).split(",") if name.strip()) if value else ()
+
+
+def _parents(fields: tuple[str, ...]) -> tuple[str, ...]:
+    """The objects to flatten for fields with dots."""
+    return tuple(dict.fromkeys(field.partition(".")[0] for field in fields if "." in field.lstrip(".")))
+
+
+GET_DATASET_ITEMS = reading_tool(
+    "get-dataset-items",
+    "Get dataset items",
+    Category.STORAGE,
+    does=_GET_DATASET_ITEMS_DESCRIPTION,
+    arguments=arguments(
+        {
+            "datasetId": required_text("Id of the dataset, or `user~name`."),
+            "clean": flag("Whether to pass over empty items and hidden fields (those that begin with #)."),
+            "offset": number("Items to skip."),
+            "limit": integer(f"Items to read at most; {_DEFAULT_ITEMS} without it.", minimum=1),
+            "fields": text("Fields to include, with commas between them; dots for nested ones."),
+            "omit": text("Fields to leave out, with commas between them."),
+            "desc": flag("Whether the newest come first."),
+            "flatten": text("Objects to spread into fields with dots, with commas between them."),
+        },
+        required=("datasetId",),
+    ),
+    answer=answer(
+        {
+            "datasetId": text(),
+            "apifyConsoleUrl": text("Its page in Apify Console; only for sessions of the Console."),
+            "items": array({"type": "object"}),
+            "itemCount": number("Items in this answer."),
+            "totalItemCount": number("Items in the dataset."),
+            "offset": number(),
+            "limit": number(),
+            "summary": text(),
+            "nextStep": text(),
+        },
+        required=("datasetId", "items", "itemCount", "totalItemCount", "offset", "limit", "summary", "nextStep"),
+    ),
+    handler=get_dataset_items,
+)

@@ -1,1 +1,0 @@
-"""Tools for those who run the server."""

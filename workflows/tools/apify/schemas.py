@@ -1,0 +1,283 @@
+"""JSON Schemas of arguments and answers, as clients of Apify's server know them: closed objects, and its limits."""
+
+from pydantic import JsonValue
+
+from outlast.activities.contracts import JsonObject
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""The largest whole number that every JSON parser keeps exact: the limit of integers that have no other."""
+
+
+def text(description: str = "", **more: JsonValue) -> JsonObject:
+    """A string."""
+    return _described({"type": "string", **more}, description)
+
+
+def required_text(description: str = "", **more: JsonValue) -> JsonObject:
+    """A string that is not empty."""
+    return text(description, minLength=1, **more)
+
+
+def number(description: str = "", **more: JsonValue) -> JsonObject:
+    """A number."""
+    return _described({"type": "number", **more}, description)
+
+
+def integer(description: str = "", **more: JsonValue) -> JsonObject:
+    """A whole number; with `minimum` or `exclusiveMinimum`, and no `maximum`, the largest exact one is the limit."""
+    if ("minimum" in more or "exclusiveMinimum" in more) and "maximum" not in more:
+        more = {**more, "maximum": MAX_SAFE_INTEGER}
+    return _described({"type": "integer", **more}, description)
+
+
+def flag(description: str = "", **more: JsonValue) -> JsonObject:
+    """True or false."""
+    return _described({"type": "boolean", **more}, description)
+
+
+def array(items: JsonObject, description: str = "", **more: JsonValue) -> JsonObject:
+    """A list."""
+    return _described({"type": "array", "items": items, **more}, description)
+
+
+def nullable(kind: str, description: str = "") -> JsonObject:
+    """A value of a type, or null."""
+    return _described({"type": [kind, "null"]}, description)
+
+
+def anything(description: str = "") -> JsonObject:
+    """Any value."""
+    return _described({}, description)
+
+
+def free_object(description: str = "") -> JsonObject:
+    """An object that this program knows nothing of."""
+    return _described({"type": "object", "properties": {}, "additionalProperties": {}}, description)
+
+
+def inner(properties: JsonObject, description: str = "", **more: JsonValue) -> JsonObject:
+    """A closed object within arguments, with optional fields only."""
+    return _described({"type": "object", "properties": properties, "additionalProperties": False, **more}, description)
+
+
+def arguments(properties: JsonObject, *, required: tuple[str, ...] = ()) -> JsonObject:
+    """The arguments of a tool: a closed object."""
+    return {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
+
+
+def answer(properties: JsonObject, *, required: tuple[str, ...] = (), **more: JsonValue) -> JsonObject:
+    """A structured answer, or a part of one; it may have further fields."""
+    schema: JsonObject = {"type": "object", "properties": properties, **more}
+    return {**schema, "required": [*required]} if required else schema
+
+
+def _described(schema: JsonObject, description: str) -> JsonObject:
+    return {**schema, "description": description} if description else schema
+
+
+_DATASET = answer(
+    {
+        "id": text(),
+        "apifyConsoleUrl": text("Its page in Apify Console; only for sessions of the Console."),
+        "name": text(),
+        "title": text(),
+        "itemCount": number(),
+        "inflatedBytes": number("Size of all items in bytes, not compressed."),
+        "fields": array(text(), "Names of fields as paths with dots."),
+    },
+    required=("id",),
+)
+_STORE = answer(
+    {
+        "id": text(),
+        "apifyConsoleUrl": text("Its page in Apify Console; only for sessions of the Console."),
+        "name": text(),
+        "title": text(),
+        "keyCount": number("How many keys it has; absent when there are more than were listed."),
+        "keys": array(text(), "Its first keys."),
+    },
+    required=("id",),
+)
+_STORAGES: JsonObject = {
+    "type": "object",
+    "description": "What the run writes to, by alias; `default` is always there.",
+    "properties": {
+        "datasets": answer({"default": _DATASET}, required=("default",), additionalProperties=_DATASET),
+        "keyValueStores": answer({"default": _STORE}, required=("default",), additionalProperties=_STORE),
+    },
+}
+RUN: JsonObject = answer(
+    {
+        "runId": text(),
+        "apifyConsoleUrl": text("The run's page in Apify Console; only for sessions of the Console."),
+        "actorId": text(),
+        "actorName": text("The Actor as `user/name`."),
+        "status": text("READY, RUNNING, SUCCEEDED, FAILED, TIMING-OUT, TIMED-OUT, ABORTING or ABORTED."),
+        "statusMessage": text("What the Actor last said of itself."),
+        "exitCode": number("Of the Actor's process, once it has ended."),
+        "startedAt": text(),
+        "finishedAt": text("Absent while the run goes on."),
+        "stats": answer({"runTimeSecs": number(), "computeUnits": number(), "memMaxBytes": number()}),
+        "storages": _STORAGES,
+        "summary": text("The state of the run in a sentence or two."),
+        "nextStep": text("What to call next, with the ids that it takes."),
+    },
+    required=("runId", "actorId", "status", "storages", "summary", "nextStep"),
+)
+"""Every tool that runs an Actor, follows or aborts a run."""
+WAIT_DEFAULT_SECONDS = 30
+WAIT_MAX_SECONDS = 45
+WAIT_ARGUMENT: JsonObject = integer(
+    "Seconds to wait for the run's end. When they are over, the answer is its state, and the run goes on.",
+    default=WAIT_DEFAULT_SECONDS,
+    minimum=0,
+    maximum=WAIT_MAX_SECONDS,
+)
+RUN_LIST: JsonObject = answer(
+    {
+        "total": number(),
+        "count": number(),
+        "offset": number(),
+        "limit": number(),
+        "desc": flag(),
+        "items": array(
+            answer(
+                {
+                    "id": text(),
+                    "actId": text(),
+                    "actorTaskId": text(),
+                    "status": text(),
+                    "startedAt": nullable("string"),
+                    "finishedAt": nullable("string"),
+                    "buildId": text(),
+                    "buildNumber": text(),
+                    "defaultDatasetId": text(),
+                    "defaultKeyValueStoreId": text(),
+                    "defaultRequestQueueId": text(),
+                    "usageTotalUsd": number(),
+                },
+                required=("id", "actId", "status", "defaultDatasetId", "defaultKeyValueStoreId"),
+            )
+        ),
+    },
+    required=("total", "count", "offset", "limit", "items"),
+)
+NAME_PATTERN = "^([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])$"
+TASK_ID: JsonObject = required_text("The task: its id, `user/name`, or the name of one of your own.")
+TASK_FIELDS: JsonObject = {
+    "name": text("Letters, digits and inner hyphens.", minLength=3, maxLength=63, pattern=NAME_PATTERN),
+    "input": free_object("The input that its runs get, by the Actor's own input schema."),
+    "title": text("What people see instead of the name."),
+    "description": text("What it is for."),
+    "build": text("Tag or number of the Actor's build."),
+    "timeoutSecs": integer("Longest duration of its runs, in seconds; 0 for none.", minimum=0),
+    "memoryMbytes": integer("Memory of its runs in megabytes, a power of two.", exclusiveMinimum=0),
+    "publicConfig": inner(
+        {
+            "seoTitle": text("Title of its public page.", maxLength=60),
+            "seoDescription": text("Description of its public page.", maxLength=160),
+            "inputSchemaFields": array(text(), "Fields of the input that its public page shows."),
+            "datasetName": text("The dataset whose schema has the views."),
+            "datasetView": text("The view of its items that its public page shows."),
+        },
+        "What its public page shows. This alone publishes nothing.",
+    ),
+}
+_PUBLIC: JsonObject = {
+    "type": ["object", "null"],
+    "properties": {
+        "seoTitle": nullable("string"),
+        "seoDescription": nullable("string"),
+        "inputSchemaFields": {"type": ["array", "null"], "items": text()},
+        "datasetName": nullable("string"),
+        "datasetView": nullable("string"),
+    },
+}
+TASK: JsonObject = answer(
+    {
+        "taskId": text(),
+        "actorId": text(),
+        "name": text(),
+        "title": nullable("string"),
+        "description": nullable("string"),
+        "publishedAt": nullable("string", "Since when it has a public page; null for none."),
+        "publicConfig": _PUBLIC,
+        "input": {"type": ["object", "array", "null"], "description": "What its runs get."},
+    },
+    required=("taskId", "actorId", "name", "title", "description", "publishedAt", "publicConfig", "input"),
+)
+"""Every tool for saved tasks."""
+SCHEDULE_ID: JsonObject = required_text("The schedule: its id, `user/name`, or the name of one of your own.")
+_ACTION: JsonObject = inner(
+    {
+        "actorId": required_text("The Actor to run: its id, `user/name`, or the name of one of your own. Or taskId."),
+        "taskId": required_text("The saved task to run: its id, `user/name`, or the name of one of your own."),
+        "input": free_object("The Actor's input; of a task, the fields that take the place of saved ones."),
+        "build": text("With actorId: tag or number of the build."),
+        "timeoutSecs": integer("With actorId: longest duration of the run, in seconds; 0 for none.", minimum=0),
+        "memoryMbytes": integer("With actorId: memory in megabytes, a power of two.", exclusiveMinimum=0),
+        "restartOnError": flag("With actorId: whether a run that fails is started again."),
+    }
+)
+SCHEDULE_FIELDS: JsonObject = {
+    "name": text("Letters, digits and inner hyphens.", minLength=3, maxLength=63),
+    "title": text("What people see instead of the name.", maxLength=40),
+    "description": text("What it is for.", maxLength=5_000),
+    "cronExpression": required_text(
+        "When it comes due: minute, hour, day, month, weekday, for example `0 9 * * 1-5`; or @hourly, @daily, @weekly.",
+        maxLength=100,
+    ),
+    "timezone": required_text("By which clock: a name such as Europe/Prague; UTC without it."),
+    "isEnabled": flag("Whether it comes due at all."),
+    "isExclusive": flag("Whether it starts nothing while what it started before still runs."),
+    "actions": array(_ACTION, "What it runs, each time all of it.", minItems=1, maxItems=20),
+}
+NEW_SCHEDULE_FIELDS: JsonObject = {**SCHEDULE_FIELDS, "isEnabled": flag("Whether it comes due at all.", default=True)}
+SCHEDULE: JsonObject = answer(
+    {
+        "scheduleId": text(),
+        "name": text(),
+        "title": nullable("string"),
+        "description": nullable("string"),
+        "cronExpression": text(),
+        "timezone": text(),
+        "isEnabled": flag(),
+        "isExclusive": flag(),
+        "nextRunAt": nullable("string", "When it comes due next; null while it is off."),
+        "lastRunAt": nullable("string"),
+        "createdAt": nullable("string"),
+        "modifiedAt": nullable("string"),
+        "actions": array(
+            answer(
+                {
+                    "actorId": text(),
+                    "taskId": text(),
+                    "input": {"type": ["object", "array", "string", "number", "boolean", "null"]},
+                    "build": text(),
+                    "timeoutSecs": number(),
+                    "memoryMbytes": number(),
+                    "restartOnError": flag(),
+                }
+            )
+        ),
+    },
+    required=(
+        "scheduleId",
+        "name",
+        "title",
+        "description",
+        "cronExpression",
+        "timezone",
+        "isEnabled",
+        "isExclusive",
+        "nextRunAt",
+        "lastRunAt",
+        "createdAt",
+        "modifiedAt",
+        "actions",
+    ),
+)
+"""Every tool for schedules but the one that removes them."""
+REMOVED_SCHEDULE: JsonObject = answer(
+    {"scheduleId": text(), "name": text(), "deleted": flag()}, required=("scheduleId", "name", "deleted")
+)

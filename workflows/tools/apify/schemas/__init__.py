@@ -1,1 +1,0 @@
-"""Input and output schemas of this mode's tools, as data."""

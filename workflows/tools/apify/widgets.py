@@ -1,0 +1,333 @@
+"""Tools with a widget: they return data for a page that the client shows to the user.
+
+`_meta` links tools, answers and resources to the pages (MCP Apps `ui`, Apps SDK `openai/*`)."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.runs.contracts import RunSpec, RunState
+from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.executors import describe_run
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
+from outlast.workflows.tools.apify.answers import RunStorages, failed, failing_as, run_answer, summary_of, texts
+from outlast.workflows.tools.apify.call_actor import RUN_ARGUMENTS, not_called, options_of
+from outlast.workflows.tools.apify.cards import CARD_MEMBERS, card_as_markdown, card_of
+from outlast.workflows.tools.apify.definition import begun
+from outlast.workflows.tools.apify.fetch_actor_details import ACTOR_ARGUMENT, MAX_README_CHARS, no_actor
+from outlast.workflows.tools.apify.pricing import current_price, price_for, tier_of
+from outlast.workflows.tools.apify.runs import RUN_ID, answer_about, name_of_actor, not_read
+from outlast.workflows.tools.apify.schemas import RUN, answer, arguments, array, text
+from outlast.workflows.tools.apify.search_actors import (
+    CARDS_REPORT,
+    NOTHING_FITS,
+    SEARCH_ARGUMENTS,
+    cards_report,
+    keywords_of,
+    priced_cards,
+    store_entries,
+    without_run,
+)
+from outlast.workflows.tools.core.actor_names import normalised_actor, split_actor_tool
+from outlast.workflows.tools.core.call_actor import run_spec
+from outlast.workflows.tools.framework.ids import unquoted
+from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
+
+FOLDER = "ui://widget/"
+"""What addresses of pages begin with."""
+PICTURE_HOSTS = (
+    "https://images.apifyusercontent.com",
+    "https://apify-image-uploads-prod.s3.us-east-1.amazonaws.com",
+    "https://apify-image-uploads-prod.s3.amazonaws.com",
+)
+"""Where Apify Store keeps the pictures of Actors: all that a page may load from the network."""
+PAGE_SUFFIX = "-widget"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, and the status lines while a tool that it shows works, and afterwards."""
+
+    uri: str
+    invoking: str
+    invoked: str
+    picture_hosts: tuple[str, ...] = ()
+
+    def meta(self) -> dict[str, JsonValue]:
+        """Of the page's resource, and of the tools that it shows. It connects to nothing: its host calls for it."""
+        hosts: list[JsonValue] = [*self.picture_hosts]
+        return {
+            "openai/toolInvocation/invoking": self.invoking,
+            "openai/toolInvocation/invoked": self.invoked,
+            "openai/widgetCSP": {"connect_domains": [], "resource_domains": hosts},
+            "ui": {
+                "visibility": ["model", "app"],
+                "prefersBorder": False,
+                "csp": {"connectDomains": [], "resourceDomains": hosts},
+                "resourceUri": self.uri,
+            },
+        }
+
+    def showing(self, answer: ToolResult, what: str) -> ToolResult:
+        """An answer that the page shows; `what` says of it what the user sees. Errors have no page."""
+        if answer.is_error:
+            return answer
+        meta: JsonObject = {**self.meta(), "openai/widgetDescription": what, **answer.meta}
+        return answer.model_copy(update={"meta": meta})
+
+
+ACTORS_PAGE = Page(
+    f"{FOLDER}search-actors.html", "Looking in Apify Store", "Here is what Apify Store has", PICTURE_HOSTS
+)
+RUN_PAGE = Page(f"{FOLDER}actor-run.html", "Asking for the run", "Here is the run")
+
+
+_RATINGS = ("actorReviewRating", "actorReviewCount")
+
+
+def shown_actor(actor: JsonObject, card: JsonObject) -> JsonObject:
+    """From the Store's entry, or the Actor's own object (Apify API v2), and its card.
+
+    Every field is there, empty if need be.
+    """
+    stats = cast("dict[str, Any]", actor.get("stats") or {})
+    counted = cast("dict[str, Any]", card.get("stats") or {})
+    ratings = {name: actor.get(name, stats.get(name)) or 0 for name in _RATINGS}
+    return {
+        "id": card["id"],
+        "name": actor.get("name"),
+        "username": actor.get("username"),
+        "fullName": card["fullName"],
+        "title": card["title"],
+        "description": card["description"],
+        "pictureUrl": card.get("pictureUrl") or "",
+        "stats": {**ratings, "totalUsers": counted.get("totalUsers", 0)},
+        "url": card["url"],
+        "currentPricingInfo": card["pricing"],
+    }
+
+
+_SEARCH_ACTORS_WIDGET_DESCRIPTION = """
+Search Apify Store and show the user what there is, as cards in a widget. For a user who wants to see and choose
+Actors ("which scrapers are there for Instagram?"). When you look for an Actor to run it yourself, use search-actors:
+it finds the same and shows nothing.
+"""
+
+
+@failing_as(lambda _given, _envelope: None)
+async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """The cards for the page. When nothing was found, a text and no page."""
+    keywords = keywords_of(given)
+    found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
+    cards = priced_cards(found, tier)
+    shown: list[JsonValue] = [shown_actor(entry, card) for entry, card in zip(found, cards, strict=True)]
+    structured: JsonObject = {**cards_report(keywords, cards, tier), "widgetActors": shown}
+    if not found:
+        return texts(structured, f"# Actors\nFound for “{keywords}”: 0\n\n{NOTHING_FITS}")
+    head = f"Found for “{keywords}”: {len(found)}" if keywords else f"Most used: {len(found)}"
+    instruction = "The user sees them in the widget: do not list or repeat them."
+    what = f"{len(found)} Actors of Apify Store, with price and use" + (f", for “{keywords}”" if keywords else "")
+    blocks = (f"# Actors\n{head}\n\n{instruction}", *without_run(ctx, cards))
+    return ACTORS_PAGE.showing(texts(structured, *blocks), what)
+
+
+SEARCH_ACTORS_WIDGET = (
+    begun(
+        "search-actors-widget",
+        Category.UI,
+        ToolAnnotations(title="Search Actors (widget)", read_only=True, idempotent=True, open_world=False),
+        does=_SEARCH_ACTORS_WIDGET_DESCRIPTION,
+        arguments=SEARCH_ARGUMENTS,
+        answer=answer(
+            {**CARDS_REPORT, "widgetActors": array({"type": "object"}, "The same Actors, as the widget shows them.")},
+            required=("actors", "query", "count", "widgetActors"),
+        ),
+    )
+    .server(search_actors_widget)
+    .twin_of("search-actors")
+    .meta(**ACTORS_PAGE.meta())
+    .build()
+)
+
+
+_FETCH_ACTOR_DETAILS_WIDGET_DESCRIPTION = """
+Show the user an Actor in a widget: what it does, its price, its use, its documentation. For a user who wants to see
+it ("show me apify/web-scraper"). For what you need to run it, its input schema above all, use fetch-actor-details: it
+shows nothing.
+"""
+
+
+@failing_as(no_actor, search="search-actors")
+async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """The Actor for the page; the model gets its name and address."""
+    actor = normalised_actor(unquoted(given["actor"]))
+    readme_chars = min(MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
+    details = await ctx.actors.details(actor, max_readme_chars=readme_chars, infer_output=False)
+    found = await ctx.platform.part("acts", details.card.full_name, members=CARD_MEMBERS)
+    card = card_of(found, price_for(current_price(found, workflow.now()), await tier_of(ctx)))
+    shown = shown_actor(found, card)
+    structured: JsonObject = {
+        "actorDetails": {"actorInfo": shown, "actorCard": card_as_markdown(card), "readme": details.readme or ""}
+    }
+    words = f"# Actor information\n{card['fullName']} ({card['url']}) is shown to the user in the widget."
+    what = f"{card['fullName']}: what it does, its price, its use and its documentation"
+    told = (words,) if can_run(ctx, details.card.full_name) else (words, CANNOT_RUN)
+    return ACTORS_PAGE.showing(texts(structured, *told), what)
+
+
+FETCH_ACTOR_DETAILS_WIDGET = (
+    begun(
+        "fetch-actor-details-widget",
+        Category.UI,
+        ToolAnnotations(title="Fetch Actor details (widget)", read_only=True, idempotent=True, open_world=False),
+        does=_FETCH_ACTOR_DETAILS_WIDGET_DESCRIPTION,
+        arguments=arguments({"actor": ACTOR_ARGUMENT}, required=("actor",)),
+        answer=answer(
+            {
+                "actorDetails": answer(
+                    {
+                        "actorInfo": {"type": "object", "description": "The Actor, as the widget shows it."},
+                        "actorCard": text("The Actor in words, as Markdown."),
+                        "readme": text("Its documentation, as Markdown."),
+                    },
+                    required=("actorInfo", "actorCard", "readme"),
+                    additionalProperties=False,
+                )
+            },
+            required=("actorDetails",),
+            additionalProperties=False,
+        ),
+    )
+    .server(fetch_actor_details_widget)
+    .twin_of("fetch-actor-details")
+    .meta(**ACTORS_PAGE.meta())
+    .build()
+)
+
+
+_GET_ACTOR_RUN_WIDGET_DESCRIPTION = """
+Show the user an Actor run in a widget, which follows it to its end by itself. The answer comes at once. For a user who
+wants to watch a run ("how far is it? show me"). For the run's state or its storages use get-actor-run: it shows
+nothing, and can wait.
+"""
+FOLLOWS_ITSELF = "The widget follows the run to its end and shows it to the user: do not ask for its state again."
+"""What to do next, in the answers of tools that show a run."""
+
+
+@failing_as(not_read)
+async def get_actor_run_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """How the run stands now."""
+    run = await ctx.platform.run(unquoted(given["runId"]))
+    answer = await answer_about(ctx, run, actor_name=None, patient=False, next_step=FOLLOWS_ITSELF)
+    report = answer.structured or {}
+    note = TextContent(text=f"Run {report['runId']} is {report['status']}; the user sees it in the widget.")
+    answer = answer.model_copy(update={"content": (answer.content[0], note)})
+    return RUN_PAGE.showing(answer, f"The run of {report.get('actorName') or report['actorId']}, as it goes on")
+
+
+GET_ACTOR_RUN_WIDGET = (
+    begun(
+        "get-actor-run-widget",
+        Category.UI,
+        ToolAnnotations(title="Get Actor run (widget)", read_only=True, idempotent=True, open_world=False),
+        does=_GET_ACTOR_RUN_WIDGET_DESCRIPTION,
+        arguments=arguments({"runId": RUN_ID}, required=("runId",)),
+        answer=RUN,
+    )
+    .server(get_actor_run_widget)
+    .twin_of("get-actor-run")
+    .meta(**RUN_PAGE.meta())
+    .build()
+)
+
+
+_CALL_ACTOR_WIDGET_DESCRIPTION = """
+Run an Actor by its name `user/name`, with an input that fits its own input schema, and show the user the run in a
+widget, which follows it to its end by itself. The answer comes when the run has begun. For a user who wants to watch
+("run apify/web-scraper and show me how it goes"); otherwise use call-actor, which does the same without a widget.
+Read what the run has written with get-dataset-items when the user says that it has ended.
+"""
+
+
+class ShownRunExecutor:
+    """Answers when the run has begun; the workflow follows it to its end, as that of any call."""
+
+    kind: Literal["sync", "async"] = "async"
+
+    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+        """Start the run, and describe its begin."""
+        started = await ctx.runs.start(params)
+        ctx.say(describe_run(started))
+        ctx.guard(started, params.budget)
+        run = await _as_begun(ctx, started)
+        storages = RunStorages.named_in(run)
+        answer = run_answer(
+            run,
+            storages,
+            actor_name=await name_of_actor(ctx, run, params.actor if "/" in params.actor else None),
+            summary=summary_of(run, storages),
+            next_step=FOLLOWS_ITSELF,
+        )
+        return RUN_PAGE.showing(answer, f"The run of {params.actor}, as it goes on")
+
+
+async def _as_begun(ctx: ToolContext, started: RunState) -> JsonObject:
+    """The platform's object of the run, as far as it belongs to its begin, with its storages by alias."""
+    run: JsonObject = {
+        "id": started.run_id,
+        "actId": started.actor_id,
+        "status": started.status,
+        "startedAt": started.model_dump(mode="json")["started_at"],
+        "defaultDatasetId": started.dataset_id,
+        "defaultKeyValueStoreId": started.key_value_store_id,
+    }
+    try:
+        found = await ctx.platform.run(started.run_id)
+    except ToolError as error:  # The run has begun all the same, and the call must not be repeated.
+        workflow.logger.info("Run %s cannot be read: %s", started.run_id, error.envelope.message)
+        return run
+    return {**run, "startedAt": found.get("startedAt"), "storageIds": found.get("storageIds")}
+
+
+_EXECUTOR = ShownRunExecutor()
+
+
+@failing_as(not_called, search="search-actors")
+async def call_actor_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    """Run the Actor. A tool of one that is an MCP server has no run to be shown."""
+    actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
+    if mcp_tool is not None:
+        message = f"{ctx.call.tool} does not render widgets for MCP tool calls."
+        instead = "Nothing was called. Call `user/name:tool` with call-actor."
+        return failed(
+            ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, message, hint=instead), message, instead
+        )
+    spec = run_spec(ctx, actor, given.get("input") or {}, options_of(ctx, given))
+    return await _EXECUTOR.execute_actor_tool(ctx, spec)
+
+
+CALL_ACTOR_WIDGET = (
+    begun(
+        "call-actor-widget",
+        Category.UI,
+        ToolAnnotations(title="Call Actor (widget)", destructive=True, idempotent=False, open_world=True),
+        does=_CALL_ACTOR_WIDGET_DESCRIPTION,
+        arguments=arguments(
+            {"actor": text("The Actor: `user/name`, for example apify/rag-web-browser."), **RUN_ARGUMENTS},
+            required=("actor", "input"),
+        ),
+        answer=RUN,
+    )
+    .server(call_actor_widget, calls_actor=True)
+    .answers_at_start()
+    .twin_of("call-actor")
+    .meta(**RUN_PAGE.meta())
+    .build()
+)
