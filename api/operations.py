@@ -12,10 +12,10 @@ from temporalio.client import Client, WorkflowExecution
 from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.limits.token_bucket import Clock
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.operations import OpenTask, Operations, TaskCounts
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.queue_states import ServedQueues, served_queues
 from outlast.api.temporal.visibility import ended_since, open_tasks_query, tasks_query
+from outlast.contracts.operations import OpenTask, Operations, TaskCounts
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus
 

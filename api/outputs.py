@@ -18,8 +18,8 @@ from outlast.activities.outputs.store.writer import OutputWriter
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
+from outlast.contracts.outputs import OutputSelection
 
 Piece = TypeVar("Piece")
 

@@ -28,11 +28,11 @@ from outlast.activities.spending.contracts import (
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.usage import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden
 from outlast.api.spreadsheets import safe_cell
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.contracts.usage import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 
 MAX_DAYS = 366
 _LEDGERS_AT_ONCE = 16

@@ -11,13 +11,13 @@ from outlast.api.access.principal import Principal
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.adapters.model_calls import ModelCall, Outcome
 from outlast.api.adapters.offered import OfferedTools, definition_named
-from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled, tool_error
 from outlast.api.front_calls import FrontCall
 from outlast.api.front_tools import FrontTools
 from outlast.api.offer.portable_schemas import portable
 from outlast.api.services import Services
 from outlast.api.tasks.still_working import still_working
+from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.tools.common.dev.invalid import invalid_result
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments

@@ -22,8 +22,6 @@ from outlast.api.batches.intake import Intake
 from outlast.api.batches.progress_events import progress_events
 from outlast.api.batches.sources import SourceRow, too_many_items
 from outlast.api.batches.starter import BatchStart, BatchStarter
-from outlast.api.contracts.batches import Batch, BatchChanges, BatchPage, BatchSettings, RetryRequest
-from outlast.api.contracts.events import BatchEvent
 from outlast.api.errors import (
     BadRequest,
     BatchFinished,
@@ -39,6 +37,8 @@ from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.stuck_ends import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
+from outlast.contracts.batches import Batch, BatchChanges, BatchPage, BatchSettings, RetryRequest
+from outlast.contracts.events import BatchEvent
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegRequest

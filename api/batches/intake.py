@@ -16,10 +16,10 @@ from outlast.activities.json_size import MAX_VALUES, has_more_values
 from outlast.activities.json_values import text_of
 from outlast.api.batches.row_mapping import Mapped, RowMapping, RowRefused, is_item, typed, unknown_columns
 from outlast.api.batches.sources import SourceRow, too_many_items
-from outlast.api.contracts.batches import BatchSettings
-from outlast.api.contracts.tasks import TaskRequest
 from outlast.api.errors import BatchRefused, InvalidCall, MaskedToolCalled, UnknownToolCalled
 from outlast.api.tasks.admission import Admission, AdmittedCall
+from outlast.contracts.batches import BatchSettings
+from outlast.contracts.tasks import TaskRequest
 
 _MOST_NAMES = 10
 MAX_REPORTED = 20

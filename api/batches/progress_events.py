@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 
-from outlast.api.contracts.batches import Batch
-from outlast.api.contracts.events import BatchEvent
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.contracts.batches import Batch
+from outlast.contracts.events import BatchEvent
 from outlast.workflows.batches.contracts import BatchStatus
 
 _LOOK_SECONDS = 1.0

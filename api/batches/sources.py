@@ -20,8 +20,8 @@ from outlast.activities.outputs.store.reader import OutputReader
 from outlast.activities.platform import apify
 from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.batches.encodings import NotInCharset, UnknownCharset, Utf8Text
-from outlast.api.contracts.batches import BatchItem
 from outlast.api.errors import BatchTooLarge, UnsupportedMedia
+from outlast.contracts.batches import BatchItem
 
 MAX_LINE_BYTES = 128 * 1024
 """A longer line holds no item: its arguments may have half of that, and fields that are not used."""

@@ -20,11 +20,11 @@ from outlast.api.access.limits.stored_bytes import StoredBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.intake import Admitted
-from outlast.api.contracts.batches import BatchChanges, BatchSettings
 from outlast.api.errors import BatchNotFound
 from outlast.api.outputs import refusals
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.visibility import batches_query
+from outlast.contracts.batches import BatchChanges, BatchSettings
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchInput, BatchProgress, BatchSummary, LegRequest
 from outlast.workflows.contracts import memo, search_attributes

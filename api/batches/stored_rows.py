@@ -10,9 +10,9 @@ from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.batches.client import BatchClient, RowSource
 from outlast.api.batches.sources import SourceRow, dataset_rows, output_rows
-from outlast.api.contracts.batches import Batch, BatchSettings, RowsOf
 from outlast.api.errors import BatchRefused, OutputRefusal, PlatformUnavailable, Unauthenticated
 from outlast.api.outputs import StoredOutputs
+from outlast.contracts.batches import Batch, BatchSettings, RowsOf
 
 
 class StoredRows:

@@ -14,12 +14,12 @@ from outlast.api.batches.batch_results import result_pieces
 from outlast.api.batches.client import BatchClient, RowSource
 from outlast.api.batches.sources import inline_rows
 from outlast.api.batches.stored_rows import StoredRows
-from outlast.api.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
 from outlast.api.errors import ApiError, InvalidCall, OutputRefusal, tool_error
 from outlast.api.front_calls import FrontCall
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError

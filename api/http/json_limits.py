@@ -19,10 +19,10 @@ from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.limits.large_bodies import BodySlot
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.problems import Problem
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.problems import invalid_request, problem_response
 from outlast.api.http.streamed_bodies import is_streamed
+from outlast.contracts.problems import Problem
 
 TEXT_WAS_REPLACED: ContextVar[bool] = ContextVar("text_was_replaced", default=False)
 """Whether invalid Unicode was replaced in the body of the current request."""

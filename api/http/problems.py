@@ -11,7 +11,6 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from outlast.activities.failures.contracts import Violation
-from outlast.api.contracts.problems import MEDIA_TYPE, Problem
 from outlast.api.errors import (
     ApiError,
     CallTooLarge,
@@ -28,6 +27,7 @@ from outlast.api.errors import (
     TooManyRequests,
     Unauthenticated,
 )
+from outlast.contracts.problems import MEDIA_TYPE, Problem
 
 _PASSING = (
     TemporalUnavailable,

@@ -2,10 +2,15 @@
 
 from typing import Any
 
+from pydantic import JsonValue
+
 from outlast.activities.contracts import JsonObject
 from outlast.activities.media import repaired_block
-from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.tools.registry import MODES
+
+_UI_PREFIX = "openai/"
+_INTERNAL_PREFIX = "outlast/added"
 
 
 def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None) -> dict[str, Any]:
@@ -22,6 +27,18 @@ def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None
     if entries:
         answer["_meta"] = entries
     return answer
+
+
+def visible_meta(meta: dict[str, JsonValue], *, mode: str) -> dict[str, JsonValue]:
+    """The entries of a `_meta` object that clients receive.
+
+    Entries for internal use are removed, and those about widgets unless the mode has widgets.
+    """
+    visible = {key: value for key, value in meta.items() if not key.startswith(_INTERNAL_PREFIX)}
+    known = MODES.get(mode)
+    if known is not None and known.has_widgets:
+        return visible
+    return {key: value for key, value in visible.items() if not key.startswith(_UI_PREFIX)}
 
 
 def _content(result: ToolResult) -> list[Any]:

@@ -15,7 +15,14 @@ from outlast.activities.json_numbers import number_flaws
 from outlast.api.batches.batch_results import result_pieces
 from outlast.api.batches.client import RowSource
 from outlast.api.batches.sources import Media, UploadedBody, inline_rows, uploaded_rows
-from outlast.api.contracts.batches import (
+from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
+from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.event_stream import ClosingResponse, event_stream
+from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.http.problems import documented_problems
+from outlast.api.outputs import begun
+from outlast.api.services import Services
+from outlast.contracts.batches import (
     Batch,
     BatchChanges,
     BatchPage,
@@ -25,13 +32,6 @@ from outlast.api.contracts.batches import (
     ResultsSelection,
     RetryRequest,
 )
-from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
-from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
-from outlast.api.http.event_stream import ClosingResponse, event_stream
-from outlast.api.http.known_parameters import KnownParametersRoute
-from outlast.api.http.problems import documented_problems
-from outlast.api.outputs import begun
-from outlast.api.services import Services
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=KnownParametersRoute)
 

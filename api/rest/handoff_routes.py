@@ -6,11 +6,11 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
 
-from outlast.api.contracts.events import HandoffList
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
+from outlast.contracts.events import HandoffList
 
 router = APIRouter(prefix="/v1/handoffs", tags=["tasks"], route_class=KnownParametersRoute)
 

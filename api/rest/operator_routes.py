@@ -13,13 +13,13 @@ from pydantic import BaseModel
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.limits.near import caller_label, show_use
-from outlast.api.contracts.operations import CallerHoldings, Operations
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import DISK_FREE, EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
+from outlast.contracts.operations import CallerHoldings, Operations
 from outlast.worker.otlp.metrics import series_at
 
 router = APIRouter(tags=["operators"], route_class=KnownParametersRoute)

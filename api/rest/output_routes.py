@@ -11,13 +11,13 @@ from fastapi.responses import StreamingResponse
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.store.reader import OutputReader
-from outlast.api.contracts.outputs import OutputSelection
 from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import StoredOutputs, begun
 from outlast.api.services import Services
+from outlast.contracts.outputs import OutputSelection
 
 router = APIRouter(prefix="/v1/outputs", tags=["outputs"], route_class=KnownParametersRoute)
 

@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter
 
-from outlast.api.contracts.providers import ProviderList
 from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.sessions.known_models import provider_list
+from outlast.contracts.providers import ProviderList
 
 router = APIRouter(prefix="/v1/providers", tags=["sessions"], route_class=KnownParametersRoute)
 

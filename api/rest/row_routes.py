@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 
-from outlast.api.contracts.rows import RowsWanted
 from outlast.api.http.dependencies import CallerDep, ServicesDep
 from outlast.api.http.event_stream import begun_soon, lines_response, sse_response
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import TaskId
 from outlast.api.tasks.live_rows.row_stream import LastRow, RowChunk, Rows
+from outlast.contracts.rows import RowsWanted
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
 

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import JSONResponse
 
-from outlast.api.contracts.saved_calls import RunSavedCall, SaveCallRequest, SavedCall, SavedCallList
-from outlast.api.contracts.schedules import Name
-from outlast.api.contracts.tasks import Task, TaskAnswer
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, PreferredWait, ServicesDep
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import start_task
+from outlast.contracts.saved_calls import RunSavedCall, SaveCallRequest, SavedCall, SavedCallList
+from outlast.contracts.schedules import Name
+from outlast.contracts.tasks import Task, TaskAnswer
 
 router = APIRouter(prefix="/v1/saved-calls", tags=["saved calls"], route_class=KnownParametersRoute)
 

@@ -7,7 +7,11 @@ from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import AwareDatetime
 
-from outlast.api.contracts.schedules import (
+from outlast.api.errors import BadRequest
+from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.http.problems import documented_problems
+from outlast.contracts.schedules import (
     BackfillRequest,
     DueTimes,
     PauseRequest,
@@ -17,10 +21,6 @@ from outlast.api.contracts.schedules import (
     SchedulePage,
     ScheduleRequest,
 )
-from outlast.api.errors import BadRequest
-from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
-from outlast.api.http.known_parameters import KnownParametersRoute
-from outlast.api.http.problems import documented_problems
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=KnownParametersRoute)
 

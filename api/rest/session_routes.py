@@ -7,7 +7,15 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.activities.bounds import MAX_SECONDS
 from outlast.activities.contracts import Caller
-from outlast.api.contracts.sessions import (
+from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.event_stream import ClosingResponse, event_stream
+from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.http.problems import documented_problems
+from outlast.api.services import Services
+from outlast.api.sessions.carried_outputs import with_outputs
+from outlast.api.sessions.collection import MAX_PAGE
+from outlast.api.temporal.turn_events import position_of
+from outlast.contracts.sessions import (
     MessagePage,
     MessageRequest,
     Session,
@@ -17,14 +25,6 @@ from outlast.api.contracts.sessions import (
     SessionTitle,
     Turn,
 )
-from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
-from outlast.api.http.event_stream import ClosingResponse, event_stream
-from outlast.api.http.known_parameters import KnownParametersRoute
-from outlast.api.http.problems import documented_problems
-from outlast.api.services import Services
-from outlast.api.sessions.carried_outputs import with_outputs
-from outlast.api.sessions.collection import MAX_PAGE
-from outlast.api.temporal.turn_events import position_of
 from outlast.workflows.contracts.turns import TurnStatus
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=KnownParametersRoute)

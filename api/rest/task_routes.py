@@ -6,15 +6,6 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.activities.bounds import MAX_SECONDS
-from outlast.api.contracts.tasks import (
-    ResurrectRequest,
-    SubmittedInput,
-    Task,
-    TaskAnswer,
-    TaskListing,
-    TaskPage,
-    TaskRequest,
-)
 from outlast.api.http.dependencies import (
     AnswererDep,
     CallerDep,
@@ -27,6 +18,16 @@ from outlast.api.http.dependencies import (
 from outlast.api.http.event_stream import event_stream
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
+from outlast.api.offer.mcp_results import visible_meta
+from outlast.contracts.tasks import (
+    ResurrectRequest,
+    SubmittedInput,
+    Task,
+    TaskAnswer,
+    TaskListing,
+    TaskPage,
+    TaskRequest,
+)
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
 
@@ -56,7 +57,7 @@ async def start_task(
         task = await services.tasks.start(caller, body, idempotency_key=key)
         return _task_response(task, 201, task.id)
     answer = await services.tasks.call(caller, body, wait_seconds=wait, idempotency_key=key)
-    return _task_response(answer, 200 if answer.result else 202, answer.task.id, applied_wait=wait)
+    return _task_response(visible_answer(answer), 200 if answer.result else 202, answer.task.id, applied_wait=wait)
 
 
 @router.get("", responses=documented_problems(400, 401, 503))
@@ -95,7 +96,7 @@ async def get_result(
     seconds = min(wait, services.settings.max_wait_seconds)
     answer = await services.tasks.answer(caller, task_id, wait_seconds=seconds)
     response.status_code = 200 if answer.result else 202
-    return answer
+    return visible_answer(answer)
 
 
 @router.post("/{task_id}/input", responses=documented_problems(400, 401, 404, 409, 422, 503))
@@ -153,6 +154,14 @@ async def follow_task(
     """
     events = await services.tasks.events(caller, task_id, after=last_event_id)
     return event_stream(events)
+
+
+def visible_answer(answer: TaskAnswer) -> TaskAnswer:
+    """The answer with only those entries of the result's `_meta` that clients receive."""
+    if answer.result is None or not answer.result.meta:
+        return answer
+    meta = visible_meta(answer.result.meta, mode=answer.task.mode)
+    return answer.model_copy(update={"result": answer.result.model_copy(update={"meta": meta})})
 
 
 def _task_response(body: Task | TaskAnswer, status: int, task_id: str, applied_wait: float = 0) -> JSONResponse:

@@ -4,11 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from outlast.api.contracts.tasks import TaskAnswer, TaskRequest
-from outlast.api.contracts.tools import CallBody, ToolList, ToolView
 from outlast.api.http.dependencies import CallerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
+from outlast.api.rest.task_routes import visible_answer
+from outlast.contracts.tasks import TaskAnswer, TaskRequest
+from outlast.contracts.tools import CallBody, ToolList, ToolView
 from outlast.workflows.tools.framework.tool import Tool
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=KnownParametersRoute)
@@ -57,7 +58,7 @@ async def call_tool(
     answer = await services.tasks.call(caller, request, wait_seconds=wait, idempotency_key=key)
     response.status_code = 200 if answer.result else 202
     response.headers["Location"] = f"/v1/tasks/{answer.task.id}"
-    return answer
+    return visible_answer(answer)
 
 
 def _view(definition: Tool) -> ToolView:

@@ -5,7 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 
-from outlast.api.contracts.webhooks import (
+from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.http.problems import documented_problems
+from outlast.contracts.webhooks import (
     Delivery,
     DeliveryListing,
     DeliveryPage,
@@ -17,9 +20,6 @@ from outlast.api.contracts.webhooks import (
     WebhookList,
     WebhookRequest,
 )
-from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
-from outlast.api.http.known_parameters import KnownParametersRoute
-from outlast.api.http.problems import documented_problems
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=KnownParametersRoute)
 

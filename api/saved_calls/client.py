@@ -18,13 +18,13 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.batches.row_mapping import merged
-from outlast.api.contracts.saved_calls import SaveCallRequest, SavedCall, SavedCallList
-from outlast.api.contracts.schedules import ScheduledCall
-from outlast.api.contracts.tasks import TaskRequest
 from outlast.api.errors import CallTooLarge, InvalidCall, SavedCallNotFound
 from outlast.api.saved_calls.store import DamagedCall, KeptCall, SavedCallStore
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.sealing import with_masked_values
+from outlast.contracts.saved_calls import SaveCallRequest, SavedCall, SavedCallList
+from outlast.contracts.schedules import ScheduledCall
+from outlast.contracts.tasks import TaskRequest
 from outlast.workflows.tools.framework.phases import violations_of
 
 MAX_BYTES = 128 * 1024

@@ -31,17 +31,6 @@ from outlast.api.access.limits.counted_places import CountedPlaces
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.contracts.schedules import (
-    MAX_BACKFILLED,
-    BackfillRequest,
-    DueTimes,
-    Firing,
-    Period,
-    Schedule,
-    ScheduleChanges,
-    SchedulePage,
-    ScheduleRequest,
-)
 from outlast.api.errors import BadRequest
 from outlast.api.schedules.due import DueCalls, Target
 from outlast.api.schedules.errors import ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
@@ -56,6 +45,17 @@ from outlast.api.temporal.schedule_view import (
     unreadable_schedule,
 )
 from outlast.api.temporal.visibility import read_page_token, schedules_query, write_page_token
+from outlast.contracts.schedules import (
+    MAX_BACKFILLED,
+    BackfillRequest,
+    DueTimes,
+    Firing,
+    Period,
+    Schedule,
+    ScheduleChanges,
+    SchedulePage,
+    ScheduleRequest,
+)
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing

@@ -14,12 +14,12 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.intake import Intake
 from outlast.api.batches.sources import inline_rows, too_many_items
 from outlast.api.batches.stored_rows import StoredRows
-from outlast.api.contracts.batches import BatchItem, BatchRequest, BatchSettings
-from outlast.api.contracts.schedules import SavedCallUse, ScheduleChanges, ScheduledCall, ScheduleRequest
-from outlast.api.contracts.tasks import TaskRequest
 from outlast.api.saved_calls.client import SavedCallClient, check_size, task_request
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.sealing import with_masked_values
+from outlast.contracts.batches import BatchItem, BatchRequest, BatchSettings
+from outlast.contracts.schedules import SavedCallUse, ScheduleChanges, ScheduledCall, ScheduleRequest
+from outlast.contracts.tasks import TaskRequest
 
 _OF_ITEMS = {"items", "rows"}
 

@@ -18,9 +18,6 @@ from outlast.api.audit.origin import Origin, set_origin
 from outlast.api.batches.client import BatchClient, RowSource, batch_id_of
 from outlast.api.batches.sources import inline_rows
 from outlast.api.batches.stored_rows import StoredRows
-from outlast.api.contracts.batches import BatchRequest, BatchSettings
-from outlast.api.contracts.schedules import ScheduledCall
-from outlast.api.contracts.tasks import ConnectedTaskRequest
 from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TemporalUnavailable, TooManyRequests, tool_error
 from outlast.api.saved_calls.client import SavedCallClient, read_kept
 from outlast.api.schedules.client import ScheduleClient
@@ -28,6 +25,9 @@ from outlast.api.schedules.due import DueCalls
 from outlast.api.schedules.exact_times import LEAST_AHEAD
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.starter import task_id_of
+from outlast.contracts.batches import BatchRequest, BatchSettings
+from outlast.contracts.schedules import ScheduledCall
+from outlast.contracts.tasks import ConnectedTaskRequest
 
 log = logging.getLogger("outlast.api")
 

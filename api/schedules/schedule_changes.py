@@ -1,9 +1,9 @@
 """Changes of a schedule: what it is told to start, and when, over what it has been."""
 
 from outlast.activities.contracts import Caller
-from outlast.api.contracts.schedules import ScheduleChanges, check_timing
 from outlast.api.schedules.due import DueCalls
 from outlast.api.schedules.errors import ScheduleRefused
+from outlast.contracts.schedules import ScheduleChanges, check_timing
 from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
 
 _MAY_BE_ABSENT = frozenset({"start_at", "end_at", "budget_usd", "note"})

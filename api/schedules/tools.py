@@ -8,11 +8,11 @@ from pydantic import ValidationError
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.policy.contracts import Scope
-from outlast.api.contracts.schedules import SavedCallUse, Schedule, ScheduledCall, ScheduleRequest
 from outlast.api.errors import ApiError, InvalidCall, tool_error
 from outlast.api.front_calls import FrontCall
 from outlast.api.schedules.client import ScheduleClient
 from outlast.api.tasks.client import TaskClient
+from outlast.contracts.schedules import SavedCallUse, Schedule, ScheduledCall, ScheduleRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.common.call_schedules.call_schedule_tools import (

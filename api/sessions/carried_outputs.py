@@ -12,9 +12,9 @@ from outlast.activities.outputs.contracts import OutputScope
 from outlast.activities.outputs.format.locators import locators_in
 from outlast.activities.outputs.format.manifest import OutputManifest
 from outlast.activities.outputs.store.room import Room
-from outlast.api.contracts.sessions import ExportedOutput, OutputLeftOut, SessionExport
 from outlast.api.errors import OutputRefusal
 from outlast.api.outputs import OutputTooLarge, StoredOutputs
+from outlast.contracts.sessions import ExportedOutput, OutputLeftOut, SessionExport
 
 _TOO_LARGE = "too-large"
 _COPIES = 6

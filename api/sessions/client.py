@@ -14,7 +14,6 @@ from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
-from outlast.api.contracts.sessions import Session, SessionRequest
 from outlast.api.errors import SessionDiffers, SessionNotFound
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.kept import KeptConversations, session_gone, session_not_found, session_stuck
@@ -26,6 +25,7 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.temporal.task_view import owner_of
 from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.contracts.sessions import Session, SessionRequest
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import BeginTurn, SessionOverview, SessionProfile, TurnPlace, TurnRef
 from outlast.workflows.session import SessionWorkflow

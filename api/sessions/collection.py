@@ -16,7 +16,15 @@ from outlast.activities.conversations.references import (
 from outlast.activities.llm.contracts import ModelMessage, ReasoningPart
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.contracts.sessions import (
+from outlast.api.errors import BadRequest, SessionDiffers, TaskRunning, TurnRunning
+from outlast.api.outputs import StoredOutputs
+from outlast.api.sessions.carried_outputs import restored_outputs, with_locators
+from outlast.api.sessions.client import SessionClient
+from outlast.api.sessions.kept import KeptConversations
+from outlast.api.temporal.errors import temporal_errors, unreadable_words
+from outlast.api.temporal.task_view import memo_model
+from outlast.api.temporal.visibility import read_page_token, running_tasks_query, sessions_query, write_page_token
+from outlast.contracts.sessions import (
     ExportedTurn,
     MessagePage,
     Session,
@@ -26,14 +34,6 @@ from outlast.api.contracts.sessions import (
     SessionPage,
     SessionRequest,
 )
-from outlast.api.errors import BadRequest, SessionDiffers, TaskRunning, TurnRunning
-from outlast.api.outputs import StoredOutputs
-from outlast.api.sessions.carried_outputs import restored_outputs, with_locators
-from outlast.api.sessions.client import SessionClient
-from outlast.api.sessions.kept import KeptConversations
-from outlast.api.temporal.errors import temporal_errors, unreadable_words
-from outlast.api.temporal.task_view import memo_model
-from outlast.api.temporal.visibility import read_page_token, running_tasks_query, sessions_query, write_page_token
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.search_attributes import SESSION

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.models import ANY, KNOWN, ModelLimits, model_of
 from outlast.activities.llm.providers.prices import Price
-from outlast.api.contracts.providers import ModelEntry, ProviderEntry, ProviderList
+from outlast.contracts.providers import ModelEntry, ProviderEntry, ProviderList
 
 
 def provider_list(

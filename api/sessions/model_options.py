@@ -10,8 +10,8 @@ from outlast.activities.llm.providers.capabilities import MATRIX
 from outlast.activities.llm.providers.models import KNOWN, Model, ModelLimits, is_known, model_of
 from outlast.activities.llm.providers.prices import Price
 from outlast.activities.llm.providers.unsupported_controls import refused_controls, refused_output_limit
-from outlast.api.contracts.sessions import MessageRequest, SessionRequest
 from outlast.api.errors import BadRequest, ModelForbidden
+from outlast.contracts.sessions import MessageRequest, SessionRequest
 from outlast.workflows.contracts.turns import Budgets, SessionProfile
 
 

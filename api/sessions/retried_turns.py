@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from outlast.api.contracts.sessions import MessageRequest
 from outlast.api.sessions.model_options import ModelOptions
+from outlast.contracts.sessions import MessageRequest
 from outlast.workflows.contracts.turns import SessionProfile
 
 _OF_ONE_MESSAGE = {"message", "message_id", "retry_of_assistant_message_id", "stream"}

@@ -27,8 +27,6 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
-from outlast.api.contracts.events import TurnStreamEvent
-from outlast.api.contracts.sessions import MessageRequest, Turn
 from outlast.api.errors import (
     BadRequest,
     BudgetUsedUp,
@@ -50,6 +48,8 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import owner_of
 from outlast.api.temporal.turn_events import TurnEventLog, position_of
 from outlast.api.webhooks.listeners import Listeners
+from outlast.contracts.events import TurnStreamEvent
+from outlast.contracts.sessions import MessageRequest, Turn
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.turns import (

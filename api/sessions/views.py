@@ -6,8 +6,8 @@ from temporalio.exceptions import CancelledError, TerminatedError
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ModelMessage
 from outlast.activities.stuck_tasks.contracts import error_of_end
-from outlast.api.contracts.sessions import Session, Turn, TurnSummary
 from outlast.api.temporal.stuck_ends import was_cancelled
+from outlast.contracts.sessions import Session, Turn, TurnSummary
 from outlast.workflows.contracts.turns import SessionOverview, SessionProfile, TurnReport, TurnStatus
 
 

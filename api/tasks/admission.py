@@ -23,7 +23,6 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
 from outlast.api.http.json_limits import TEXT_WAS_REPLACED
 from outlast.api.offer.catalogue import CalledActor, Catalogue, standby_refusal
@@ -37,6 +36,7 @@ from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
 from outlast.api.tasks.until_rules import check_until
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.api.webhooks.listeners import Listeners
+from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, TaskSummary, ToolCall

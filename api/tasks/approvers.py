@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from outlast.api.access.permissions import approver_words
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApproverNeeded
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus
 

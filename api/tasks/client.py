@@ -28,8 +28,6 @@ from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
-from outlast.api.contracts.events import TaskEvent
-from outlast.api.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
 from outlast.api.errors import (
     BadRequest,
     IdempotencyKeyReused,
@@ -61,6 +59,8 @@ from outlast.api.temporal.visibility import (
     write_page_token,
 )
 from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.contracts.events import TaskEvent
+from outlast.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow

@@ -13,12 +13,12 @@ from typing import Final
 from outlast.activities.contracts import Caller
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.events import HandoffChange, OpenHandoff
-from outlast.api.contracts.tasks import Task, TaskListing
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.tasks.client import MAX_PAGE, TaskClient
 from outlast.api.temporal.looks import LISTS
 from outlast.api.temporal.question_events import handed_over
+from outlast.contracts.events import HandoffChange, OpenHandoff
+from outlast.contracts.tasks import Task, TaskListing
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 MAX_HANDOFFS: Final = 1_000

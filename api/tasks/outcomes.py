@@ -1,7 +1,7 @@
 """How a call has begun or ended, where Temporal's description of its workflow is not asked."""
 
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.api.contracts.tasks import Task
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolResult
 
 

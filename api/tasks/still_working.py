@@ -1,8 +1,8 @@
 """The answer of a call that is still running when its wait ends: its state, and how to collect the result."""
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.api.contracts.tasks import Task
 from outlast.api.tasks.question_text import how_to_approve, is_approval, question_text
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.common.tasks.task_tools import MAX_WAIT_SECONDS
 from outlast.workflows.tools.core.run_report import RunReport, build_run_report

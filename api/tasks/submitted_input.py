@@ -12,12 +12,12 @@ from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Subject
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.approvers import require_approver
 from outlast.api.tasks.large_arguments import check_values
 from outlast.api.tasks.question_text import is_approval
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 
 MAX_ANSWERS_BYTES = 4 * 1024 * 1024

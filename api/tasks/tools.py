@@ -7,10 +7,10 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.api.errors import ApiError, TaskNotFound, tool_error
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.question_text import how_to_approve, is_approval, question_text
+from outlast.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError

@@ -6,10 +6,10 @@ from outlast.activities.batches.batch_results import results_locator
 from outlast.activities.batches.contracts import BatchOptions, BatchState, Counts, StopReason
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.failures.readable import readable
-from outlast.api.contracts.batches import Batch
 from outlast.api.temporal.stuck_ends import was_cancelled
 from outlast.api.temporal.task_view import failing_step, memo_model, owner_of
 from outlast.api.temporal.temporal_names import CARRY_ON_BATCH
+from outlast.contracts.batches import Batch
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
 from outlast.workflows.contracts import memo, search_attributes
 

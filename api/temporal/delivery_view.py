@@ -7,8 +7,8 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, W
 from outlast.activities.failures.readable import readable
 from outlast.activities.webhooks.contracts import DELIVERY_END_MEMO, DELIVERY_MEMO, DeliveryEnd, DeliverySummary
 from outlast.activities.webhooks.queue_contracts import DELIVERY_WAIT_MEMO, DeliveryWait
-from outlast.api.contracts.webhooks import Delivery, DeliveryStatus
 from outlast.api.temporal.task_view import memo_model
+from outlast.contracts.webhooks import Delivery, DeliveryStatus
 
 
 async def delivery_from(execution: WorkflowExecution) -> Delivery | None:

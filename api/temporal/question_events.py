@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from outlast.api.contracts.events import AnswerEvent, HandoffEvent, TaskEventName
+from outlast.contracts.events import AnswerEvent, HandoffEvent, TaskEventName
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest, InputRequests, SubmitInput
 
 

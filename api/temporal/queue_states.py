@@ -11,7 +11,7 @@ from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 from temporalio.client import Client
 
-from outlast.api.contracts.operations import QueueState, WorkerState
+from outlast.contracts.operations import QueueState, WorkerState
 from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 
 _SERVED = (

@@ -14,11 +14,11 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from outlast.activities.activity_results import ActivityResults
 from outlast.activities.runs.contracts import ResurrectResult, RunState
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.stuck_ends import error_of_stuck, was_cancelled
 from outlast.api.temporal.temporal_names import RESURRECT_RUN, START_RUN
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome
 

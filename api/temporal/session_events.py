@@ -17,11 +17,11 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.store.room import Room
 from outlast.api.access.limits.unread_bytes import UnreadBytes
-from outlast.api.contracts.events import ConversationEvent
 from outlast.api.errors import SessionNotFound
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
 from outlast.api.temporal.history import RunFold, follow_history, time_of
 from outlast.api.temporal.task_view import owner_of
+from outlast.contracts.events import ConversationEvent
 from outlast.workflows.contracts.self_correction import SelfCorrection
 from outlast.workflows.contracts.sessions import (
     CALL_REFUSED_SIGNAL,

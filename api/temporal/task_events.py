@@ -27,8 +27,6 @@ from outlast.activities.outputs.store.room import Room
 from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunResult
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, ResurrectResult, RunState
 from outlast.activities.stuck_tasks.contracts import error_of_end
-from outlast.api.contracts.events import TaskEvent, TaskEventName
-from outlast.api.contracts.tasks import Task
 from outlast.api.temporal import temporal_names
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
@@ -42,6 +40,8 @@ from outlast.api.temporal.task_view import (
     task_from,
     watched_run,
 )
+from outlast.contracts.events import TaskEvent, TaskEventName
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequests, SubmitInput
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome

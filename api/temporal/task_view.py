@@ -17,7 +17,6 @@ from outlast.activities.failures.readable import readable
 from outlast.activities.mcp_actors.contracts import CallPhase
 from outlast.activities.platform_reads.contracts import WatchedRun
 from outlast.activities.runs.contracts import RunState
-from outlast.api.contracts.tasks import Task
 from outlast.api.temporal.temporal_names import (
     CALL_MCP_TOOL,
     PLAIN_FUNCTION,
@@ -25,6 +24,7 @@ from outlast.api.temporal.temporal_names import (
     WAIT_FOR_RUN,
     WATCH_RUN,
 )
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolResult

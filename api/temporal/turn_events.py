@@ -31,11 +31,11 @@ from outlast.activities.llm.contracts import ArgumentsDelta, ModelStep, TextDelt
 from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC, PUBLISH_SIGNAL
 from outlast.activities.outputs.store.room import Room
 from outlast.activities.stuck_tasks.contracts import error_of_end
-from outlast.api.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
 from outlast.api.temporal.history import RunFold, follow_history, time_of
 from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.turns import TurnEvents

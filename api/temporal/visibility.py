@@ -9,10 +9,10 @@ from datetime import datetime
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW
 from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, TEST_EVENT_PREFIX, deliveries_prefix
-from outlast.api.contracts.tasks import TaskListing
-from outlast.api.contracts.webhooks import ListedStatus
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
+from outlast.contracts.tasks import TaskListing
+from outlast.contracts.webhooks import ListedStatus
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus
 

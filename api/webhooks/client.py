@@ -33,7 +33,13 @@ from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.contracts.webhooks import (
+from outlast.api.metrics import LIMITED
+from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.api.webhooks.address_check import WebhookAddresses
+from outlast.api.webhooks.errors import TooManyWebhooks, WebhookNotFound
+from outlast.api.webhooks.listeners import Listeners
+from outlast.contracts.webhooks import (
     RotationRequest,
     Webhook,
     WebhookBacklog,
@@ -41,12 +47,6 @@ from outlast.api.contracts.webhooks import (
     WebhookList,
     WebhookRequest,
 )
-from outlast.api.metrics import LIMITED
-from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.worker_answers import answer_of_worker
-from outlast.api.webhooks.address_check import WebhookAddresses
-from outlast.api.webhooks.errors import TooManyWebhooks, WebhookNotFound
-from outlast.api.webhooks.listeners import Listeners
 
 _log = logging.getLogger(__name__)
 

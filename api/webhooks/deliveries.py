@@ -30,14 +30,6 @@ from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.contracts.webhooks import (
-    MAX_REPLAYED,
-    Delivery,
-    DeliveryListing,
-    DeliveryPage,
-    Replayed,
-    ReplayRequest,
-)
 from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.delivery_view import delivery_from
@@ -47,6 +39,14 @@ from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import deliveries_query, read_page_token, tests_query, write_page_token
 from outlast.api.webhooks.client import WebhookClient
 from outlast.api.webhooks.errors import DeliveryRunning, WebhookNotFound
+from outlast.contracts.webhooks import (
+    MAX_REPLAYED,
+    Delivery,
+    DeliveryListing,
+    DeliveryPage,
+    Replayed,
+    ReplayRequest,
+)
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE

@@ -11,10 +11,10 @@ from temporalio.client import Client
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.tasks import Task, TaskRequest
 from outlast.api.errors import InvalidCall
 from outlast.api.services import build_services
 from outlast.api.tasks.client import TaskClient
+from outlast.contracts.tasks import Task, TaskRequest
 from outlast.workflows.contracts.questions import InputAnswer
 from outlast.workflows.contracts.tool_calls import TaskStatus
 from outlast.workflows.tools.extensions import load_extensions

@@ -12,7 +12,6 @@ from pydantic import JsonValue
 
 from outlast.activities.json_schema.coercion import coerced
 from outlast.api.access.tool_masks import MaskGate, narrowed
-from outlast.api.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
 from outlast.api.front_calls import FrontCall
 from outlast.api.front_tools import FrontTools
@@ -39,6 +38,7 @@ from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
 from outlast.api.tasks.reuse.origin_note import with_origin_note
 from outlast.api.tasks.wait_argument import split_wait
+from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.common.actors.add_actor import ADD_ACTOR, ADDED_ACTOR_META, cannot_be_offered

@@ -8,11 +8,11 @@ from typing import Any
 from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError
 from outlast.api.mcp.connections import Client, ConnectionKey, http_request
 from outlast.api.mcp.protocol.versions import Context, session_of
 from outlast.api.tasks.client import TaskClient
+from outlast.contracts.tasks import Task
 
 _MAX_CALLS = 50_000
 _Key = tuple[ConnectionKey, str]

@@ -8,7 +8,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH, PaginatedRequestParams, RequestParams
 from pydantic import Field, JsonValue
 
-from outlast.api.contracts.tasks import TaskAnswer, TaskListing
 from outlast.api.errors import TaskFinished, TaskNotFound
 from outlast.api.mcp.calls.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
@@ -32,6 +31,7 @@ from outlast.api.mcp.protocol.versions import (
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
 from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.contracts.tasks import TaskAnswer, TaskListing
 from outlast.workflows.contracts.tool_calls import ToolResult
 
 _RESULT_WAIT_SECONDS = 60.0

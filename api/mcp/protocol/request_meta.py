@@ -7,7 +7,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import ValidationError
 
-from outlast.api.contracts.tasks import ConnectedTaskRequest, TaskRequest
+from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.runtime.masks import normalised
 
 IDEMPOTENCY_META = "outlast/idempotency-key"

@@ -9,11 +9,11 @@ from typing import Any
 
 from mcp_types import INTERNAL_ERROR
 
-from outlast.api.contracts.tasks import Task, TaskAnswer
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.forms import form_schema
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.question_text import question_text, questions_line
+from outlast.contracts.tasks import Task, TaskAnswer
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolResult
 

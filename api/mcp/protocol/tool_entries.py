@@ -4,8 +4,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from outlast.api.contracts.visible_meta import visible_meta
 from outlast.api.mcp.dialects.registry import dialect_of
+from outlast.api.offer.mcp_results import visible_meta
 from outlast.api.tasks.wait_argument import waits, with_wait_argument
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import ToolSet

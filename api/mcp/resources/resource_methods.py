@@ -8,7 +8,6 @@ from typing import Any, cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from outlast.api.contracts.visible_meta import visible_meta
 from outlast.api.errors import TaskNotFound
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.dialect import Dialect
@@ -20,6 +19,7 @@ from outlast.api.mcp.resources.platform_resources import PlatformResources
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.mcp.resources.row_resources import RowResources, RowsUri, rows_template
 from outlast.api.mcp.resources.task_resources import TASK_MIME_TYPE, TaskResources, task_id_of, task_template
+from outlast.api.offer.mcp_results import visible_meta
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.registry import selection_rules
 

@@ -5,8 +5,6 @@ from typing import Any, Literal, cast
 
 import mcp_types as types
 
-from outlast.api.contracts.events import TaskEvent
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApiError
 from outlast.api.mcp.connections import Client
 from outlast.api.mcp.dialects.registry import dialect_of
@@ -15,6 +13,8 @@ from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, STATE_EVENTS
 from outlast.api.mcp.protocol.versions import Context
 from outlast.api.mcp.subscriptions.session_watchers import start_watcher
 from outlast.api.tasks.client import TaskClient
+from outlast.contracts.events import TaskEvent
+from outlast.contracts.tasks import Task
 
 log = logging.getLogger("outlast.mcp")
 

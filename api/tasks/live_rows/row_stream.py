@@ -18,8 +18,6 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.store.dataset_source import GrowingDataset
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.access.limits.unread_bytes import UnreadBytes
-from outlast.api.contracts.rows import RowsEnd
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import NoRows, OutputStoreUnavailable, TaskDataUnavailable, TemporalUnavailable
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
@@ -28,6 +26,8 @@ from outlast.api.tasks.live_rows.row_ids import STORED, RowPlace, unknown_row
 from outlast.api.tasks.live_rows.task_runs import TaskRuns
 from outlast.api.temporal.history import OUTAGE_PAUSE_SECONDS
 from outlast.api.temporal.looks import OUTAGES
+from outlast.contracts.rows import RowsEnd
+from outlast.contracts.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from temporalio.client import Client
 
 from outlast.activities.outputs.store.room import Room
 from outlast.activities.runs.contracts import RunState
-from outlast.api.contracts.events import TaskEvent
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_events import position_of, task_events
+from outlast.contracts.events import TaskEvent
 
 
 class TaskRuns:

@@ -18,12 +18,12 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.contracts.tasks import Reused, Task
 from outlast.api.errors import OutputRefusal, TaskNotFound, TooManyRequests
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.reuse.reuse_rules import Reusable
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model
+from outlast.contracts.tasks import Reused, Task
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.reuse import same_task_id, same_task_number
 from outlast.workflows.contracts.search_attributes import query_of_equal_calls

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from outlast.api.contracts.tasks import Reused
+from outlast.contracts.tasks import Reused
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.durations import in_words
 

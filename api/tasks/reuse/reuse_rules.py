@@ -14,9 +14,9 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.permissions import Rule, names_of
 from outlast.api.access.policy.contracts import Policy
-from outlast.api.contracts.tasks import TaskRequest
 from outlast.api.errors import InvalidCall
 from outlast.api.offer.catalogue import CalledActor
+from outlast.contracts.tasks import TaskRequest
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.reuse import age_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool

@@ -12,12 +12,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.stuck_tasks.assess import reported
-from outlast.api.contracts.operations import QueueState, WorkerState
 from outlast.api.temporal.queue_states import served_queues
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.checks.components import Surroundings
 from outlast.cli.checks.namespace_retention import check_retention
 from outlast.cli.show.wording import counted, duration
+from outlast.contracts.operations import QueueState, WorkerState
 from outlast.deploy.local.errors import StackError
 from outlast.deploy.local.outside import look_outside
 from outlast.worker.connection import connect_plainly

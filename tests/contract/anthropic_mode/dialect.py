@@ -8,10 +8,10 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import InvalidCall
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.loader import ToolSet

@@ -13,7 +13,6 @@ from pydantic import JsonValue, ValidationError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.sealer import SecretSealer
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
 from outlast.api.http.json_limits import JsonLimits
 from outlast.api.mcp.calls.client_questions import parsed_answers
@@ -25,6 +24,7 @@ from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits
 from outlast.api.temporal.task_view import QUEUED_MESSAGE
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
 from outlast.workflows.tools import extensions

@@ -9,11 +9,11 @@ from temporalio.client import ScheduleState
 
 from outlast.activities.contracts import Caller
 from outlast.activities.schedules.contracts import Due
-from outlast.api.contracts.schedules import ScheduleChanges, ScheduleRequest
 from outlast.api.schedules.due import DueCalls
 from outlast.api.schedules.errors import ScheduleRefused
 from outlast.api.schedules.schedule_changes import changed_order
 from outlast.api.schedules.specification import specification
+from outlast.contracts.schedules import ScheduleChanges, ScheduleRequest
 from outlast.workflows.schedules.contracts import FiringInput, Overlap, Spending, Timing
 
 CALL = {"tool": "double", "arguments": {"number": 1}}

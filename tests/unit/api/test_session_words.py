@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from outlast.api.contracts.events import ConversationEvent, TurnEventName
 from outlast.api.rest.session_routes import follow_session, follow_turn
+from outlast.contracts.events import ConversationEvent, TurnEventName
 from outlast.workflows.contracts.turns import FinishReason, TurnStatus
 from tests.support.paths import ROOT
 

@@ -14,21 +14,6 @@ from outlast.activities.llm import contracts as llm
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
 from outlast.activities.runs.contracts import RunState, UntilMet
-from outlast.api.contracts import (
-    batches,
-    events,
-    operations,
-    outputs,
-    problems,
-    providers,
-    saved_calls,
-    schedules,
-    sessions,
-    tasks,
-    tools,
-    usage,
-    webhooks,
-)
 from outlast.api.rest.operator_routes import Readiness
 from outlast.client.contracts import batches as client_batches
 from outlast.client.contracts import events as client_events
@@ -43,6 +28,21 @@ from outlast.client.contracts import tools as client_tools
 from outlast.client.contracts import usage as client_usage
 from outlast.client.contracts import webhooks as client_webhooks
 from outlast.client.contracts.base import Response
+from outlast.contracts import (
+    batches,
+    events,
+    operations,
+    outputs,
+    problems,
+    providers,
+    saved_calls,
+    schedules,
+    sessions,
+    tasks,
+    tools,
+    usage,
+    webhooks,
+)
 from outlast.workflows.contracts import questions, tool_calls, turns
 from outlast.workflows.schedules.contracts import Interval
 

@@ -44,6 +44,7 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
         "Only the command line": ("api/tasks/shares.py", "import outlast.deploy.local.config"),
         "What the front doors share": ("api/offer/planned_runs.py", "import mcp"),
         "Contracts lie": ("activities/dispatch/contracts.py", "import httpx"),
+        "Contracts that": ("outlast/contracts/usage.py", "import fastapi"),
         "Workflow code": ("workflows/contracts/tool_calls.py", "import apify_client"),
         "Tools:": ("workflows/tools/core/actor_names.py", "import outlast.workflows.tools.default.call_actor"),
     }

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.storages.item_schema import simplified_schema
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import InvalidCall, TaskNotFound, UnfitInput, UnpaidCall
 from outlast.api.mcp.dialects.apify.addresses import ADDRESSES
 from outlast.api.mcp.dialects.apify.coercion import coerced_object
@@ -20,6 +19,7 @@ from outlast.api.mcp.dialects.apify.violations import first_violation, quick_fir
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.tasks.wait_argument import WAIT_ARGUMENT
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
 from outlast.workflows.tools.apify.actor_tool import tool_name as actor_tool_name
 from outlast.workflows.tools.apify.answers import USAGE_META, compact, demand_for_payment, is_thrown

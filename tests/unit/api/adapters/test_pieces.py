@@ -10,8 +10,8 @@ from outlast.activities.llm.contracts import MediaPart, ToolCallPart
 from outlast.activities.llm.providers.tool_media import SHOWN, result_content
 from outlast.api.adapters.model_calls import ModelCall, Outcome
 from outlast.api.adapters.pieces import details, pieces_of
-from outlast.api.contracts.tasks import Task
 from outlast.api.tasks.still_working import still_working
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import AudioContent, ImageContent, TaskStatus, TextContent, ToolResult
 from outlast.workflows.turns.steps import PlannedCall, result_part

@@ -9,9 +9,9 @@ from outlast.activities.contracts import Caller
 from outlast.api.access.policy.contracts import ALL_SCOPES, CallerEntry, Policy, Scope
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import ApproverNeeded
 from outlast.api.tasks.approvers import Approvers, after_approval, require_approver
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus

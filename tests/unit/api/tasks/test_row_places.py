@@ -16,7 +16,6 @@ from outlast.activities.runs.contracts import RunState
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.policy.contracts import Policy
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.contracts.tasks import Task
 from outlast.api.errors import BadRequest
 from outlast.api.outputs import StoredOutputs
 from outlast.api.rest.row_routes import _frames
@@ -24,6 +23,7 @@ from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.live_rows import row_stream
 from outlast.api.tasks.live_rows.row_ids import RowPlace
 from outlast.api.tasks.live_rows.row_stream import TaskRows
+from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 ANN = Caller(id="key:ann")

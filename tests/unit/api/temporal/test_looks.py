@@ -13,11 +13,11 @@ from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.batches import progress_events as progress
-from outlast.api.contracts.batches import Batch
-from outlast.api.contracts.events import OpenHandoff, TurnStreamEvent
 from outlast.api.tasks import handoffs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal import turn_events
+from outlast.contracts.batches import Batch
+from outlast.contracts.events import OpenHandoff, TurnStreamEvent
 from outlast.workflows.batches.contracts import BatchStatus
 from tests.support.eventually import eventually
 

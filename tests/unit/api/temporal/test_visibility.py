@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.api.contracts.tasks import TaskListing
 from outlast.api.errors import BadRequest
 from outlast.api.temporal.visibility import list_query, read_page_token, write_page_token
+from outlast.contracts.tasks import TaskListing
 from outlast.workflows.contracts.sessions import session_workflow_id
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from outlast.api.contracts.schedules import Name, ScheduledCall
+from outlast.contracts.schedules import Name, ScheduledCall
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
 

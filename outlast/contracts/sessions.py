@@ -19,7 +19,6 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.json_schema.engine import flaw
 from outlast.activities.llm.contracts import ImagePart, ModelMessage, Part, TextPart, Usage
 from outlast.activities.llm.controls import ModelControls
 from outlast.activities.outputs.contracts import OutputKind
@@ -73,6 +72,8 @@ class ControlsRequest(ModelControls):
             return None
         if schema.get("type") != "object":
             raise ValueError('must have `"type": "object"` at its top')
+        from outlast.activities.json_schema.engine import flaw  # noqa: PLC0415 (needs a package that clients may lack)
+
         text = json.dumps(schema)
         if len(text) > _MAX_SCHEMA_CHARS:
             raise ValueError(f"is larger than {_MAX_SCHEMA_CHARS} characters")

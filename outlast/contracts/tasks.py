@@ -3,13 +3,12 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr, field_serializer
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 from pydantic.json_schema import SkipJsonSchema
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import Budget, RunState
-from outlast.api.contracts.visible_meta import visible_meta
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import (
     MAX_DEADLINE_SECONDS,
@@ -157,13 +156,6 @@ class TaskAnswer(BaseModel):
 
     task: Task
     result: ToolResult | None = None
-
-    @field_serializer("result")
-    def _visible_result(self, result: ToolResult | None) -> ToolResult | None:
-        """What leaves the server has no `_meta` that is not for the client."""
-        if result is None:
-            return None
-        return result.model_copy(update={"meta": visible_meta(result.meta, mode=self.task.mode)})
 
 
 class ResurrectRequest(KnownFieldsOnly):
