@@ -16,7 +16,7 @@ from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.errors import NotReadyError, StackError
 from outlast.deploy.local.plan import STOP_GRACE_SECONDS
 from outlast.deploy.local.private_files import UMASK, private_data_dir, private_file, private_folder
-from outlast.deploy.local.processes.log_files import tail
+from outlast.deploy.local.processes import tail
 from outlast.deploy.local.state import StackState, find_running
 
 LOG_NAME = "stack.log"
@@ -34,7 +34,7 @@ def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes
     log = config.data_dir / "logs" / LOG_NAME
     private_folder(private_data_dir(config.data_dir) / "logs")
     given = config.model_dump_json(exclude={"environment"})
-    command = [sys.executable, "-P", "-m", "outlast.deploy.local.on_demand", given, *options]
+    command = [sys.executable, "-P", "-m", "outlast.deploy.local.shared_stack", given, *options]
     with private_file(log, "ab") as output:
         process = subprocess.Popen(
             command,

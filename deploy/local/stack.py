@@ -9,38 +9,52 @@ It starts processes and passes environment variables; it imports none of the flo
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
+import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from outlast.deploy.local import preflight
-from outlast.deploy.local.backups.restore import require_finished_restore
-from outlast.deploy.local.belongings import record, take_over
+import psutil
+
+from outlast.deploy.local.backups import require_finished_restore
 from outlast.deploy.local.config import Component, StackConfig
-from outlast.deploy.local.embedded import require_embedded
+from outlast.deploy.local.data_directory import record, take_over
 from outlast.deploy.local.errors import (
+    DataDirectoryInUseError,
     NotReadyError,
     StackError,
     StackInterruptedError,
     SupervisionError,
     ToolModuleError,
 )
-from outlast.deploy.local.lock import DataDirectoryLock
-from outlast.deploy.local.outside import Outside, look_outside
-from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports
+from outlast.deploy.local.external_services import Outside, look_outside
+from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports, require_embedded
 from outlast.deploy.local.ports import PortWish
-from outlast.deploy.local.private_files import private_folder
-from outlast.deploy.local.processes.process import ChildSpec, Observers, SupervisedProcess
-from outlast.deploy.local.processes.restarts import RestartPolicy
-from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
-from outlast.deploy.local.reloading import ToolReloader
-from outlast.deploy.local.stack_addresses import StackAddresses
-from outlast.deploy.local.stack_events import OnEvent, StackEvent, StackEventKind, ignore_event
-from outlast.deploy.local.state import StackState, read_state, write_state
-from outlast.deploy.local.tool_modules import check_tool_modules
+from outlast.deploy.local.private_files import private_data_dir, private_folder
+from outlast.deploy.local.processes import ChildSpec, Observers, RestartPolicy, SupervisedProcess
+from outlast.deploy.local.readiness import accepts_tcp
+from outlast.deploy.local.state import (
+    OnEvent,
+    ProcessState,
+    ProcessStatus,
+    StackAddresses,
+    StackEvent,
+    StackEventKind,
+    StackState,
+    ignore_event,
+    read_state,
+    write_state,
+)
+from outlast.deploy.local.tool_reload import ToolReloader, check_tool_modules
+from outlast.disk_space import DEFAULT_RESERVE_MBYTES, RESERVE_VARIABLE, shortage, written_places
 
+OUTSIDE_TIMEOUT_SECONDS = 10.0
+LEFTOVERS_TIMEOUT_SECONDS = 5.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STARTS_ON_OTHER_PORTS = 3
 """How often a start is tried again after another program took one of the ports that were picked."""
@@ -144,10 +158,10 @@ class Stack:
         note = take_over(self._config, outside)
         if note is not None:
             self._on_event(StackEvent(StackEventKind.BEGIN_ANEW, "stack", note))
-        preflight.check_disk(self._config.data_dir, self._config.environment)
+        check_disk(self._config.data_dir, self._config.environment)
         if Component.TEMPORAL in self._config.components:
-            await preflight.check_temporal(outside)
-        await preflight.await_leftovers(read_state(self._config.data_dir))
+            await check_temporal(outside)
+        await await_leftovers(read_state(self._config.data_dir))
         private_folder(self._config.data_dir / "logs")
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         await self._start_on_free_ports(outside)
@@ -278,3 +292,94 @@ class Stack:
         message = f"port {wish.default} is taken: the {wish.purpose} port is {port}"
         self._port_notes.append(message)
         self._on_event(StackEvent(StackEventKind.PORT_CHANGED, "stack", message))
+
+
+class DataDirectoryLock:
+    """Holds a data directory for this process. The kernel lets go of it when the process ends, however it ends."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._descriptor: int | None = None
+
+    def acquire(self) -> Self:
+        """Take the lock, or raise `DataDirectoryInUseError` naming the stack that has it."""
+        private_data_dir(self._data_dir)
+        # Not inherited by children (PEP 446), so none of them can keep the lock after this process.
+        descriptor = os.open(self._data_dir / "stack.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _try_lock(descriptor):
+            os.close(descriptor)
+            raise DataDirectoryInUseError(self._who_has_it())
+        self._descriptor = descriptor
+        return self
+
+    def release(self) -> None:
+        """Let go of the directory; harmless when it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _who_has_it(self) -> str:
+        state = read_state(self._data_dir)
+        owner = "another stack"
+        if state is not None:
+            owner = f"another stack: process {state.pid}, API at {state.addresses.api_url or 'none'}"
+            owner += f", Temporal at {state.addresses.temporal_address or 'none'}"
+        return (
+            f"The data directory {self._data_dir} is in use by {owner}. Use that one, stop it first, or give this "
+            "stack a directory of its own (--data-dir or OUTLAST_DATA_DIR)."
+        )
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Try for a moment: somebody who only looks whether a stack runs holds the lock for an instant too."""
+    for _ in range(5):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.02)
+        else:
+            return True
+    return False
+
+
+async def check_temporal(outside: Outside) -> None:
+    """Raise `StackError` when the user's own Temporal server cannot be reached."""
+    if outside.temporal_address is None:
+        return
+    host, _, port = outside.temporal_address.rpartition(":")
+    if not port.isdigit():
+        raise StackError(f"TEMPORAL_ADDRESS must read host:port, not {outside.temporal_address!r}.")
+    probe = accepts_tcp(host.strip("[]"), int(port))
+    deadline = time.monotonic() + OUTSIDE_TIMEOUT_SECONDS
+    while not await probe():
+        if time.monotonic() > deadline:
+            raise StackError(
+                f"Temporal at {outside.temporal_address} (TEMPORAL_ADDRESS or your Temporal profile) cannot be "
+                "reached. Start it, correct the address, or unset it to use the embedded server."
+            )
+        await asyncio.sleep(0.2)
+
+
+def check_disk(data_dir: Path, environment: Mapping[str, str]) -> None:
+    """Raise `StackError` when the API would not become ready for want of disk space."""
+    reserve = environment.get(RESERVE_VARIABLE) or str(DEFAULT_RESERVE_MBYTES)
+    audit = environment.get("OUTLAST_AUDIT_FILE")
+    places = written_places(data_dir, environment.get("OUTLAST_STORE_URL"), audit if audit != "-" else None)
+    found = shortage(places, int(reserve) * 1_000_000) if reserve.isdecimal() else None
+    if found is not None:
+        raise StackError(found)
+
+
+async def await_leftovers(state: StackState | None) -> None:
+    """Wait for children of a killed stack to be gone (the kernel ends them), so that their ports are free again."""
+    pids = list(state.children.values()) if state else []
+    deadline = time.monotonic() + LEFTOVERS_TIMEOUT_SECONDS
+    while any(_is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

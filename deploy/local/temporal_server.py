@@ -13,8 +13,8 @@ from typing import Literal
 import httpx
 
 from outlast.deploy.local.errors import MissingServerError, StackError
-from outlast.deploy.local.processes.readiness import Probe, accepts_tcp, answers_http, every
-from outlast.deploy.local.stack_addresses import http_url
+from outlast.deploy.local.readiness import Probe, accepts_tcp, answers_http, every
+from outlast.deploy.local.state import http_url
 
 DYNAMIC_CONFIG = {
     # Look for work at once instead of every 50 ms.

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.stack import Stack
-from outlast.deploy.local.stack_addresses import StackAddresses
+from outlast.deploy.local.state import StackAddresses
 
 FOLDER = Path(__file__).parent
 BROWSER_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]

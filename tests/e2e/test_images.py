@@ -11,7 +11,7 @@ from typing import IO
 import httpx
 import pytest
 
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.eventually import eventually
 from tests.support.needs import require

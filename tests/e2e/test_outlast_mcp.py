@@ -219,8 +219,8 @@ INITIALIZE: dict[str, object] = {
 }
 WITHOUT_SERVERS = """
 import sys
-from outlast.deploy.local import embedded
-embedded._has_temporal = lambda: False
+from outlast.deploy.local import plan
+plan._has_temporal = lambda: False
 from outlast.cli.main import main
 sys.argv = ["outlast", "mcp", "--data-dir", sys.argv[1]]
 main()

@@ -19,7 +19,7 @@ from jsonschema.validators import validator_for
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.paths import ROOT
 from tests.support.ports import free_port

@@ -29,10 +29,9 @@ from outlast.client import (
     Unauthenticated,
     UnexpectedAnswer,
 )
-from outlast.deploy.local.outside import APIFY_API_BASE_URL
-from outlast.deploy.local.processes.status import ProcessState
-from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE
-from outlast.deploy.local.state import StackState
+from outlast.deploy.local.external_services import APIFY_API_BASE_URL
+from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE
+from outlast.deploy.local.state import ProcessState, StackState
 
 _TIMEOUT_SECONDS = 5
 

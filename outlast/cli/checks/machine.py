@@ -10,9 +10,9 @@ from outlast.activities.secrets.sealer import SealError, SecretSealer
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.show.wording import size
 from outlast.deploy.local import ports
-from outlast.deploy.local.belongings import TEMPORAL_DATABASE, broken_parts
+from outlast.deploy.local.data_directory import TEMPORAL_DATABASE, broken_parts
 from outlast.deploy.local.errors import MissingServerError, StackError
-from outlast.deploy.local.outside import look_outside
+from outlast.deploy.local.external_services import look_outside
 from outlast.deploy.local.private_files import is_private
 from outlast.deploy.local.temporal_server import find_executable
 from outlast.disk_space import free_bytes, written_places

@@ -19,7 +19,7 @@ from outlast.cli.checks.namespace_retention import check_retention
 from outlast.cli.show.wording import counted, duration
 from outlast.contracts.operations import QueueState, WorkerState
 from outlast.deploy.local.errors import StackError
-from outlast.deploy.local.outside import look_outside
+from outlast.deploy.local.external_services import look_outside
 from outlast.worker.connection import connect_plainly
 from outlast.worker.search_attributes import missing_search_attributes
 from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE

@@ -19,7 +19,7 @@ from outlast.cli.show.wording import counted, size
 from outlast.cli.stack_options import StackDataDirOption
 
 if TYPE_CHECKING:
-    from outlast.deploy.local.backups.archive import BackupManifest
+    from outlast.deploy.local.backups import BackupManifest
 
 
 def backup(
@@ -58,7 +58,7 @@ def restore(
 
 
 async def _back_up(output: Output, data_dir: Path, file: Path, secrets: bool) -> ExitCode:
-    from outlast.deploy.local.backups.backup import back_up  # noqa: PLC0415 (zstandard, the Temporal SDK)
+    from outlast.deploy.local.backups import back_up  # noqa: PLC0415 (zstandard, the Temporal SDK)
 
     manifest = _interruptible(lambda: back_up(data_dir, file, os.environ, with_secrets=secrets))
     if output.as_json:
@@ -73,7 +73,7 @@ async def _back_up(output: Output, data_dir: Path, file: Path, secrets: bool) ->
 
 
 async def _restore(output: Output, file: Path, data_dir: Path) -> ExitCode:
-    from outlast.deploy.local.backups.restore import restore as restore_into  # noqa: PLC0415 (zstandard)
+    from outlast.deploy.local.backups import restore as restore_into  # noqa: PLC0415 (zstandard)
 
     manifest = _interruptible(lambda: restore_into(file, data_dir))
     todo = _left_to_do(manifest, data_dir)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from outlast.client import Task
-    from outlast.deploy.local.stack_addresses import StackAddresses
+    from outlast.deploy.local.state import StackAddresses
 
 _SITE_CRAWLER = "outlast--site-crawler"
 _APIFY_CRAWLER = "apify--website-content-crawler"
@@ -97,7 +97,7 @@ async def _on_own_stack(output: Output, chosen: DemoOptions, given: Mapping[str,
     from outlast.cli.show.stack_report import StackReport, address_table  # noqa: PLC0415
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415 (the Temporal SDK)
     from outlast.deploy.local.stack import Stack  # noqa: PLC0415
-    from outlast.deploy.local.stack_events import ignore_event  # noqa: PLC0415
+    from outlast.deploy.local.state import ignore_event  # noqa: PLC0415
 
     config = stack_config(given)
     await refuse_wrong_settings(config)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection
     from outlast.api.settings import ApiSettings
     from outlast.deploy.local.config import StackConfig
-    from outlast.deploy.local.stack_addresses import StackAddresses
+    from outlast.deploy.local.state import StackAddresses
 
 _CONNECTION = "What this connection offers"
-_BEGINNING = ("outlast.cli.checks.settings", "outlast.deploy.local.on_demand")
+_BEGINNING = ("outlast.cli.checks.settings", "outlast.deploy.local.shared_stack")
 _SERVER = (
     *_BEGINNING,
     "outlast.api.mcp.stdio",
@@ -221,7 +221,7 @@ async def _stack_in_use(output: Output, config: "StackConfig") -> "AsyncGenerato
     from contextlib import AsyncExitStack  # noqa: PLC0415
 
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
-    from outlast.deploy.local.on_demand import used_stack  # noqa: PLC0415
+    from outlast.deploy.local.shared_stack import used_stack  # noqa: PLC0415
     from outlast.deploy.local.state import find_running  # noqa: PLC0415
 
     async with AsyncExitStack() as used:

@@ -86,10 +86,9 @@ def up(
 async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
     """Start the stack in the background and return when it is ready."""
     from outlast.deploy.local.detached import start_detached  # noqa: PLC0415
-    from outlast.deploy.local.embedded import require_embedded  # noqa: PLC0415
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
-    from outlast.deploy.local.outside import look_outside  # noqa: PLC0415
-    from outlast.deploy.local.plan import components_to_run  # noqa: PLC0415
+    from outlast.deploy.local.external_services import look_outside  # noqa: PLC0415
+    from outlast.deploy.local.plan import components_to_run, require_embedded  # noqa: PLC0415
 
     config = stack_config(given)
     await refuse_wrong_settings(config)

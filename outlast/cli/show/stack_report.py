@@ -14,8 +14,7 @@ from outlast.cli.show.entries import Entries
 from outlast.cli.show.output import Output
 from outlast.cli.show.tables import Column, FittingTable
 from outlast.cli.show.wording import duration
-from outlast.deploy.local.stack_addresses import StackAddresses
-from outlast.deploy.local.stack_events import StackEvent, StackEventKind
+from outlast.deploy.local.state import StackAddresses, StackEvent, StackEventKind
 
 _MARKS = {
     StackEventKind.READY: "[green]✓[/]",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.processes.log_files import tail
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
+from outlast.deploy.local.processes import tail
 from tests.support.eventually import eventually
 
 _START_SECONDS = 120.0

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.deploy.local.lock import DataDirectoryLock
-from outlast.deploy.local.stack_addresses import StackAddresses
-from outlast.deploy.local.state import StackState, write_state
+from outlast.deploy.local.stack import DataDirectoryLock
+from outlast.deploy.local.state import StackAddresses, StackState, write_state
 from tests.integration.cli.conftest import Outlast
 from tests.support.http.fake_api import Answer, FakeApi
 

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 
 from outlast.cli.show.demo_display import row_table
 from outlast.cli.show.stack_report import address_table
-from outlast.deploy.local.stack_addresses import StackAddresses
+from outlast.deploy.local.state import StackAddresses
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.test_terminal import environment
 from tests.support.http.fake_api import FakeApi

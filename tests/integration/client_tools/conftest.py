@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
 from tests.support.processes.chromium import RunningBrowser, running_browser

@@ -15,7 +15,7 @@ from outlast.activities.outputs.store.access import open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.outputs.store.verify import verify_output
 from outlast.activities.outputs.store.writer import OutputWriter
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
 from tests.support.calls.stored_outputs import CALLER, SCOPE, TTL, bytes_of, keys_of, rows_of
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT

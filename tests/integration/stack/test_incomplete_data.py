@@ -14,11 +14,11 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from outlast.deploy.local import stack_secrets
-from outlast.deploy.local.belongings import broken_parts, take_over
+from outlast.deploy.local import private_files
 from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.data_directory import broken_parts, take_over
 from outlast.deploy.local.detached import stop_running
-from outlast.deploy.local.outside import look_outside
+from outlast.deploy.local.external_services import look_outside
 from outlast.deploy.local.state import find_running
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
@@ -57,8 +57,8 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Used:
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Parts as another stack has them."""
     folder = tmp_path_factory.mktemp("foreign")
-    stack_secrets.ensure_seal_keys(folder)
-    stack_secrets.ensure_sandbox_token(folder)
+    private_files.ensure_seal_keys(folder)
+    private_files.ensure_sandbox_token(folder)
     (folder / "temporal").mkdir()
     (folder / "sandbox").mkdir()
     with closing(sqlite3.connect(folder / "temporal" / "temporal.db")) as database:

@@ -9,12 +9,10 @@ import pytest
 
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import ToolModuleError
-from outlast.deploy.local.processes.process import ChildSpec, Observers, SupervisedProcess
-from outlast.deploy.local.processes.restarts import RestartPolicy
-from outlast.deploy.local.reloading import ToolReloader
+from outlast.deploy.local.processes import ChildSpec, Observers, RestartPolicy, SupervisedProcess
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.state import find_running, read_state
-from outlast.deploy.local.tool_modules import check_tool_modules
+from outlast.deploy.local.tool_reload import ToolReloader, check_tool_modules
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import Events, free_ports_config, stand_in
 

@@ -19,10 +19,9 @@ from outlast.deploy.local.errors import (
     SupervisionError,
 )
 from outlast.deploy.local.ports import any_free, is_free
-from outlast.deploy.local.processes.restarts import RestartPolicy
+from outlast.deploy.local.processes import RestartPolicy
 from outlast.deploy.local.stack import Stack
-from outlast.deploy.local.stack_events import StackEvent
-from outlast.deploy.local.state import find_running, read_state
+from outlast.deploy.local.state import StackEvent, find_running, read_state
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import (
     Events,
@@ -296,7 +295,7 @@ async def test_a_restarted_stack_keeps_the_ports_it_had(tmp_path: Path) -> None:
 async def test_an_unreachable_cluster_is_an_error_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlast.deploy.local.preflight.OUTSIDE_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("outlast.deploy.local.stack.OUTSIDE_TIMEOUT_SECONDS", 0.1)
     config = free_ports_config(
         tmp_path, Component.TEMPORAL, environment=clean_environment(TEMPORAL_ADDRESS="127.0.0.1:1")
     )

@@ -5,7 +5,7 @@ import importlib
 import sys
 
 from outlast.activities.platform import apify
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
 from outlast.workflows.tools import registry
 
 for _part in ("outlast.worker", "outlast.api", "outlast.deploy.local.sandbox"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.processes.log_files import tail
+from outlast.deploy.local.processes import tail
 from tests.support.processes.module_process import ModuleProcess
 
 _START_TIMEOUT_SECONDS = 150.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.stacks.prometheus import await_ready

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from outlast.deploy.local.processes.log_files import tail
+from outlast.deploy.local.processes import tail
 from tests.support.eventually import eventually
 from tests.support.stacks.chaos_stack import ChaosStack
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from outlast.deploy.local.processes.log_files import tail
-from outlast.deploy.local.processes.readiness import Probe, always, answers_http
+from outlast.deploy.local.processes import tail
+from outlast.deploy.local.readiness import Probe, always, answers_http
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.ready_file import read_ready_file
 from tests.support.eventually import eventually

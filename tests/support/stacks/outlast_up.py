@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outlast.deploy.local.processes.orphans import die_with_parent
-from outlast.deploy.local.stack_addresses import StackAddresses
+from outlast.deploy.local.orphans import die_with_parent
+from outlast.deploy.local.state import StackAddresses
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.processes.terminal import outlast_command

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
 from tests.support.ports import free_port
 
 PASSWORD = "kept-in-a-file"

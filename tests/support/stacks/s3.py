@@ -15,8 +15,8 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from outlast.deploy.local.processes.log_files import tail
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
+from outlast.deploy.local.processes import tail
 from tests.support.ports import free_port
 
 _START_TIMEOUT_SECONDS = 90.0

@@ -9,8 +9,7 @@ from pathlib import Path
 import psutil
 
 from outlast.deploy.local.config import Component, StackConfig
-from outlast.deploy.local.stack_events import StackEvent
-from outlast.deploy.local.state import StackState
+from outlast.deploy.local.state import StackEvent, StackState
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 

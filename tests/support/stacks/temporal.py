@@ -10,8 +10,8 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.processes.log_files import tail
-from outlast.deploy.local.processes.orphans import die_with_parent
+from outlast.deploy.local.orphans import die_with_parent
+from outlast.deploy.local.processes import tail
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.ports import free_port
 

@@ -11,9 +11,8 @@ from outlast.cli.checks.clock import check_clock
 from outlast.cli.checks.components import Surroundings, clocks
 from outlast.cli.checks.limits import check_limits
 from outlast.cli.options import Options
-from outlast.deploy.local.lock import DataDirectoryLock
-from outlast.deploy.local.stack_addresses import StackAddresses
-from outlast.deploy.local.state import StackState, write_state
+from outlast.deploy.local.stack import DataDirectoryLock
+from outlast.deploy.local.state import StackAddresses, StackState, write_state
 
 NEAR = 'outlast_limit_near_ratio{caller="key:flo",limit="queued_tasks"} 1.0'
 

@@ -60,7 +60,7 @@ def test_a_stack_is_started_before_the_tools_are_loaded() -> None:
 import sys
 from outlast.cli.commands.mcp import load_beginning
 load_beginning()
-from outlast.deploy.local.on_demand import used_stack
+from outlast.deploy.local.shared_stack import used_stack
 print({"outlast.workflows.tools.framework.tool", "mcp", "fastapi"} & set(sys.modules))
 """
     ended = subprocess.run([sys.executable, "-c", begun], capture_output=True, text=True, check=True)

@@ -6,9 +6,8 @@ import pytest
 
 from outlast.cli.options import Options
 from outlast.client import BadSettings, NoServer, find_connection
-from outlast.deploy.local.lock import DataDirectoryLock
-from outlast.deploy.local.stack_addresses import StackAddresses
-from outlast.deploy.local.state import StackState, write_state
+from outlast.deploy.local.stack import DataDirectoryLock
+from outlast.deploy.local.state import StackAddresses, StackState, write_state
 
 TOKEN = "sk-very-secret-0123456789"
 

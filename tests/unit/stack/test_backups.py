@@ -10,12 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from outlast.cli.main import command_line
-from outlast.deploy.local.backups import archive as archives
-from outlast.deploy.local.backups import backup as backups
-from outlast.deploy.local.backups.backup import back_up
-from outlast.deploy.local.backups.errors import BackupDamagedError, BackupError
-from outlast.deploy.local.backups.restore import require_finished_restore, restore
-from outlast.deploy.local.backups.restored import resumed_interval
+from outlast.deploy.local import backups
+from outlast.deploy.local.backups import back_up, require_finished_restore, restore
+from outlast.deploy.local.data_dir_records import resumed_interval
+from outlast.deploy.local.errors import BackupDamagedError, BackupError
 
 KEY = base64.b64encode(bytes(32)).decode()
 
@@ -108,18 +106,18 @@ def test_no_bit_of_a_backup_can_be_flipped(data_dir: Path, tmp_path: Path) -> No
 
 def replace(archive: Path) -> None:
     """Another file under the name of one that was backed up, as an attacker may write it."""
-    manifest = archives.unpack(archive, archive.parent / "unpacked")
+    manifest = backups.unpack(archive, archive.parent / "unpacked")
     with archive.open("wb") as file:
-        writer = archives.ArchiveWriter(file)
+        writer = backups.ArchiveWriter(file)
         writer.add_bytes("seal.keys", b"mine")
         writer._files = dict(manifest.files)
         writer.finish(manifest)
 
 
 def climb(archive: Path) -> None:
-    manifest = archives.unpack(archive, archive.parent / "unpacked")
+    manifest = backups.unpack(archive, archive.parent / "unpacked")
     with archive.open("wb") as file:
-        writer = archives.ArchiveWriter(file)
+        writer = backups.ArchiveWriter(file)
         writer.add_bytes("../outside", b"x")
         writer.finish(manifest)
 

@@ -1,16 +1,15 @@
 import base64
 from pathlib import Path
 
-from outlast.deploy.local import stack_secrets
-from outlast.deploy.local.processes import log_files
-from outlast.deploy.local.stack_addresses import StackAddresses, http_url
-from outlast.deploy.local.state import StackState, find_running, read_state, write_state
+from outlast.deploy.local import private_files
+from outlast.deploy.local.processes import numbered, rotate, tail
+from outlast.deploy.local.state import StackAddresses, StackState, find_running, http_url, read_state, write_state
 
 
 def test_seal_keys_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) -> None:
-    path = stack_secrets.ensure_seal_keys(tmp_path)
+    path = private_files.ensure_seal_keys(tmp_path)
     first = path.read_text()
-    assert stack_secrets.ensure_seal_keys(tmp_path).read_text() == first
+    assert private_files.ensure_seal_keys(tmp_path).read_text() == first
     assert path.stat().st_mode & 0o777 == 0o600
     key_id, _, key = first.strip().partition(":")
     assert key_id
@@ -18,25 +17,25 @@ def test_seal_keys_are_made_once_and_readable_by_their_owner_only(tmp_path: Path
 
 
 def test_the_sandbox_token_stays_the_same(tmp_path: Path) -> None:
-    assert stack_secrets.ensure_sandbox_token(tmp_path) == stack_secrets.ensure_sandbox_token(tmp_path)
-    assert (tmp_path / stack_secrets.SANDBOX_TOKEN_FILE).stat().st_mode & 0o777 == 0o600
+    assert private_files.ensure_sandbox_token(tmp_path) == private_files.ensure_sandbox_token(tmp_path)
+    assert (tmp_path / private_files.SANDBOX_TOKEN_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_logs_are_rotated_and_the_oldest_is_dropped(tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     for start in range(5):
         log.write_text(f"start {start}")
-        log_files.rotate(log, kept=2)
+        rotate(log, kept=2)
     assert not log.exists()
-    assert [log_files.numbered(log, number).read_text() for number in (1, 2)] == ["start 4", "start 3"]
-    assert not log_files.numbered(log, 3).exists()
+    assert [numbered(log, number).read_text() for number in (1, 2)] == ["start 4", "start 3"]
+    assert not numbered(log, 3).exists()
 
 
 def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     log.write_text("\n".join(f"line {number}" for number in range(100)))
-    assert log_files.tail(log, lines=2) == "line 98\nline 99"
-    assert log_files.tail(tmp_path / "none.log") == ""
+    assert tail(log, lines=2) == "line 98\nline 99"
+    assert tail(tmp_path / "none.log") == ""
 
 
 def test_a_state_file_that_a_dead_stack_left_behind_is_not_believed(tmp_path: Path) -> None:

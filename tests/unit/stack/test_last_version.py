@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from outlast.deploy.local import belongings
-from outlast.deploy.local.backups import last_version
-from outlast.deploy.local.backups.errors import NewerDataError
-from outlast.deploy.local.backups.last_version import FILE_NAME, LastVersion, write_last_version
-from outlast.deploy.local.belongings import take_over
+from outlast.deploy.local import data_dir_records, data_directory
 from outlast.deploy.local.config import StackConfig
-from outlast.deploy.local.errors import IncompleteDataError
-from outlast.deploy.local.outside import look_outside
+from outlast.deploy.local.data_dir_records import VERSION_FILE, LastVersion, write_last_version
+from outlast.deploy.local.data_directory import take_over
+from outlast.deploy.local.errors import IncompleteDataError, NewerDataError
+from outlast.deploy.local.external_services import look_outside
 
 
 @pytest.mark.parametrize(
@@ -30,24 +28,24 @@ from outlast.deploy.local.outside import look_outside
 def test_data_is_never_given_to_an_older_version(
     last: str, own: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(last_version, "own_version", lambda: own)
-    monkeypatch.setattr(belongings, "own_version", lambda: own)
+    monkeypatch.setattr(data_dir_records, "own_version", lambda: own)
+    monkeypatch.setattr(data_directory, "own_version", lambda: own)
     write_last_version(tmp_path, LastVersion(outlast_version=last))
     if is_refused:
         with pytest.raises(NewerDataError, match="Install"):
             take_over_data(tmp_path)
     else:
         take_over_data(tmp_path)
-    assert (last if is_refused else own) in (tmp_path / FILE_NAME).read_text()
+    assert (last if is_refused else own) in (tmp_path / VERSION_FILE).read_text()
 
 
 def test_new_directories_become_this_versions_and_illegible_ones_are_refused(tmp_path: Path) -> None:
     take_over_data(tmp_path)
-    assert "outlast_version" in (tmp_path / FILE_NAME).read_text()
-    (tmp_path / FILE_NAME).write_text("{")
+    assert "outlast_version" in (tmp_path / VERSION_FILE).read_text()
+    (tmp_path / VERSION_FILE).write_text("{")
     with pytest.raises(IncompleteDataError, match="is empty or damaged"):
         take_over_data(tmp_path)
-    assert (tmp_path / FILE_NAME).read_text() == "{"
+    assert (tmp_path / VERSION_FILE).read_text() == "{"
 
 
 def take_over_data(data_dir: Path) -> None:

@@ -1,4 +1,4 @@
-from outlast.deploy.local.processes.restarts import RestartPauses, RestartPolicy
+from outlast.deploy.local.processes import RestartPauses, RestartPolicy
 
 POLICY = RestartPolicy(first_pause_seconds=1, max_pause_seconds=30, steady_seconds=60)
 

@@ -24,8 +24,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from outlast.deploy.local.orphans import die_with_parent
 from outlast.deploy.local.ports import any_free
-from outlast.deploy.local.processes.orphans import die_with_parent
 from outlast.deploy.local.sandbox.accounts.users import User, Users
 from outlast.deploy.local.sandbox.actors.actor_catalogue import Catalogue
 from outlast.deploy.local.sandbox.actors.actor_folder import Actor

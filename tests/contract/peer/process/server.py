@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from outlast.deploy.local.processes.log_files import tail
+from outlast.deploy.local.processes import tail
 from tests.support.ports import free_port
 from tests.support.processes.installed import node, npm_package
 from tests.support.stacks.sandbox import Sandbox

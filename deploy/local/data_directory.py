@@ -5,8 +5,8 @@ new database, and then lose for good what the other parts hold: sealed secrets w
 delete the outputs of tasks that it does not find. So the start is refused, and names the parts. `--begin-anew` moves
 everything aside.
 
-`version.json` holds the fingerprints (`last_version.py`). A directory of a version that recorded none is taken as it
-is, unless its own files show that one of them is missing.
+`version.json` holds the fingerprints (`data_dir_records.py`). A directory of a version that recorded none is taken as
+it is, unless its own files show that one of them is missing.
 """
 
 import os
@@ -20,25 +20,22 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from outlast.deploy.local.backups.last_version import (
-    FILE_NAME as VERSION_FILE,
-)
-from outlast.deploy.local.backups.last_version import (
+from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.data_dir_records import (
+    RESTORED_FILE,
+    VERSION_FILE,
     Belongings,
     LastVersion,
+    Restored,
     VersionFileDamaged,
     own_version,
     read_last_version,
     require_not_newer,
     write_last_version,
 )
-from outlast.deploy.local.backups.restored import FILE_NAME as RESTORED_FILE
-from outlast.deploy.local.backups.restored import Restored
-from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import IncompleteDataError
-from outlast.deploy.local.outside import Outside
-from outlast.deploy.local.private_files import private_folder
-from outlast.deploy.local.stack_secrets import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE
+from outlast.deploy.local.external_services import Outside
+from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_folder
 from outlast.fingerprints import StoreOwner, fingerprints, owner_key, parse_ring, ring_problem
 from outlast.paths import store_folder
 

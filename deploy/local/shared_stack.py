@@ -1,7 +1,8 @@
 """A stack that runs for as long as somebody uses it: started by the first user, stopped after the last.
 
 Each user holds a shared lock on `users.lock` in the data directory, which the kernel releases however the process ends.
-The stack is a process of its own (`python -m outlast.deploy.local.on_demand CONFIG`), so that no user ends another's.
+The stack runs in a separate process (`python -m outlast.deploy.local.shared_stack CONFIG`), so that no user ends
+another's.
 """
 
 import asyncio
@@ -16,17 +17,14 @@ from pathlib import Path
 
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.detached import LOG_NAME, start_process
-from outlast.deploy.local.embedded import require_embedded
 from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
-from outlast.deploy.local.outside import look_outside
-from outlast.deploy.local.plan import components_to_run
+from outlast.deploy.local.external_services import look_outside
+from outlast.deploy.local.plan import components_to_run, require_embedded
 from outlast.deploy.local.private_files import private_data_dir
-from outlast.deploy.local.processes.log_files import tail
-from outlast.deploy.local.processes.readiness import answers_http
+from outlast.deploy.local.processes import tail
+from outlast.deploy.local.readiness import answers_http
 from outlast.deploy.local.stack import Stack
-from outlast.deploy.local.stack_addresses import StackAddresses
-from outlast.deploy.local.stack_events import OnEvent, StackEvent
-from outlast.deploy.local.state import find_running
+from outlast.deploy.local.state import OnEvent, StackAddresses, StackEvent, find_running
 
 _UNUSED_SECONDS = 10.0
 _LOOK_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""A child process that is kept running: started, watched, restarted, stopped."""
+"""Child processes: started, watched, restarted and stopped, with one log file each, and never left behind."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outlast.deploy.local.errors import NotReadyError, SupervisionError
+from outlast.deploy.local.orphans import die_with_parent
 from outlast.deploy.local.private_files import UMASK, private_file, private_folder
-from outlast.deploy.local.processes import log_files
-from outlast.deploy.local.processes.orphans import die_with_parent
-from outlast.deploy.local.processes.readiness import Probe, holds_ports, read_ready_file
-from outlast.deploy.local.processes.restarts import RestartPauses, RestartPolicy
-from outlast.deploy.local.processes.status import ProcessState, ProcessStatus
-from outlast.deploy.local.stack_events import OnEvent, StackEvent, StackEventKind
+from outlast.deploy.local.readiness import Probe, holds_ports, read_ready_file
+from outlast.deploy.local.state import OnEvent, ProcessState, ProcessStatus, StackEvent, StackEventKind
 
+KEPT_LOGS = 5
 _PROBE_INTERVAL_SECONDS = 0.05
 _SHOWN_LOG_LINES = 5
 _ASKED_TO_END = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT})
@@ -54,6 +52,20 @@ class Observers:
     """Called when the process can no longer be watched."""
 
 
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """Pauses between restarts, in seconds. There is no limit on their number: a part is never given up.
+
+    At least `first_pause_seconds` pass between getting ready and the next start. Every end doubles that, up to
+    `max_pause_seconds`, until the process has been ready for `steady_seconds`. So one that worked for longer than the
+    pause starts again at once, and one that ends before it is ready, or soon after, is started ever more rarely.
+    """
+
+    first_pause_seconds: float = 0.05
+    max_pause_seconds: float = 30.0
+    steady_seconds: float = 30.0
+
+
 class SupervisedProcess:
     """Keeps one child running until `stop`: once it has been ready, it is restarted however often it ends."""
 
@@ -84,7 +96,7 @@ class SupervisedProcess:
 
         Raises `NotReadyError`, with the end of the child's log, when it ends or its time is up before that.
         """
-        log_files.rotate(self.spec.log_path)
+        rotate(self.spec.log_path)
         self._report(StackEventKind.STARTING, f"starting {self.spec.name}")
         process = await self._spawn()
         await self._wait_ready(process)
@@ -250,7 +262,7 @@ class SupervisedProcess:
         return ending if code < 0 and -code in _ASKED_TO_END else self._with_log(ending)
 
     def _with_log(self, what: str) -> str:
-        end = log_files.tail(self.spec.log_path, lines=_SHOWN_LOG_LINES, start=self._log_start)
+        end = tail(self.spec.log_path, lines=_SHOWN_LOG_LINES, start=self._log_start)
         return f"{what} The end of {self.spec.log_path}:\n{end}" if end else f"{what} It wrote nothing to its log."
 
     def _set_status(self, **changes: object) -> None:
@@ -264,6 +276,52 @@ class SupervisedProcess:
 def describe_exit(code: int) -> str:
     """Say what an exit code means, in the terms of a shell."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+class RestartPauses:
+    """The pauses of one process."""
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self._policy = policy
+        self._next_seconds = policy.first_pause_seconds
+
+    def forget(self) -> None:
+        """Let the next restart come after the first pause, as if nothing had ended before."""
+        self._next_seconds = self._policy.first_pause_seconds
+
+    def after_end(self, ready_seconds: float) -> float:
+        """Return the seconds to wait before the next start, for a process that was ready for `ready_seconds`."""
+        if ready_seconds >= self._policy.steady_seconds:
+            self.forget()
+        pause = min(self._next_seconds, self._policy.max_pause_seconds)
+        self._next_seconds = pause * 2
+        return max(0.0, pause - ready_seconds)
+
+
+def rotate(path: Path, kept: int = KEPT_LOGS) -> None:
+    """Move `x.log` to `x.log.1`, that to `x.log.2`, and so on; what would become number `kept + 1` is dropped."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    for number in range(kept, 0, -1):
+        older = numbered(path, number)
+        newer = numbered(path, number - 1) if number > 1 else path
+        if newer.exists():
+            newer.replace(older)
+
+
+def numbered(path: Path, number: int) -> Path:
+    """Return where the `number`-th last log is kept."""
+    return path.with_name(f"{path.name}.{number}")
+
+
+def tail(path: Path, lines: int = 20, limit_bytes: int = 16 * 1024, start: int = 0) -> str:
+    """Return the last lines of a log from byte `start` on, for an error message; empty when there are none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as log:
+        log.seek(max(start, path.stat().st_size - limit_bytes))
+        text = log.read().decode(errors="replace")
+    return "\n".join(text.splitlines()[-lines:])
 
 
 def _when(pause_seconds: float) -> str:

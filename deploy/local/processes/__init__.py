@@ -1,1 +1,0 @@
-"""Child processes: started, watched, restarted, stopped, and never left behind."""
