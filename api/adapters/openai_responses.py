@@ -11,7 +11,7 @@ from outlast.activities.media import PDF
 from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call, with_cut_off
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.offer.portable_schemas import PortableTool
-from outlast.workflows.tools.answers.pieces import Piece
+from outlast.workflows.tools.answers import Piece
 
 
 class OpenAIResponses:

@@ -12,7 +12,7 @@ from outlast.api.access.permissions import approver_words
 from outlast.api.adapters.model_calls import Outcome
 from outlast.api.tasks.question_text import is_approval
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.tools.answers.pieces import Piece, answer_facts, answer_pieces, as_json
+from outlast.workflows.tools.answers import Piece, answer_facts, answer_pieces, as_json
 
 
 def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Piece]:

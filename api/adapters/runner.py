@@ -19,7 +19,7 @@ from outlast.api.services import Services
 from outlast.api.tasks.still_working import still_working
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
-from outlast.workflows.tools.common.dev.invalid import invalid_result
+from outlast.workflows.tools.common.invalid import invalid_result
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 from outlast.workflows.tools.registry import UnknownTool
 from outlast.workflows.turns.cut_off import cut_off_call

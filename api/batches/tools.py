@@ -23,7 +23,7 @@ from outlast.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSe
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.common.batches.batch_tools import (
+from outlast.workflows.tools.common.batch_tools import (
     BatchArguments,
     GetBatchArguments,
     GetBatchResultsArguments,

@@ -22,7 +22,7 @@ from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskStatus
 from outlast.workflows.tool_call import ToolCallWorkflow
-from outlast.workflows.tools.answers.compressed import RESTORE_TOOL
+from outlast.workflows.tools.answers import RESTORE_TOOL
 
 
 class TaskStarter:

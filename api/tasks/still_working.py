@@ -4,7 +4,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.tasks.question_text import how_to_approve, is_approval, question_text
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.tools.common.tasks.task_tools import MAX_WAIT_SECONDS
+from outlast.workflows.tools.common.task_tools import MAX_WAIT_SECONDS
 from outlast.workflows.tools.core.run_report import RunReport, build_run_report
 
 

@@ -14,7 +14,7 @@ from outlast.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.common.tasks.task_tools import (
+from outlast.workflows.tools.common.task_tools import (
     AnswerTaskArguments,
     GetTaskArguments,
     ListTasksArguments,

@@ -11,47 +11,49 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.runtime.masks import is_active
 from outlast.workflows.tools import apify, default, openai
-from outlast.workflows.tools.common.actors.add_actor import ADD_ACTOR
-from outlast.workflows.tools.common.batches.batch_tools import BATCH_TOOLS
-from outlast.workflows.tools.common.call_schedules.call_schedule_tools import CALL_SCHEDULE_TOOLS
-from outlast.workflows.tools.common.conversation.respond import REACT_EMOJI, SEND_UPDATE
-from outlast.workflows.tools.common.conversation.skill import LOAD_SKILL_SUPPORTING, SKILL
-from outlast.workflows.tools.common.dev.get_html_skeleton import GET_HTML_SKELETON
-from outlast.workflows.tools.common.dev.invalid import INVALID, unknown_tool_envelope
-from outlast.workflows.tools.common.dev.workspace import BASH, READ
-from outlast.workflows.tools.common.docs.fetch_apify_docs import FETCH_APIFY_DOCS
-from outlast.workflows.tools.common.docs.search_apify_docs import SEARCH_APIFY_DOCS
+from outlast.workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
+from outlast.workflows.tools.common.add_actor import ADD_ACTOR
+from outlast.workflows.tools.common.batch_tools import BATCH_TOOLS
+from outlast.workflows.tools.common.call_schedule_tools import CALL_SCHEDULE_TOOLS
+from outlast.workflows.tools.common.fetch_apify_docs import FETCH_APIFY_DOCS
+from outlast.workflows.tools.common.get_actor_log import GET_ACTOR_LOG
+from outlast.workflows.tools.common.get_actor_output import GET_ACTOR_OUTPUT
+from outlast.workflows.tools.common.get_dataset import GET_DATASET
+from outlast.workflows.tools.common.get_dataset_items import GET_DATASET_ITEMS
+from outlast.workflows.tools.common.get_dataset_schema import GET_DATASET_SCHEMA
+from outlast.workflows.tools.common.get_html_skeleton import GET_HTML_SKELETON
+from outlast.workflows.tools.common.get_key_value_store import GET_KEY_VALUE_STORE
+from outlast.workflows.tools.common.get_key_value_store_keys import GET_KEY_VALUE_STORE_KEYS
+from outlast.workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
+from outlast.workflows.tools.common.invalid import INVALID, unknown_tool_envelope
 from outlast.workflows.tools.common.list_tabs import LIST_TABS
-from outlast.workflows.tools.common.outputs.get_actor_output import GET_ACTOR_OUTPUT
-from outlast.workflows.tools.common.outputs.restore_tool_output import RESTORE_TOOL_OUTPUT
-from outlast.workflows.tools.common.runs.abort_actor_run import ABORT_ACTOR_RUN
-from outlast.workflows.tools.common.runs.get_actor_log import GET_ACTOR_LOG
-from outlast.workflows.tools.common.runs.get_actor_run_list import GET_ACTOR_RUN_LIST
-from outlast.workflows.tools.common.saved_tasks.create_actor_task import CREATE_ACTOR_TASK
-from outlast.workflows.tools.common.saved_tasks.get_actor_task_list import GET_ACTOR_TASK_LIST
-from outlast.workflows.tools.common.saved_tasks.saved_task_tools import (
+from outlast.workflows.tools.common.lists import (
+    GET_ACTOR_RUN_LIST,
+    GET_ACTOR_TASK_LIST,
+    GET_DATASET_LIST,
+    GET_KEY_VALUE_STORE_LIST,
+    GET_SCHEDULE_LIST,
+)
+from outlast.workflows.tools.common.respond import REACT_EMOJI, SEND_UPDATE
+from outlast.workflows.tools.common.restore_tool_output import RESTORE_TOOL_OUTPUT
+from outlast.workflows.tools.common.saved_task_tools import (
+    CREATE_ACTOR_TASK,
     DELETE_ACTOR_TASK,
     GET_ACTOR_TASK,
     PUBLISH_ACTOR_TASK,
     UNPUBLISH_ACTOR_TASK,
     UPDATE_ACTOR_TASK,
 )
-from outlast.workflows.tools.common.schedules.get_schedule_list import GET_SCHEDULE_LIST
-from outlast.workflows.tools.common.schedules.schedule_tools import (
+from outlast.workflows.tools.common.schedule_tools import (
     CREATE_SCHEDULE,
     DELETE_SCHEDULE,
     GET_SCHEDULE,
     UPDATE_SCHEDULE,
 )
-from outlast.workflows.tools.common.storage.get_dataset import GET_DATASET
-from outlast.workflows.tools.common.storage.get_dataset_items import GET_DATASET_ITEMS
-from outlast.workflows.tools.common.storage.get_dataset_list import GET_DATASET_LIST
-from outlast.workflows.tools.common.storage.get_dataset_schema import GET_DATASET_SCHEMA
-from outlast.workflows.tools.common.storage.get_key_value_store import GET_KEY_VALUE_STORE
-from outlast.workflows.tools.common.storage.get_key_value_store_keys import GET_KEY_VALUE_STORE_KEYS
-from outlast.workflows.tools.common.storage.get_key_value_store_list import GET_KEY_VALUE_STORE_LIST
-from outlast.workflows.tools.common.storage.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
-from outlast.workflows.tools.common.tasks.task_tools import TASK_TOOLS
+from outlast.workflows.tools.common.search_apify_docs import SEARCH_APIFY_DOCS
+from outlast.workflows.tools.common.skill import LOAD_SKILL_SUPPORTING, SKILL
+from outlast.workflows.tools.common.task_tools import TASK_TOOLS
+from outlast.workflows.tools.common.workspace import BASH, READ
 from outlast.workflows.tools.core.actor_mcp import proxied_call
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import actor_tool

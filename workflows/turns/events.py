@@ -13,7 +13,7 @@ from outlast.activities.llm.contracts import ModelStep, Usage
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.turns import Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
-from outlast.workflows.tools.common.dev.invalid import shown_input
+from outlast.workflows.tools.common.invalid import shown_input
 from outlast.workflows.turns.steps import PlannedCall
 
 _PREVIEW_CHARS = 500

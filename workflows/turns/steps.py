@@ -25,8 +25,8 @@ from outlast.activities.runs.contracts import Budget
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolCall, ToolResult
 from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnInput, TurnState, TurnTool
 from outlast.workflows.runtime.masks import Outcome, Resolution, masked_tool, resolve
-from outlast.workflows.tools.answers.pieces import answer_facts, answer_pieces, as_json
-from outlast.workflows.tools.common.dev.invalid import invalid_result
+from outlast.workflows.tools.answers import answer_facts, answer_pieces, as_json
+from outlast.workflows.tools.common.invalid import invalid_result
 from outlast.workflows.tools.core.payments import misplaced_payment
 from outlast.workflows.tools.framework.tool import invalid_arguments
 from outlast.workflows.turns.budgets import last_step

@@ -8,8 +8,8 @@ import pytest
 
 from outlast.cli.client_tools import browser_tabs, devtools
 from outlast.cli.client_tools.browser_tabs import answer_with_tabs
-from outlast.workflows.tools.common.list_tabs import tabs as promised
-from outlast.workflows.tools.common.list_tabs.tabs import BrowserTabs, Tab
+from outlast.workflows.tools.common import list_tabs
+from outlast.workflows.tools.common.list_tabs import BrowserTabs, Tab
 from tests.support.eventually import eventually
 from tests.support.http.pages import serving_pages
 from tests.support.ports import free_address
@@ -150,7 +150,7 @@ async def test_something_else_at_the_port_is_a_problem(monkeypatch: pytest.Monke
 
 def test_client_and_server_agree_on_the_limits() -> None:
     names = ("MAX_TABS", "MAX_URL_CHARS", "MAX_TITLE_CHARS", "MAX_PROBLEM_CHARS")
-    assert [getattr(browser_tabs, name) for name in names] == [getattr(promised, name) for name in names]
+    assert [getattr(browser_tabs, name) for name in names] == [getattr(list_tabs, name) for name in names]
 
 
 async def _is_loading(browser: RunningBrowser, title: str) -> bool:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from outlast.workflows.tools.common.list_tabs.tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS
+from outlast.workflows.tools.common.list_tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS
 from tests.integration.client_tools.conftest import BOB, StartClient
 from tests.support.calls.questions import answered, asks, call, result, said, taken, waiting
 from tests.support.calls.tasks import started

@@ -20,7 +20,7 @@ from outlast.workflows.contracts.tool_calls import (
 )
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.common.actors.add_actor import ADDED_ACTOR_META
+from outlast.workflows.tools.common.add_actor import ADDED_ACTOR_META
 from outlast.workflows.tools.framework.tool import (
     Arguments,
     Category,

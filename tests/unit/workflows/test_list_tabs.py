@@ -12,12 +12,23 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.common.list_tabs import LIST_TABS
-from outlast.workflows.tools.common.list_tabs.answer import NOTHING_FOUND, TabList, tab_list
-from outlast.workflows.tools.common.list_tabs.arguments import ListTabsArguments
-from outlast.workflows.tools.common.list_tabs.patterns import compiled
-from outlast.workflows.tools.common.list_tabs.tab_selection import NO_HOST, chosen, matching, ordered
-from outlast.workflows.tools.common.list_tabs.tabs import MAX_TABS, MAX_TITLE_CHARS, MAX_URL_CHARS, BrowserTabs, Tab
+from outlast.workflows.tools.common.list_tabs import (
+    LIST_TABS,
+    MAX_TABS,
+    MAX_TITLE_CHARS,
+    MAX_URL_CHARS,
+    NO_HOST,
+    NOTHING_FOUND,
+    BrowserTabs,
+    ListTabsArguments,
+    Tab,
+    TabList,
+    chosen,
+    compiled,
+    matching,
+    ordered,
+    tab_list,
+)
 
 ORDERS = ("title", "url", "host", "windowId", "tabId", "mode", "loading")
 HOSTS = ("a.example", "B.example", "docs.example:8080", "xn--bcher-kva.example")

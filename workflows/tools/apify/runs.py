@@ -44,8 +44,8 @@ from outlast.workflows.tools.apify.schemas import (
     required_text,
     text,
 )
-from outlast.workflows.tools.core.platform_references import actor_of
 from outlast.workflows.tools.core.run_report import until_meta
+from outlast.workflows.tools.core.saved_tasks import actor_of
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 

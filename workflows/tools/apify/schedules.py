@@ -21,8 +21,16 @@ from outlast.workflows.tools.apify.schemas import (
     SCHEDULE_ID,
     arguments,
 )
-from outlast.workflows.tools.core.schedule_actions import MAX_OF_A_KIND, OPTIONS, ScheduledRun, as_read
-from outlast.workflows.tools.core.schedules import change_schedule, create_schedule, delete_schedule, schedule
+from outlast.workflows.tools.core.schedules import (
+    MAX_OF_A_KIND,
+    OPTIONS,
+    ScheduledRun,
+    as_read,
+    change_schedule,
+    create_schedule,
+    delete_schedule,
+    schedule,
+)
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 

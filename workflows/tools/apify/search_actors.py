@@ -14,7 +14,7 @@ from outlast.workflows.tools.apify.cards import CARD, USER_TIER, card_as_markdow
 from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.pricing import current_price, price_for, tier_of
 from outlast.workflows.tools.apify.schemas import answer, arguments, array, integer, number, text
-from outlast.workflows.tools.core.platform_lists import entries_of
+from outlast.workflows.tools.core.lists import entries_of
 from outlast.workflows.tools.framework.tool import Category
 
 DESCRIPTION = """

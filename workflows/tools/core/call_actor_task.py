@@ -14,9 +14,8 @@ from outlast.workflows.runtime.executors import ActorExecutor
 from outlast.workflows.stubs.failures import ToolError
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
-from outlast.workflows.tools.core.platform_references import actor_of, platform_reference
 from outlast.workflows.tools.core.run_report import RunReport
-from outlast.workflows.tools.core.saved_tasks import TASKS
+from outlast.workflows.tools.core.saved_tasks import TASKS, actor_of, platform_reference
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import (
     Arguments,

@@ -1,16 +1,22 @@
-"""The structured answer of every tool about runs."""
+"""The report of a run, which every tool about runs returns, and the shared part of `get-actor-run`."""
 
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
+from temporalio import workflow
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.outputs.contracts import DEFAULT_THRESHOLD_BYTES, StoredOutput
 from outlast.activities.runs.contracts import RunState
-from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.workflows.contracts.tool_calls import UNTIL_META, Offers, offers_all
-from outlast.workflows.tools.answers.compressed import OutputFacts, output_facts
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.runtime.executors import INLINE_ROWS
+from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, OutputFacts, output_facts
+from outlast.workflows.tools.framework.ids import Id
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 _FAILURES = {
     "FAILED": ErrorCategory.UNKNOWN,
@@ -157,3 +163,46 @@ def until_meta(run: RunState) -> dict[str, JsonValue]:
 def _failure_hint(run: RunState, offers: Offers) -> str:
     log = f"Read the end of its log with get-actor-log (runId {run.run_id}). " if offers("get-actor-log") else ""
     return f"{log}Rows so far are in dataset {run.dataset_id}."
+
+
+class RunArguments(Arguments):
+    """Names a run."""
+
+    run_id: Id = Field(alias="runId", description="Id of the Actor run.")
+
+
+async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, DatasetPage | None]:
+    """The run, and what its dataset holds so far: all rows when they are few, else none of them but their number.
+
+    The page is None when the dataset cannot be read, for example because it was deleted since.
+    """
+    run = await ctx.runs.look_up(run_id)
+    request = DatasetItemsInput(
+        caller=ctx.call.caller,
+        dataset_id=run.dataset_id,
+        limit=INLINE_ROWS,
+        max_bytes=DEFAULT_THRESHOLD_BYTES,
+        whole=True,
+        describe_run_store=run.key_value_store_id,
+        describe_run_actor=run.actor_id,
+    )
+    try:
+        return run, await ctx.storages.items(request)
+    except ToolError as error:
+        workflow.logger.info("The rows of run %s cannot be read: %s", run_id, error.envelope.message)
+        return run, None
+
+
+def get_actor_run_definition(handler: Handler, description: str) -> ToolBuilder:
+    """The part of `get-actor-run` that all modes share."""
+    return (
+        tool("get-actor-run")
+        .category(Category.RUNS)
+        .describe(description)
+        .annotate(ToolAnnotations(title="Get Actor run", read_only=True, idempotent=True))
+        .args(RunArguments)
+        .output(RunReport)
+        .server(handler)
+        .output_threshold(MAX_ANSWER_BYTES)
+        .keep_output_schema()
+    )

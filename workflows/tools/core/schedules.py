@@ -1,22 +1,52 @@
-"""Schedules: Actors and saved tasks that the platform runs at times of a cron expression. What all modes do with them.
+"""Schedules of the platform, and the actions that they run: Actors and saved tasks.
 
-Fields are those of the platform's API (Apify API v2, `schedules`); what calls and answers look like is each mode's.
-"""
+Fields are those of the platform's API (Apify API v2, `schedules`); each mode names its arguments and answers itself."""
 
 import hashlib
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.core.platform_references import own_username, platform_reference
-from outlast.workflows.tools.core.schedule_actions import INPUT_TEXTS, ScheduledRun, as_sent, problem_of
+from outlast.workflows.tools.core.saved_tasks import own_username, platform_reference
 
 SCHEDULES = "schedules"
 INPUTS = ("actions/*/input", "actions/*/runInput")
 """The places of a schedule whose values may be secret."""
 _DIGEST_CHARS = 8
+RUN_ACTOR, RUN_TASK = "RUN_ACTOR", "RUN_ACTOR_TASK"
+OPTIONS = ("build", "timeoutSecs", "memoryMbytes", "restartOnError")
+_JSON = "application/json; charset=utf-8"
+MAX_OF_A_KIND = 10
+INPUT_TEXTS = ("actions/*/runInput/body",)
+"""The API takes an Actor's input as a text. It is sealed until the request is sent, which makes it one."""
+
+
+@dataclass(frozen=True)
+class ArgumentNames:
+    """What a mode calls the arguments that name what a schedule runs, for its errors."""
+
+    actor: str
+    task: str
+
+
+@dataclass(frozen=True)
+class ScheduledRun:
+    """One action of a schedule: an Actor or a saved task, as the caller has named it, and how it is run."""
+
+    actor: str | None = None
+    task: str | None = None
+    input: JsonValue = None
+    has_input: bool = False
+    options: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Those of `OPTIONS` that were given, under the platform's names."""
+    names: ArgumentNames = ArgumentNames("actorId", "taskId")
 
 
 async def schedule(ctx: ToolContext, written: object) -> JsonObject:
@@ -103,3 +133,55 @@ def _refuse_uncounted(ctx: ToolContext) -> None:
         message = "You have spending caps, and what a schedule starts counts for none of them. Nothing was changed."
         hint = "Ask the operator of this server to make the schedule, or run the Actor with call-actor."
         raise ToolError(ErrorEnvelope.permanent(ErrorCategory.PAYMENT, ctx.call.tool, message, hint=hint))
+
+
+def problem_of(runs: Sequence[ScheduledRun]) -> str | None:
+    """Why the platform would refuse these, as a sentence; None when it would not."""
+    for number, run in enumerate(runs):
+        if bool(run.actor) == bool(run.task):
+            return f"/actions/{number}: give {run.names.actor} or {run.names.task}, one of them."
+        if run.task and run.options:
+            return f"/actions/{number}: options of a run go with {run.names.actor} only; a task has its own."
+    for kind, count in (
+        ("an Actor", sum(bool(run.actor) for run in runs)),
+        ("a task", sum(bool(r.task) for r in runs)),
+    ):
+        if count > MAX_OF_A_KIND:
+            return f"/actions: at most {MAX_OF_A_KIND} may run {kind}."
+    return None
+
+
+def as_sent(run: ScheduledRun, target: str) -> JsonObject:
+    """An action in the form of the API; `target` is the id of its Actor or task."""
+    if run.task:
+        saved: JsonObject = {"type": RUN_TASK, "actorTaskId": target}
+        return {**saved, "input": run.input} if run.has_input else saved
+    sent: JsonObject = {"type": RUN_ACTOR, "actorId": target}
+    if run.has_input:
+        sent["runInput"] = {"body": run.input, "contentType": _JSON}
+    return {**sent, "runOptions": run.options} if run.options else sent
+
+
+def as_read(schedule: JsonObject) -> list[ScheduledRun]:
+    """What a schedule of the API runs; an input that is no JSON is a text."""
+    actions = schedule.get("actions")
+    return [_run(action) for action in actions if isinstance(action, dict)] if isinstance(actions, list) else []
+
+
+def _run(action: JsonObject) -> ScheduledRun:
+    if action.get("type") == RUN_TASK:
+        given = action.get("input")
+        return ScheduledRun(task=str(action.get("actorTaskId")), input=given, has_input=given is not None)
+    given, options = _input_of(action.get("runInput")), cast("JsonObject", action.get("runOptions") or {})
+    kept: JsonObject = {name: options[name] for name in OPTIONS if options.get(name) is not None}
+    return ScheduledRun(str(action.get("actorId")), input=given, has_input=given is not None, options=kept)
+
+
+def _input_of(written: JsonValue) -> JsonValue:
+    body = written.get("body") if isinstance(written, dict) else None
+    if not isinstance(body, str):
+        return None
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body

@@ -1,15 +1,60 @@
-"""How datasets and key-value stores are shown: the part that both share."""
+"""Arguments and views that tools for datasets and key-value stores share."""
 
-from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from outlast.activities.storages.contracts import DatasetInfo, KeyValueStoreInfo, StorageInfo, StorageListInput
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.answers.answer import Answer
-from outlast.workflows.tools.answers.wording import describe_size
-from outlast.workflows.tools.core.storage_arguments import StorageListArguments
+from outlast.workflows.tools.answers import Answer, describe_size
+from outlast.workflows.tools.core.lists import PageArguments
+from outlast.workflows.tools.framework.tool import Arguments
+
+_ID_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*([~/][A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
+
+StorageId = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=_ID_PATTERN)]
+"""Id of a storage, or `user~name`."""
+
+
+def _split(value: object) -> object:
+    """`"url, title"` as the list that it means."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+FieldNames = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=1_000)]],
+    Field(max_length=200),
+    BeforeValidator(_split),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 200}]}),
+]
+"""Names of fields: a list, or one text with commas."""
+
+
+class DatasetArguments(Arguments):
+    """Names a dataset."""
+
+    dataset_id: StorageId = Field(alias="datasetId", description="Dataset ID or username~dataset-name.")
+
+
+class KeyValueStoreArguments(Arguments):
+    """Names a key-value store."""
+
+    key_value_store_id: StorageId = Field(
+        alias="keyValueStoreId", description="Key-value store ID or username~store-name."
+    )
+
+
+class StorageListArguments(PageArguments):
+    """Which page of a list of storages."""
+
+    desc: bool = Field(default=True, description="If true, newest first; if false, oldest first.")
+    unnamed: bool = Field(
+        default=False,
+        description="If true, storages without a name are listed too. Those that runs make have none.",
+    )
 
 
 class StorageView(Answer):
@@ -34,15 +79,6 @@ class DatasetView(StorageView):
     fields: list[str] = Field(description="Names of top-level fields, as far as the platform knows them.")
 
 
-class ListPage(Answer):
-    """Position of a page in its list."""
-
-    count: int = Field(description="Entries on this page.")
-    total: int = Field(description="Entries on all pages.")
-    offset: int
-    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
-
-
 def dataset_view(dataset: DatasetInfo) -> DatasetView:
     """The structured form of a dataset."""
     return DatasetView.model_validate(dataset.model_dump())
@@ -62,12 +98,6 @@ def list_input(ctx: ToolContext, arguments: StorageListArguments) -> StorageList
         desc=arguments.desc,
         unnamed=arguments.unnamed,
     )
-
-
-def next_offset(shown: Sequence[object], *, total: int, offset: int) -> int | None:
-    """Where the next page begins; None on the last page."""
-    end = offset + len(shown)
-    return end if shown and end < total else None
 
 
 def storage_line(storage: StorageInfo) -> str:

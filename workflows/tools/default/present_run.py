@@ -5,13 +5,15 @@ from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts.row_text import rows_as_lines
 from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
 from outlast.workflows.runtime.executors import ActorOutcome
-from outlast.workflows.tools.answers.answer import ROW_READERS, first_offered
-from outlast.workflows.tools.answers.compressed import describe_stored, restore_hint
-from outlast.workflows.tools.answers.wording import (
+from outlast.workflows.tools.answers import (
+    ROW_READERS,
     describe_page,
     describe_run_facts,
     describe_run_status,
+    describe_stored,
+    first_offered,
     next_page_hint,
+    restore_hint,
 )
 from outlast.workflows.tools.core.run_report import build_run_report, run_failure, until_meta
 

@@ -2,8 +2,8 @@
 
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.answers.answer import answered
-from outlast.workflows.tools.core.actor_card import card_as_text
+from outlast.workflows.tools.answers import answered
+from outlast.workflows.tools.core.actor_details import card_as_text
 from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
     SearchReport,

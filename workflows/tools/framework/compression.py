@@ -13,7 +13,7 @@ from outlast.activities.outputs.contracts import StoredOutput
 from outlast.workflows.contracts.tool_calls import CLIENT_META, EmbeddedResource, TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.answers.compressed import compressed_form, describe_stored, restore_hint
+from outlast.workflows.tools.answers import compressed_form, describe_stored, restore_hint
 from outlast.workflows.tools.framework.tool import Tool
 
 RUN_REPORT_BYTES = 8_192

@@ -2,8 +2,7 @@
 
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.answers.answer import answered
-from outlast.workflows.tools.core.actor_card import stats_in_words, warnings_of
+from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
     DetailSections,
@@ -12,6 +11,8 @@ from outlast.workflows.tools.core.actor_details import (
     details_definition,
     details_report,
     look_up_actor,
+    stats_in_words,
+    warnings_of,
 )
 from outlast.workflows.tools.openai.widgets import details_widget_meta
 

@@ -6,14 +6,14 @@ from pydantic import JsonValue
 
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.answers.answer import Answer, answered
-from outlast.workflows.tools.core.actor_card import warnings_of
+from outlast.workflows.tools.answers import Answer, answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
     DetailSections,
     after_details,
     details_definition,
     look_up_actor,
+    warnings_of,
 )
 from outlast.workflows.tools.core.actor_schema import model_input_schema
 from outlast.workflows.tools.framework.tool import Category

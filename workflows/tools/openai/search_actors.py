@@ -2,7 +2,7 @@
 
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.answers.answer import answered
+from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
     SearchReport,

@@ -6,9 +6,9 @@ import pytest
 
 from outlast import NoArguments, ToolContext, ToolResult
 from outlast.api.tasks.admission import is_quick_read
-from outlast.workflows.tools.common.runs.abort_actor_run import ABORT_ACTOR_RUN
-from outlast.workflows.tools.common.runs.get_actor_log import GET_ACTOR_LOG
-from outlast.workflows.tools.common.storage.get_dataset_items import GET_DATASET_ITEMS
+from outlast.workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
+from outlast.workflows.tools.common.get_actor_log import GET_ACTOR_LOG
+from outlast.workflows.tools.common.get_dataset_items import GET_DATASET_ITEMS
 from outlast.workflows.tools.framework.tool import Tool
 
 

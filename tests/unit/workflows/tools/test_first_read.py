@@ -8,7 +8,7 @@ from outlast.activities.storages.contracts import DatasetItemsInput, StorageList
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.storages.listings import ListingActivities
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.tools.answers.answer import MAX_CONTENT_BYTES
+from outlast.workflows.tools.answers import MAX_CONTENT_BYTES
 from outlast.workflows.tools.first_read import FirstRead, first_read_of
 
 _CALLER = Caller(id="somebody")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outlast.activities.contracts import Caller
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.tools.common.dev.invalid import INVALID, MAX_INPUT_CHARS, invalid_arguments_of, invalid_result
+from outlast.workflows.tools.common.invalid import INVALID, MAX_INPUT_CHARS, invalid_arguments_of, invalid_result
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, Selection
 from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.loader import base_tools, load_tools

@@ -10,7 +10,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
 from outlast.workflows.contracts.tool_calls import EmbeddedResource, TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.common.outputs.restore_tool_output import RestoreArguments, restore_tool_output
+from outlast.workflows.tools.common.restore_tool_output import RestoreArguments, restore_tool_output
 
 ANN = Caller(id="key:ann")
 

@@ -1,0 +1,293 @@
+"""Building blocks of answers: texts for models to act on, and structured forms, bounded in bytes.
+
+Pages of rows, lists, runs, stored outputs; and the pieces of an answer for a model."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.json_values import NESTED_NOTE
+from outlast.activities.llm.contracts import MediaPart
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.unicode_text import NOTE
+from outlast.workflows.contracts.row_text import rows_as_lines
+from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult
+from outlast.workflows.runtime.context import ToolContext
+
+MAX_ANSWER_BYTES: Final = 65_536
+"""Limit of the text of one answer. The structured form holds the same content and has the same limit."""
+MAX_CONTENT_BYTES: Final = MAX_ANSWER_BYTES - 8_192
+"""Limit of the content itself (rows, text, a page); the rest is for the text around it."""
+
+
+class Answer(BaseModel):
+    """Base of every tool's structured answer: frozen, camelCase as MCP clients expect it."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    def structured(self) -> dict[str, JsonValue]:
+        """The answer as `ToolResult.structured`; fields without a value are left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def answered(answer: Answer, *parts: str | None, more: tuple[Content, ...] = ()) -> ToolResult:
+    """A result with `answer` as its structured form, `parts` as its text, one per line, and the blocks of `more`."""
+    text = "\n".join(part for part in parts if part)
+    return ToolResult(content=(TextContent(text=text), *more), structured=answer.structured())
+
+
+ROW_READERS: Final = ("get-dataset-items", "get-actor-output")
+"""Tools that read rows of a dataset, the most able first."""
+
+
+def first_offered(offers: Offers, *tools: str) -> str | None:
+    """The first of `tools` that the caller may call, for hints."""
+    return next((name for name in tools if offers(name)), None)
+
+
+def hint(ctx: ToolContext, tool: str, text: str) -> str | None:
+    """`text`, which names `tool`; None when the caller's connection does not offer it."""
+    return text if ctx.offers(tool) else None
+
+
+class Rows(Answer):
+    """A page of rows."""
+
+    dataset_id: str
+    items: list[JsonValue]
+    offset: int
+    limit: int
+    item_count: int = Field(description="Rows on this page.")
+    total_item_count: int = Field(description="Rows in the dataset.")
+    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
+    large_row_bytes: int | None = Field(
+        default=None,
+        description="Size of the row at `offset` if it is too large for an answer: it is shortened, or left out.",
+    )
+
+
+def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
+    """The rows, their number, and how to get the next page with `tool`."""
+    answer = Rows(
+        dataset_id=page.dataset_id,
+        items=list(page.items),
+        offset=page.offset,
+        limit=page.limit,
+        item_count=len(page.items),
+        total_item_count=page.total,
+        next_offset=page.end if page.end < page.total else None,
+        large_row_bytes=page.large_row_bytes,
+    )
+    return answered(answer, describe_page(page), rows_as_lines(page.items), next_page_hint(page, tool=tool))
+
+
+def describe_page(page: DatasetPage) -> str:
+    """How much of the dataset the page holds, and notes on what was changed in it."""
+    notes = (
+        page.large_row_note,
+        NOTE if page.replaced_text else None,
+        NESTED_NOTE if page.nested_rows else None,
+    )
+    return " ".join(part for part in (_described(page), *notes) if part)
+
+
+def _described(page: DatasetPage) -> str:
+    if page.total == 0:
+        return f"Dataset {page.dataset_id} is empty."
+    if page.end == page.offset:
+        return f"Dataset {page.dataset_id} has {page.total} rows; none from offset {page.offset}."
+    is_left_out = page.large_row_bytes is not None and not page.items
+    hidden = page.end - page.offset - len(page.items) - is_left_out
+    left_out = f" Empty rows left out: {hidden}." if hidden else ""
+    if page.end == page.offset + 1:
+        which = "The only row" if page.total == 1 else f"Row {page.offset} of {page.total}"
+        return f"{which} in dataset {page.dataset_id}.{left_out}"
+    return f"Rows {page.offset} to {page.end - 1} of {page.total} in dataset {page.dataset_id}.{left_out}"
+
+
+def next_page_hint(page: DatasetPage, *, tool: str = "get-dataset-items") -> str | None:
+    """How to get the next rows with `tool`, or more of a shortened one; None on the last page."""
+    fields = f"For more of row {page.offset} call {tool} with `fields` naming the few fields you need."
+    fewer = fields if page.large_row_bytes is not None else None
+    if page.end >= page.total:
+        return fewer
+    if page.end == page.offset and page.rows_cut:
+        return (
+            f"Row {page.offset} alone is larger than one answer may be. Call {tool} with `fields` naming "
+            "the few fields you need."
+        )
+    cut = f" ({page.rows_cut} rows of this page did not fit)" if page.rows_cut else ""
+    more = f"More rows{cut}: call {tool} with datasetId {page.dataset_id} and offset {page.end}."
+    return f"{fewer} {more}" if fewer else more
+
+
+def describe_list(things: str, *, count: int, total: int, offset: int) -> str:
+    """How much of a list a page holds; `things` is a plural."""
+    if total == 0:
+        return f"There are no {things}."
+    if count == 0:
+        return f"There are {total} {things}; none from offset {offset}."
+    return f"{things.capitalize()} {offset + 1} to {offset + count} of {total}:"
+
+
+def next_list_hint(tool: str, *, count: int, total: int, offset: int) -> str | None:
+    """How to get the next entries with `tool`; None on the last page."""
+    if count == 0 or offset + count >= total:
+        return None
+    return f"More: call {tool} with offset {offset + count}."
+
+
+def describe_size(size_bytes: int | None) -> str:
+    """A size that a person can read, such as `1.5 MB` (decimal units)."""
+    if size_bytes is None:
+        return "unknown size"
+    size, unit = float(size_bytes), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1_000 or unit == "TB":
+            break
+        size /= 1_000
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def describe_run_facts(run: RunState) -> str | None:
+    """The run's exit code, build, memory and time limit, as far as they are known."""
+    memory, seconds = run.options.get("memoryMbytes"), run.options.get("timeoutSecs")
+    facts = [
+        f"exit code {run.exit_code}" if run.exit_code is not None else None,
+        f"build {run.build_number}" if run.build_number else None,
+        f"{memory} MB of memory" if memory else None,
+        f"time-out {seconds} s" if seconds else None,
+    ]
+    known = ", ".join(fact for fact in facts if fact)
+    return f"{known[0].upper()}{known[1:]}." if known else None
+
+
+def describe_run_status(run: RunState) -> str:
+    """The run's state in one sentence."""
+    message = f" {run.status_message}" if run.status_message else ""
+    times = {0: "", 1: " It was resurrected once."}
+    told = times.get(run.resurrections, f" It was resurrected {run.resurrections} times.")
+    enough = f" It was stopped by `until`: {run.until_met.in_words}." if run.until_met else ""
+    return f"Run {run.run_id} is {run.status}.{enough}{message}{told}"
+
+
+RESTORE_TOOL = "restore-tool-output"
+
+
+class OutputFacts(Answer):
+    """Description of a stored output."""
+
+    kind: str = Field(description="rows, json, text or binary.")
+    content_type: str
+    size_bytes: int
+    count: int | None = Field(default=None, description="Number of rows or list elements.")
+    expires_at: datetime
+
+
+class CompressedOutput(OutputFacts):
+    """What replaces a stored output in an answer."""
+
+    compressed: Literal[True] = True
+    locator: str = Field(description="Pass it to restore-tool-output, exactly as it is.")
+    summary: str = Field(description="What is in the output.")
+
+
+def output_facts(output: StoredOutput) -> OutputFacts:
+    """`output` without its locator and summary."""
+    return OutputFacts(
+        kind=output.kind,
+        content_type=output.content_type,
+        size_bytes=output.size_bytes,
+        count=output.count,
+        expires_at=output.expires_at,
+    )
+
+
+def compressed_form(output: StoredOutput) -> CompressedOutput:
+    """The short form of `output`."""
+    return CompressedOutput(
+        **output_facts(output).model_dump(), compressed=True, locator=output.locator, summary=output.summary
+    )
+
+
+def describe_stored(output: StoredOutput) -> str:
+    """A text with the locator, size and summary of the output."""
+    return f"The whole output is stored ({describe_size(output.size_bytes)}) as {output.locator}.\n{output.summary}"
+
+
+def restore_hint(output: StoredOutput, offers: Offers) -> str:
+    """How to restore more of the output; nothing that a model may not call is named."""
+    until = f"It is kept until {output.expires_at:%Y-%m-%d %H:%M} UTC."
+    if not offers(RESTORE_TOOL):
+        return f"No tool that may be called here gives more of it. {until}"
+    wanted = {
+        "rows": "rows by offset and limit, few fields, or those that match a filter",
+        "json": "the part you need, by a query",
+        "text": "a range of it",
+        "binary": "its bytes",
+    }[output.kind]
+    return f"When this is not enough, call {RESTORE_TOOL} with that locator for {wanted}. {until}"
+
+
+Piece = str | MediaPart
+
+
+def answer_pieces(result: ToolResult) -> list[Piece]:
+    """The content of an answer in its order; for an answer without content, its structured form as JSON."""
+    pieces = [piece for block in _content_blocks(result) for piece in _pieces(block)]
+    shown = [piece for piece in pieces if not isinstance(piece, str) or piece.strip()]
+    if not pieces and result.structured is not None:
+        return [as_json(result.structured)]
+    return shown
+
+
+def answer_facts(result: ToolResult, *, tool: str) -> JsonObject:
+    """The facts that a model or program needs besides the content: the error of `tool`, the stored output.
+
+    Empty for an answer without any of them.
+    """
+    facts: JsonObject = {"is_error": True} if result.is_error else {}
+    if result.error is not None:
+        envelope = result.error.model_copy(update={"tool": result.error.tool or tool})
+        facts["error"] = envelope.model_dump(mode="json", exclude_none=True)
+    if result.structured is not None and result.structured.get("compressed") is True:
+        facts |= {key: result.structured.get(key) for key in ("compressed", "locator")}
+    return facts
+
+
+def as_json(value: JsonValue) -> str:
+    """`value` as JSON without spaces: they cost tokens."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _content_blocks(result: ToolResult) -> list[JsonObject]:
+    """The answer's content in MCP's shapes."""
+    if result.raw_content is not None:
+        return list(result.raw_content)
+    return [block.model_dump(mode="json", exclude_none=True) for block in result.content]
+
+
+def _pieces(block: JsonObject) -> Iterator[Piece]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield text
+        case {"type": "image" | "audio" as kind, "data": str(data), "mimeType": str(media_type)}:
+            yield MediaPart(data=data, media_type=media_type, name=str(kind))
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            yield text
+        case {"type": "resource", "resource": {"blob": str(blob), **resource}}:
+            given = cast(dict[str, Any], resource)
+            media_type = given.get("mimeType") or "application/octet-stream"
+            yield MediaPart(data=blob, media_type=str(media_type), name=str(given.get("uri", "resource")))
+        case {"type": "resource_link", "uri": str(uri)}:
+            named = " ".join(str(block[key]) for key in ("name", "mimeType") if block.get(key))
+            yield f"[{named}: {uri}]"
+        case _:
+            yield as_json(block)

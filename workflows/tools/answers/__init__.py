@@ -1,1 +1,0 @@
-"""How answers are worded and cut, for every tool."""

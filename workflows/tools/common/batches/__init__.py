@@ -1,1 +1,0 @@
-"""Tools that start batches and look after them."""

@@ -1,1 +1,0 @@
-"""Tools that speak to the user or load skills."""

@@ -1,1 +1,0 @@
-"""Tools for developers: page structures, files, commands."""

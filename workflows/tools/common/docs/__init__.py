@@ -1,1 +1,0 @@
-"""Tools that search and read documentation."""

@@ -1,0 +1,175 @@
+"""`get-key-value-store-record`: what is stored under a key, as JSON, text, or a file."""
+
+import json
+from typing import Literal
+
+from pydantic import Field, JsonValue, field_validator
+
+from outlast.activities.bounds import Offset
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.storages.contracts import Record, RecordInput
+from outlast.activities.unicode_text import NOTE
+from outlast.workflows.contracts.tool_calls import (
+    AudioContent,
+    BlobResource,
+    Content,
+    EmbeddedResource,
+    ImageContent,
+    Offers,
+    ResourceLink,
+    TextContent,
+    ToolResult,
+)
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers import (
+    Answer,
+    answered,
+    compressed_form,
+    describe_size,
+    describe_stored,
+    restore_hint,
+)
+from outlast.workflows.tools.core.storages import KeyValueStoreArguments
+from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
+
+PART_BYTES = 49_152
+"""Of a text this much is shown at once; a larger record is stored, and its summary shown."""
+
+
+class RecordArguments(KeyValueStoreArguments):
+    """Which record, and for a long text from where on."""
+
+    record_key: str = Field(
+        alias="recordKey", min_length=1, max_length=256, description="Key of the record to retrieve."
+    )
+    offset: Offset = Field(default=0, description="For a long text: bytes to skip, as the last answer gives it.")
+
+    @field_validator("record_key")
+    @classmethod
+    def _addresses_a_record(cls, key: str) -> str:
+        if key in (".", ".."):
+            raise ValueError("A key must not be `.` or `..`.")
+        return key
+
+
+class RecordAnswer(Answer):
+    """A record. `value` is the JSON value or the text; a binary record is in the content blocks beside this."""
+
+    key_value_store_id: str
+    key: str
+    content_type: str
+    kind: Literal["json", "text", "binary"]
+    size_bytes: int | None = Field(default=None, description="Size of the whole record.")
+    value: JsonValue = None
+    offset: int | None = Field(default=None, description="For a text: where this part begins, in bytes.")
+    next_offset: int | None = Field(default=None, description="Where to go on; absent at the end.")
+    url: str | None = Field(default=None, description="For a binary record: where to fetch it, with an Apify token.")
+
+
+async def get_key_value_store_record(ctx: ToolContext, arguments: RecordArguments) -> ToolResult:
+    """Read the record, or the part of it that fits."""
+    is_whole_wanted = "offset" not in arguments.model_fields_set and ctx.call.output.compress
+    record = await ctx.storages.record(
+        RecordInput(
+            caller=ctx.call.caller,
+            storage_id=arguments.key_value_store_id,
+            key=arguments.record_key,
+            offset=arguments.offset,
+            max_bytes=_inline_bytes(ctx) if is_whole_wanted else PART_BYTES,
+        )
+    )
+    if is_whole_wanted and _is_cut(record):
+        return _stored(record, await ctx.outputs.store_record(record.store_id, record.key), ctx.offers)
+    if record.kind == "binary":
+        return _binary(record)
+    answer = _described(record).model_copy(update={"value": record.value if record.kind == "json" else record.text})
+    shown = json.dumps(record.value, ensure_ascii=False) if record.kind == "json" else record.text
+    return answered(answer, _summary(record), shown, _next_part(record))
+
+
+def _inline_bytes(ctx: ToolContext) -> int:
+    threshold = ctx.call.output.threshold_bytes
+    return PART_BYTES if threshold is None else max(1, min(threshold, PART_BYTES))
+
+
+def _is_cut(record: Record) -> bool:
+    return record.next_offset is not None or (record.kind == "binary" and record.blob_base64 is None)
+
+
+def _stored(record: Record, output: StoredOutput, offers: Offers) -> ToolResult:
+    """What is in a large record, and how to get the part that is needed."""
+    short = compressed_form(output).structured()
+    text = f"Record {record.key} of {record.store_id}. {describe_stored(output)}\n{restore_hint(output, offers)}"
+    blocks: tuple[Content, ...] = (TextContent(text=text),)
+    if record.kind == "binary":
+        blocks += (_link(record),)
+    return ToolResult(content=blocks, structured=short, locator=output.locator)
+
+
+def _described(record: Record) -> RecordAnswer:
+    return RecordAnswer(
+        key_value_store_id=record.store_id,
+        key=record.key,
+        content_type=record.content_type,
+        kind=record.kind,
+        size_bytes=record.size_bytes,
+        offset=record.offset if record.kind == "text" else None,
+        next_offset=record.next_offset,
+    )
+
+
+def _summary(record: Record) -> str:
+    part = f", from byte {record.offset}" if record.offset else ""
+    note = f" {NOTE}" if record.replaced_text else ""
+    return f"Record {record.key} ({record.content_type}, {describe_size(record.size_bytes)}){part}:{note}"
+
+
+def _next_part(record: Record) -> str | None:
+    if record.next_offset is None:
+        return None
+    return f"There is more: call get-key-value-store-record with the same key and offset {record.next_offset}."
+
+
+def _binary(record: Record) -> ToolResult:
+    mime = _mime(record)
+    answer = _described(record).model_copy(update={"url": record.url})
+    if record.blob_base64 is None:
+        text = f"{_summary(record)} too large to show. Fetch it from {record.url} with an Apify token."
+        return answered(answer, text, more=(_link(record),))
+    return answered(answer, f"{_summary(record)} attached.", more=(_blob(mime, record.blob_base64, record.url),))
+
+
+def _mime(record: Record) -> str:
+    return record.content_type.partition(";")[0].strip().lower() or "application/octet-stream"
+
+
+def _link(record: Record) -> ResourceLink:
+    return ResourceLink(uri=record.url, name=record.key, mimeType=_mime(record), size=record.size_bytes)
+
+
+def _blob(mime: str, data: str, url: str) -> Content:
+    match mime.partition("/")[0]:
+        case "image":
+            return ImageContent(data=data, mimeType=mime)
+        case "audio":
+            return AudioContent(data=data, mimeType=mime)
+        case _:
+            return EmbeddedResource(resource=BlobResource(uri=url, mimeType=mime, blob=data))
+
+
+GET_KEY_VALUE_STORE_RECORD = (
+    tool("get-key-value-store-record")
+    .category(Category.STORAGE)
+    .describe(
+        "Get a value stored in a key-value store under a specific key: JSON, text, or a file, which is attached when "
+        "it is small. A large one is stored and summarised; offset reads a long text in parts instead. An Actor's "
+        "input is under INPUT, its single result, if any, under OUTPUT."
+    )
+    .annotate(ToolAnnotations(title="Get key-value store record", read_only=True, idempotent=True, open_world=False))
+    .args(RecordArguments)
+    .output(RecordAnswer)
+    .output_threshold(2 * PART_BYTES)
+    .stores_large_outputs()
+    .server(get_key_value_store_record)
+    .build()
+)

@@ -1,0 +1,243 @@
+"""Tools that list what the caller has: runs, datasets, key-value stores, saved tasks and schedules."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.storages.contracts import RunItem, RunListInput, RunPage, RunStatus
+from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.tools.answers import ROW_READERS, Answer, first_offered, hint
+from outlast.workflows.tools.common.saved_task_tools import ListedTask, listed_task
+from outlast.workflows.tools.common.schedule_tools import ScheduleView, schedule_view
+from outlast.workflows.tools.core.actor_names import normalised_actor
+from outlast.workflows.tools.core.lists import (
+    Listed,
+    ListPage,
+    ListTool,
+    NewestFirstArguments,
+    PageArguments,
+    entries_of,
+    total_of,
+)
+from outlast.workflows.tools.core.saved_tasks import TASKS
+from outlast.workflows.tools.core.schedules import SCHEDULES
+from outlast.workflows.tools.core.storages import (
+    DatasetView,
+    StorageListArguments,
+    StorageView,
+    dataset_view,
+    list_input,
+    storage_line,
+    store_view,
+    unnamed_hint,
+)
+from outlast.workflows.tools.framework.tool import Category
+
+
+class RunListArguments(PageArguments):
+    """Which runs."""
+
+    actor: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Only runs of this Actor: `user/name` or its id."
+    )
+    status: RunStatus | None = Field(default=None, description="Return only runs with the provided status.")
+    desc: bool = Field(default=True, description="If true, newest first; if false, oldest first.")
+
+
+class ListedRun(Answer):
+    """A run in a list."""
+
+    run_id: str
+    actor_id: str
+    status: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    build_number: str | None = None
+    usage_total_usd: float | None = None
+    dataset_id: str
+    key_value_store_id: str
+
+
+class RunList(Answer):
+    """A page of runs."""
+
+    runs: list[ListedRun]
+    count: int = Field(description="Runs on this page.")
+    total: int = Field(description="Runs on all pages.")
+    offset: int
+    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
+
+
+class DatasetList(ListPage):
+    """A page of datasets."""
+
+    datasets: list[DatasetView]
+
+
+class KeyValueStoreList(ListPage):
+    """A page of key-value stores."""
+
+    key_value_stores: list[StorageView]
+
+
+class SavedTaskList(ListPage):
+    """A page of saved tasks."""
+
+    tasks: list[ListedTask] = Field(description="Without their input.")
+
+
+class ScheduleList(ListPage):
+    """A page of schedules."""
+
+    schedules: list[ScheduleView]
+
+
+async def list_runs(ctx: ToolContext, arguments: RunListArguments) -> Listed:
+    """Read a page of runs, of all Actors or of one."""
+    page = await ctx.storages.runs(
+        RunListInput(
+            caller=ctx.call.caller,
+            actor=normalised_actor(arguments.actor) if arguments.actor else None,
+            status=arguments.status,
+            offset=arguments.offset,
+            limit=arguments.limit,
+            desc=arguments.desc,
+        )
+    )
+    entries = [ListedRun.model_validate(run.model_dump()) for run in page.runs]
+    return Listed(entries, [_run_line(run) for run in page.runs], page.total, page.offset, (_run_readers(ctx, page),))
+
+
+async def list_datasets(ctx: ToolContext, arguments: StorageListArguments) -> Listed:
+    """Read a page of datasets."""
+    page = await ctx.storages.datasets(list_input(ctx, arguments))
+    read = hint(ctx, "get-dataset-items", "Read one with get-dataset-items.") if page.datasets else None
+    return Listed(
+        [dataset_view(dataset) for dataset in page.datasets],
+        [storage_line(dataset) for dataset in page.datasets],
+        page.total,
+        page.offset,
+        (read, unnamed_hint(arguments, total=page.total)),
+    )
+
+
+async def list_key_value_stores(ctx: ToolContext, arguments: StorageListArguments) -> Listed:
+    """Read a page of key-value stores."""
+    page = await ctx.storages.key_value_stores(list_input(ctx, arguments))
+    keys = "See the keys of one with get-key-value-store-keys."
+    read = hint(ctx, "get-key-value-store-keys", keys) if page.stores else None
+    return Listed(
+        [store_view(store) for store in page.stores],
+        [storage_line(store) for store in page.stores],
+        page.total,
+        page.offset,
+        (read, unnamed_hint(arguments, total=page.total)),
+    )
+
+
+async def list_saved_tasks(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
+    """Read a page of saved tasks."""
+    page = await _platform_page(ctx, TASKS, arguments)
+    tasks = [listed_task(entry) for entry in entries_of(page)]
+    run = hint(ctx, "call-actor-task", "Run one with call-actor-task.") if tasks else None
+    return Listed(tasks, [_task_line(task) for task in tasks], total_of(page), arguments.offset, (run,))
+
+
+async def list_schedules(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
+    """Read a page of schedules."""
+    page = await _platform_page(ctx, SCHEDULES, arguments)
+    schedules = [schedule_view(entry) for entry in entries_of(page)]
+    return Listed(schedules, [_schedule_line(one) for one in schedules], total_of(page), arguments.offset)
+
+
+async def _platform_page(ctx: ToolContext, collection: str, arguments: NewestFirstArguments) -> JsonObject:
+    return await ctx.platform.get(collection, offset=arguments.offset, limit=arguments.limit, desc=arguments.desc)
+
+
+def _run_line(run: RunItem) -> str:
+    started = f"{run.started_at:%Y-%m-%d %H:%M:%S}" if run.started_at else "not started"
+    cost = f", {run.usage_total_usd:.4f} US dollars" if run.usage_total_usd else ""
+    return f"- {run.run_id}: {run.status}, Actor {run.actor_id}, started {started}, dataset {run.dataset_id}{cost}"
+
+
+def _run_readers(ctx: ToolContext, page: RunPage) -> str | None:
+    reader = first_offered(ctx.offers, *ROW_READERS)
+    if not page.runs:
+        return None
+    uses = [f"Call {reader} for the rows of one of them."] if reader else []
+    if ctx.offers("get-actor-run"):
+        uses.append("Call get-actor-run for the details of one of them.")
+    return " ".join(uses) or None
+
+
+def _task_line(task: ListedTask) -> str:
+    title = f" “{task.title}”" if task.title else ""
+    runs = f", run {task.runs} times" if task.runs is not None else ""
+    return f"- {task.actor_task_id} ({task.name}){title}: Actor {task.actor_name or task.actor_id}{runs}"
+
+
+def _schedule_line(schedule: ScheduleView) -> str:
+    due = f"next at {schedule.next_run_at:%Y-%m-%d %H:%M:%S} UTC" if schedule.next_run_at else "off"
+    return f"- {schedule.schedule_id} ({schedule.name}): `{schedule.cron_expression}` {schedule.timezone}, {due}"
+
+
+GET_ACTOR_RUN_LIST = ListTool(
+    name="get-actor-run-list",
+    category=Category.RUNS,
+    title="Get Actor run list",
+    description="List Actor runs of the authenticated user, newest first, optionally of one Actor or status. Statuses: "
+    "READY (not allocated), RUNNING (executing), SUCCEEDED, FAILED, TIMING-OUT, TIMED-OUT, ABORTING, ABORTED. Use "
+    "it to find a recent run, its dataset or its key-value store.",
+    arguments=RunListArguments,
+    answer=RunList,
+    entries="runs",
+    things="runs",
+    read=list_runs,
+).build()
+GET_DATASET_LIST = ListTool(
+    name="get-dataset-list",
+    category=Category.STORAGE,
+    title="Get dataset list",
+    description="List datasets (collections of Actor run data) of the authenticated user, newest first. Actor runs "
+    "make datasets without a name: set unnamed=true to include them. Use it to browse datasets and to find one.",
+    arguments=StorageListArguments,
+    answer=DatasetList,
+    entries="datasets",
+    things="datasets",
+    read=list_datasets,
+).build()
+GET_KEY_VALUE_STORE_LIST = ListTool(
+    name="get-key-value-store-list",
+    category=Category.STORAGE,
+    title="Get key-value store list",
+    description="List key-value stores of the authenticated user, newest first. Actor runs make stores without a name: "
+    "set unnamed=true to include them.",
+    arguments=StorageListArguments,
+    answer=KeyValueStoreList,
+    entries="key_value_stores",
+    things="key-value stores",
+    read=list_key_value_stores,
+).build()
+GET_ACTOR_TASK_LIST = ListTool(
+    name="get-actor-task-list",
+    category=Category.TASKS,
+    title="Get Actor task list",
+    description="List saved Actor tasks of the authenticated user, newest first. Use it to find one and its id.",
+    arguments=NewestFirstArguments,
+    answer=SavedTaskList,
+    entries="tasks",
+    things="saved tasks",
+    read=list_saved_tasks,
+).build()
+GET_SCHEDULE_LIST = ListTool(
+    name="get-schedule-list",
+    category=Category.SCHEDULES,
+    title="Get schedule list",
+    description="List schedules of the authenticated user, newest first. Use it to find one and its id.",
+    arguments=NewestFirstArguments,
+    answer=ScheduleList,
+    entries="schedules",
+    things="schedules",
+    read=list_schedules,
+).build()

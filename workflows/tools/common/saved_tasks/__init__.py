@@ -1,1 +1,0 @@
-"""Tools for saved Actor tasks: an Actor with an input and options under a name. Running one is each mode's."""

@@ -1,1 +1,0 @@
-"""Tools that read datasets and key-value stores."""

@@ -1,1 +1,0 @@
-"""Tools about the caller's own tasks."""
