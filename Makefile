@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
-# More workers than cores: tests also wait for time to pass. With more than these, they wait for a core.
+# More processes than cores: tests also wait for time to pass. The fast tier waits less.
 TEST_WORKERS ?= 7
+FAST_TEST_WORKERS ?= 4
 # Of `make soak`: what is called and broken, and for how long.
 SEED ?= 1
 MINUTES ?= 2
@@ -24,10 +25,10 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test thorough soak bench histories snapshots lint style types format docs dashboards pictures figures release bundle lock clean
+.PHONY: help install demo up test test-all thorough soak bench histories snapshots lint style types format docs dashboards pictures figures release bundle lock clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Create .venv and install everything from requirements.lock, checked by hash (once)
 
@@ -37,13 +38,17 @@ demo: $(INSTALLED) ## Run a real Actor as a durable task on the embedded stack, 
 up: $(INSTALLED) ## Start the embedded stack and leave it running until Ctrl-C
 	@exec $(BIN)/outlast up $(ARGS)
 
-test: $(INSTALLED) ## Install what tests need of the system, where it may, and run them (ARGS=... goes to pytest)
+test: $(INSTALLED) ## Install what tests need of the system, and run the fast tier (or the tests that ARGS names)
 	@$(BIN)/python -m tests.support.needs --programs
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(FAST_TEST_WORKERS) $(or $(ARGS),-m "fast and not thorough")
 
-thorough: $(INSTALLED) ## Run what `make test` leaves out: further variants, and what takes longest (hosted CI: every night)
+test-all: $(INSTALLED) ## Run all tests except those marked `thorough`
+	@$(BIN)/python -m tests.support.needs --programs
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(or $(ARGS),tests)
+
+thorough: $(INSTALLED) ## Run what `make test-all` leaves out: further variants, and what takes longest (hosted CI: every night)
 	@$(BIN)/python -m tests.support.needs --thorough
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) -m thorough $(ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) -m thorough $(or $(ARGS),tests)
 
 soak: $(INSTALLED) ## Mixed load while everything is killed at random (SEED=1 MINUTES=2, ARGS="--table FILE")
 	@$(BIN)/python -m tests.support.needs

@@ -1,31 +1,20 @@
-"""Fixtures that every test may use."""
+"""Fixtures that every test may use, the tiers of the suite, and which process runs which tests."""
 
 import functools
-import gc
 import os
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import httpx2
 import hypothesis
 import pytest
-from xdist import get_xdist_worker_id, is_xdist_worker
 from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support import needs
-from tests.support.distribution import (
-    ByStack,
-    after_the_first,
-    awaiting_units,
-    hand_over,
-    longest_first,
-    refuse_missing,
-    units_of,
-)
-from tests.support.durations import DurationLog
+from tests.support.paths import ROOT
 from tests.support.stacks.temporal import running_temporal
 
 # A machine that also runs servers is now slow, now fast; the examples are the same in every run.
@@ -39,54 +28,41 @@ for _library, _create in (("httpx", httpx.create_ssl_context), ("httpx2", httpx2
 # Servers in Go (Temporal, Prometheus) share the processors with many others: threads that look for work cost a tenth.
 os.environ.setdefault("GOMAXPROCS", "1")
 
-_INTEGRATION = Path(__file__).with_name("integration")
-_UNITS = pytest.StashKey[dict[str, str]]()
+_TESTS = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record-durations", action="store_true", help="record how long the units of tests take")
     parser.addoption("--write-snapshots", action="store_true", help="write tests/snapshots from the code")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    units = config.stash[_UNITS] = {}
-    if hasattr(config, "workerinput"):
-        return
-    refuse_missing(config.args)
-    config.pluginmanager.register(DurationLog(units, record=bool(config.getoption("--record-durations"))))
-    until_the_end = ExitStack()
-    until_the_end.enter_context(awaiting_units())
-    config.add_cleanup(until_the_end.close)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """What is imported and collected stays until the end: nobody looks through it for garbage, now or between tests."""
-    if is_xdist_worker(session):
-        after_the_first(get_xdist_worker_id(session))
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the integration tests, and the fast tier: what is not slow in the folders that `testpaths` names."""
+    fast_folders = {ROOT / folder for folder in config.getini("testpaths")}
     for item in items:
-        if _INTEGRATION in item.path.parents:
+        folders = set(item.path.parents)
+        if _TESTS / "integration" in folders:
             item.add_marker(pytest.mark.integration)
-    units = units_of(items)
-    config.stash[_UNITS].update(units)
-    longest_first(items, units)
-    if hasattr(config, "workerinput"):
-        hand_over(units)
+        if fast_folders & folders and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.fast)
+
+
+class ByService(LoadScopeScheduling):
+    """Runs the tests of one service in one process, so that the service is started once; other tests run by module."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = ROOT / nodeid.partition("::")[0]
+        places = (module, *(folder / "conftest.py" for folder in module.parents if folder.is_relative_to(_TESTS)))
+        return str(next((place for place in places if _starts_a_service(place)), module))
+
+
+@functools.cache
+def _starts_a_service(place: Path) -> bool:
+    return place.is_file() and "= service_fixture(" in place.read_text()
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByStack:
-    return ByStack(config, log, config.stash[_UNITS])
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByService:
+    return ByService(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

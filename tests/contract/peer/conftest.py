@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from tests.contract.peer.process.server import running_peer
-from tests.support.distribution import started_per_process
 from tests.support.http.api_client import api_client
 from tests.support.http.mcp_wire import Wire
 from tests.support.http.pages import WebServer
@@ -15,7 +14,6 @@ from tests.support.stacks.service import Service
 
 
 @pytest.fixture(scope="package")
-@started_per_process
 def peer_url(service: Service, docs_site: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The peer's HTTP server."""
     with running_peer(tmp_path_factory.mktemp("peer"), service.sandbox, docs_site.url) as peer:

@@ -8,7 +8,6 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.integration.widgets.host import running_chromium
-from tests.support.distribution import started_once
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -20,7 +19,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-@started_once
 async def browser() -> AsyncGenerator[Browser]:
     async with running_chromium() as running:
         yield running

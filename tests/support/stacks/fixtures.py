@@ -13,7 +13,6 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support.distribution import started_once
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import OutlastOptions, Service, running_outlast
@@ -32,7 +31,6 @@ def service_fixture(
     """
 
     @pytest.fixture(scope=scope)
-    @started_once
     def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         if sandbox_from:
             options["sandbox"] = request.getfixturevalue(sandbox_from)
