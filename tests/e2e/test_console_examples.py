@@ -18,6 +18,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if console_page(page)[0].examples]
+READ_FIRST = {"README.md", "docs/getting-started.md"}
+"""The pages whose examples run in `make test-all`; those of the others run in `make thorough`."""
+
+
+def parameter(page: Path):
+    name = str(page.relative_to(ROOT))
+    return pytest.param(page, id=name, marks=() if name in READ_FIRST else pytest.mark.thorough)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +92,7 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [parameter(page) for page in WITH_EXAMPLES])
 def test_the_examples_of_a_page_print_what_it_says(path: Path, stack: RunningStack, clone: Path) -> None:
     page, _ = console_page(path)
     if any("curl " in page.command(example) for example in page.examples):

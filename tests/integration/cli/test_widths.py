@@ -27,11 +27,10 @@ def screen_of(api: FakeApi, columns: int, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("columns", "titles"),
     [
-        (30, ["TASK"]),
-        (40, ["TASK"]),
+        pytest.param(30, ["TASK"], marks=pytest.mark.thorough),
         (60, ["TASK", "STATUS"]),
-        (80, ["TASK", "STATUS", "AGE", "TOOL"]),
-        (140, ["TASK", "STATUS", "AGE", "TOOK", "TOOL", "MESSAGE"]),
+        pytest.param(80, ["TASK", "STATUS", "AGE", "TOOL"], marks=pytest.mark.thorough),
+        pytest.param(140, ["TASK", "STATUS", "AGE", "TOOK", "TOOL", "MESSAGE"], marks=pytest.mark.thorough),
     ],
 )
 def test_a_list_of_tasks_shows_whole_ids_and_drops_columns(fake_api: FakeApi, columns: int, titles: list[str]) -> None:
@@ -44,6 +43,7 @@ def test_a_list_of_tasks_shows_whole_ids_and_drops_columns(fake_api: FakeApi, co
     assert all(len(line.rstrip()) <= max(columns, len(LONG_ID)) for line in lines)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("columns", "titles"),
     [
@@ -78,6 +78,7 @@ def test_what_waits_is_a_hand_off_an_approval_of_anothers_call_or_a_plain_questi
     assert " ".join(lines[7:]).startswith("For another caller's approval: 1 call of yours;")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_a_list_of_tools_shows_whole_names(fake_api: FakeApi, columns: int) -> None:
     name = "get-key-value-store-record"
@@ -90,6 +91,7 @@ def lines_on(api: FakeApi, columns: int, *arguments: str) -> list[str]:
     return [line.rstrip() for line in screen_of(api, columns, *arguments).splitlines()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("columns", "before"), [(40, "task\n  "), (60, "task      ")])
 def test_a_task_shows_its_values_below_their_names_on_a_narrow_terminal(
     fake_api: FakeApi, columns: int, before: str
@@ -115,6 +117,7 @@ TOOL = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", [30, 59])
 def test_a_tools_arguments_are_explained_below_their_names_on_a_narrow_terminal(
     fake_api: FakeApi, columns: int
@@ -126,6 +129,7 @@ def test_a_tools_arguments_are_explained_below_their_names_on_a_narrow_terminal(
     assert "ARGUMENT" not in "".join(lines)
 
 
+@pytest.mark.thorough
 def test_a_tools_arguments_are_a_table_on_a_wider_terminal(fake_api: FakeApi) -> None:
     fake_api.on("GET", "/v1/tools/crawl", TOOL)
     lines = lines_on(fake_api, 60, "tools", "get", "crawl")
@@ -135,6 +139,7 @@ def test_a_tools_arguments_are_a_table_on_a_wider_terminal(fake_api: FakeApi) ->
     assert below == " " * header.index("WHAT IT IS") + "has to begin."
 
 
+@pytest.mark.thorough
 def test_doctor_shows_findings_below_their_names_on_a_narrow_terminal(fake_api: FakeApi) -> None:
     command = outlast_command("doctor", "--url", fake_api.url)
     with on_terminal(command, environment(fake_api), columns=40) as terminal:

@@ -15,6 +15,8 @@ from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.model_stack import ModelStack
 from tests.support.stacks.stack_config import clean_environment
 
+pytestmark = pytest.mark.thorough
+
 TOOLS = ("--tools", "hello_world,read-volume,restore-tool-output")
 
 
@@ -36,7 +38,6 @@ def reader(asked: Asked) -> Step:
     return says("Read.") if asked.results else says(Call("read-volume", {"volume": 1}))
 
 
-@pytest.mark.thorough
 def test_one_document_with_the_figures_of_each_provider(stack: ModelStack) -> None:
     stack.provider.script = greeter
     chosen = ("--provider", "anthropic", "--model", "b-1", "--provider", "openai", "--model", "b-2")
@@ -82,7 +83,6 @@ async def test_a_mask_that_the_server_does_not_heed_is_told(stack: ModelStack) -
     assert "The server does not heed masks" in " ".join(ended.stderr.split())
 
 
-@pytest.mark.thorough
 def test_without_compression_every_output_is_sent_whole(stack: ModelStack) -> None:
     stack.provider.script = reader
     chosen = ("--provider", "generic", "--model", "b-4", "--runs", "1")
@@ -100,7 +100,6 @@ def test_every_provider_needs_a_model(stack: ModelStack) -> None:
     assert code == 2
 
 
-@pytest.mark.thorough
 def test_without_a_model_each_provider_has_a_small_one(stack: ModelStack) -> None:
     stack.provider.script = greeter
     chosen = ("--provider", "anthropic", "--provider", "zai", "--provider", "openai")

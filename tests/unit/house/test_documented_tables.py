@@ -165,12 +165,6 @@ def test_the_figures_of_peers_are_those_that_were_measured(page: Path) -> None:
     assert table.rewritten(text, table.PAGES[page](figures.read())) == text, "run `make docs`"
 
 
-def test_each_module_of_chaos_tests_proves_a_promise() -> None:
-    named_modules = {name.partition("::")[0] for names in promises() for name in names}
-    chaos = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "chaos").glob("test_*.py")}
-    assert chaos - named_modules == set()
-
-
 ROOMS = ("activities", "workflows", "worker", "api", "deploy/local", "outlast/client")
 """The floors, and what has rooms besides."""
 

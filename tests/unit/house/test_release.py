@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
