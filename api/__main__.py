@@ -14,8 +14,7 @@ with loading(without=NOT_FOR_SERVERS):
     from temporalio.service import RPCError
 
     from outlast.activities.secrets.sealer import SealError
-    from outlast.api.access.idle_permissions import idle_roles, idle_rules
-    from outlast.api.access.permissions import PermissionRules
+    from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
     from outlast.api.app import build_app
     from outlast.api.errors import TemporalUnavailable
     from outlast.api.http.client_connections import limited_protocol

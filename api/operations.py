@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from temporalio.client import Client, WorkflowExecution
 
 from outlast.api.access.limits.caller_slots import CallerSlots
-from outlast.api.access.limits.token_bucket import Clock
+from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.access.principal import Principal
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.queue_states import ServedQueues, served_queues

@@ -18,10 +18,8 @@ from outlast.activities.webhooks.subscriptions import Subscriptions
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.caller_slots import CallerSlots
-from outlast.api.access.limits.mcp_sessions import McpSessions
-from outlast.api.access.limits.stored_bytes import StoredBytes
-from outlast.api.access.policy.recorded import record_changes
-from outlast.api.access.policy.source import PolicySource
+from outlast.api.access.limits.quotas import McpSessions, StoredBytes
+from outlast.api.access.policy.source import PolicySource, record_changes
 from outlast.api.audit.audit_files import AuditFiles
 from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.log import AuditLog

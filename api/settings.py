@@ -4,6 +4,7 @@ import ipaddress
 import os
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
@@ -13,13 +14,31 @@ from outlast.activities.outputs.contracts import (
     DEFAULT_TTL_SECONDS,
     OutputPolicy,
 )
-from outlast.api.access.oauth.issuer_addresses import LOOPBACK, address_problem
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.contracts import CallerEntry, Caps, Limits, PermissionEntry, Policy
 from outlast.api.access.web_origins import WebOrigins
 from outlast.worker.settings import Settings
 from outlast.workflows.contracts.sessions import SESSION_IDLE
 from outlast.workflows.contracts.tool_calls import OutputOptions
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def address_problem(url: str) -> str | None:
+    """Why `url` cannot be an issuer or a resource (RFC 8414, section 2; RFC 9728, section 1.2); None when it can."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "is not an address"
+    if parts.scheme not in ("http", "https") or not host:
+        return "must be an address that begins with https://"
+    if parts.scheme == "http" and host not in LOOPBACK:
+        return "must begin with https://; http:// is for loopback only"
+    if parts.username is not None or parts.query or parts.fragment:
+        return "must have no user name, query or fragment"
+    return None
+
 
 _API_KEYS_FILE = "OUTLAST_API_KEYS_FILE"
 

@@ -1,11 +1,11 @@
-"""Callers: from a bearer token to a `Principal`."""
+"""Callers: from a bearer token to a `Principal`, with its Apify token and its reach on an Apify account."""
 
 import asyncio
 import hmac
+import os
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from cachetools import TTLCache
 from pydantic import SecretStr
@@ -15,25 +15,28 @@ from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
-from outlast.api.access.apify_tokens import policy_token
-from outlast.api.access.key_hashes import PREFIX
-from outlast.api.access.key_verifier import KeyVerifier
-from outlast.api.access.leases import Leases, Validity
-from outlast.api.access.limits.failed_credentials import WRONG_TOKEN, FailedCredentials, digest_of
+from outlast.api.access.api_keys import PREFIX, KeyVerifier
+from outlast.api.access.limits.rate_limits import WRONG_TOKEN, FailedCredentials, digest_of
+from outlast.api.access.oauth.access_tokens import AccessToken, AccessTokens, TokenRefused, looks_like_access_token
+from outlast.api.access.oauth.issuer import Issuer, IssuerKeys
 from outlast.api.access.oauth.resource import OAuthResource
-from outlast.api.access.oauth.token_refusals import TokenRefused, looks_like_access_token
-from outlast.api.access.policy.contracts import Anonymous, KeyEntry, Policy, Scope
+from outlast.api.access.policy.contracts import Anonymous, CallerEntry, KeyEntry, Policy, Reach, Scope
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
-from outlast.api.access.shared_accounts import SharedAccounts
+from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Leases, Principal, Validity
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.errors import ForbiddenScope, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, Unauthenticated
+from outlast.api.errors import (
+    ApifyTokenMissing,
+    ForbiddenScope,
+    IssuerUnavailable,
+    KeyChecksBusy,
+    PlatformUnavailable,
+    Unauthenticated,
+)
 from outlast.api.settings import ApiSettings, parse_entries
 
-if TYPE_CHECKING:
-    from outlast.api.access.oauth.access_tokens import AccessToken, AccessTokens
-
+_WITH_KEYS = ("key:", "jwt:")
+"""Kinds of callers that are given an account. Others come with their own, or are the operator."""
 _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
 _OF_ACCOUNT = "apify:"
@@ -231,9 +234,7 @@ class CallerResolver:
         self._failed.was_good(digest, address)
         return entry
 
-    async def _of_access_token(
-        self, tokens: "AccessTokens", bearer: str, digest: str, address: str | None
-    ) -> Principal:
+    async def _of_access_token(self, tokens: AccessTokens, bearer: str, digest: str, address: str | None) -> Principal:
         """Whom the token is about. A token that the issuer never made counts as a try of its address."""
         assert self.resource is not None
         self._failed.begin(digest, address)
@@ -251,7 +252,7 @@ class CallerResolver:
         self._failed.was_good(digest, address)
         return self._of_subject(self.resource, token)
 
-    def _of_subject(self, resource: OAuthResource, token: "AccessToken") -> Principal:
+    def _of_subject(self, resource: OAuthResource, token: AccessToken) -> Principal:
         caller, scopes = self._with_policy_token(f"jwt:{token.subject}"), resource.scopes_of(token.claims)
         ends_at = token.expires.timestamp() + self._skew_seconds
 
@@ -310,14 +311,76 @@ class CallerResolver:
         return account
 
 
-def _oauth(settings: ApiSettings, policy: PolicySource) -> "tuple[OAuthResource, AccessTokens] | tuple[None, None]":
+def policy_token(caller_id: str, entry: CallerEntry) -> SecretStr | None:
+    """The token; None when the policy names none for this caller. Raises `ApifyTokenMissing`.
+
+    A file is read each time, so that a token can be replaced while the API runs.
+    """
+    if entry.apify_token_env is not None:
+        return _token(os.environ.get(entry.apify_token_env), caller_id, f"the variable {entry.apify_token_env}")
+    if entry.apify_token_file is not None:
+        try:
+            text = entry.apify_token_file.read_text()
+        except (OSError, UnicodeDecodeError):
+            text = None
+        return _token(text, caller_id, "the file that the policy names")
+    return None
+
+
+def _token(text: str | None, caller_id: str, place: str) -> SecretStr:
+    token = (text or "").strip()
+    if not token:
+        raise ApifyTokenMissing(f"The Apify token of {caller_id} is not in {place}. Tell the operator.")
+    return SecretStr(token)
+
+
+class SharedAccounts:
+    """Says how far a caller reaches: all of its account where it is alone there, its own things where it is not."""
+
+    def __init__(self, settings: ApiSettings, policy: PolicySource) -> None:
+        """Count the callers of `settings` and of the `policy` in force."""
+        self._policy = policy
+        self._server_token = settings.apify_token.get_secret_value() if settings.apify_token is not None else ""
+        self._named = frozenset(f"key:{entry.partition(':')[0]}" for entry in parse_entries(settings.api_keys))
+        self._takes_access_tokens = settings.oauth_issuer is not None
+        self._alone = self._found_alone(policy.current)
+        policy.on_change(self._take_over)
+
+    def reach_of(self, caller_id: str) -> Reach:
+        """What the policy says; without, `own` where other callers may use the account."""
+        reach = self._policy.of(caller_id).reach
+        if reach is not None:
+            return reach
+        is_given = caller_id != LOCAL.caller.id and caller_id.startswith(_WITH_KEYS)
+        return "own" if is_given and caller_id not in self._alone else "account"
+
+    def _take_over(self, policy: Policy) -> None:
+        self._alone = self._found_alone(policy)
+
+    def _found_alone(self, policy: Policy) -> frozenset[str]:
+        """The callers with an account that no other one uses."""
+        by_account: dict[str, set[str]] = {}
+        known = {*self._named, *(key.caller for key in policy.keys), *policy.callers}
+        for caller_id in (caller for caller in known if caller.startswith(_WITH_KEYS)):
+            by_account.setdefault(self._account_of(caller_id, policy), set()).add(caller_id)
+        if self._takes_access_tokens:
+            # Anybody with an access token may come, with the account of callers that the policy does not name.
+            by_account.setdefault(self._account_of("jwt:", policy), set()).add("jwt:")
+        return frozenset(next(iter(callers)) for callers in by_account.values() if len(callers) == 1)
+
+    def _account_of(self, caller_id: str, policy: Policy) -> str:
+        """The identity of the account: the digest of its token, or that the token is not there."""
+        try:
+            token = policy_token(caller_id, policy.of(caller_id))
+        except ApifyTokenMissing:
+            return "missing"
+        return digest_of(token.get_secret_value() if token is not None else self._server_token)
+
+
+def _oauth(settings: ApiSettings, policy: PolicySource) -> tuple[OAuthResource, AccessTokens] | tuple[None, None]:
     """The resource that this server is, and what verifies tokens for it, where an issuer is configured."""
     if settings.oauth_issuer is None:
         return None, None
-    from outlast.api.access.oauth.access_tokens import AccessTokens  # noqa: PLC0415 (PyJWT: 25 ms)
-    from outlast.api.access.oauth.issuer import Issuer  # noqa: PLC0415
-    from outlast.api.access.oauth.issuer_keys import IssuerKeys  # noqa: PLC0415
-
     issuer, audiences = settings.oauth_issuer, settings.oauth_audiences
     tokens = AccessTokens(
         IssuerKeys(Issuer(issuer).keys),

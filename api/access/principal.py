@@ -1,18 +1,78 @@
-"""The caller of a request, with the scopes of its credential. Workflows get the `Caller` alone, without scopes."""
+"""The caller of a request with the scopes of its credential, and leases on that credential.
 
-from collections.abc import AsyncGenerator, Callable
+Workflows get the `Caller` alone, without scopes. A response that streams, a long wait and the work that a session has
+started each run under a lease of their principal. Every lease is checked when the policy changes and when its
+credential expires, and ends with the credential.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.leases import Validity
 from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
-from outlast.api.errors import ForbiddenScope
+from outlast.api.errors import ApiError, CredentialEnded, ForbiddenScope, Unauthenticated
 
+log = logging.getLogger("outlast.api")
+_LONGEST_TIMER_SECONDS = 60.0
+"""The clock of the machine may be set: expiry is looked at again at least so often."""
 ALL_BUT_ADMIN: frozenset[Scope] = ALL_SCOPES - {"admin"}
 """Scopes of keys in OUTLAST_API_KEYS and of Apify tokens."""
+
+
+class Leases:
+    """The open leases of a process."""
+
+    def __init__(self) -> None:
+        """None is open."""
+        self._open: set[_Lease] = set()
+
+    def check(self) -> None:
+        """End every lease whose credential is no longer good, because the policy has changed."""
+        for lease in list(self._open):
+            lease.check()
+
+    def open(self, lease: "_Lease") -> None:
+        """Check the lease from now on."""
+        self._open.add(lease)
+        lease.check()
+
+    def close(self, lease: "_Lease") -> None:
+        """What the lease was for has ended."""
+        self._open.discard(lease)
+        lease.close()
+
+
+@dataclass(frozen=True, eq=False)
+class Validity:
+    """For how long a credential that a caller has shown is good."""
+
+    leases: Leases
+    problem: Callable[[], str | None] = lambda: None
+    """Says why it is no longer good for what it was shown for; None while it is."""
+    ends_at: Callable[[], float | None] = lambda: None
+    """When it expires, as Unix time; None for never."""
+    asked_again: Callable[[], Awaitable[object]] | None = None
+    """Asks whoever made the credential whether it is still good, every `ask_seconds`. Raises `Unauthenticated`."""
+    ask_seconds: float = 0.0
+
+    @asynccontextmanager
+    async def lease(self, *, grace_seconds: float = 0.0) -> AsyncGenerator[None]:
+        """Cancel the block, and raise `CredentialEnded`, `grace_seconds` after the credential has ended."""
+        async with asyncio.timeout(None) as limit:
+            lease = _Lease(self, limit, grace_seconds)
+            try:
+                self.leases.open(lease)
+                yield
+            finally:
+                self.leases.close(lease)
+                if lease.reason is not None and limit.expired():
+                    raise CredentialEnded(lease.reason) from None
 
 
 @dataclass(frozen=True)
@@ -62,3 +122,56 @@ class Principal:
 
 LOCAL = Principal(Caller(id="local"), ALL_SCOPES)
 """The caller on loopback where no key is configured: the operator."""
+
+
+class _Lease:
+    def __init__(self, validity: Validity, limit: asyncio.Timeout, grace_seconds: float) -> None:
+        self.reason: str | None = None
+        self._validity = validity
+        self._limit = limit
+        self._grace_seconds = grace_seconds
+        self._timers: dict[Callable[[], object], asyncio.TimerHandle] = {}
+        self._asking: asyncio.Task[None] | None = None
+        if validity.asked_again is not None:
+            self._after(validity.ask_seconds, self._begin_to_ask)
+
+    def check(self) -> None:
+        """End it if the credential is no longer good; else look again when the credential expires."""
+        problem = self._validity.problem()
+        if problem is not None:
+            self._end(problem)
+            return
+        ends_at = self._validity.ends_at()
+        if ends_at is not None:
+            self._after(min(max(ends_at - time.time(), 0.0), _LONGEST_TIMER_SECONDS), self.check)
+
+    def close(self) -> None:
+        """Look no more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def _end(self, reason: str) -> None:
+        if self.reason is None:
+            self.reason = reason
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._grace_seconds)
+
+    def _after(self, seconds: float, look: Callable[[], object]) -> None:
+        if look in self._timers:
+            self._timers[look].cancel()
+        self._timers[look] = asyncio.get_running_loop().call_later(seconds, look)
+
+    def _begin_to_ask(self) -> None:
+        self._asking = asyncio.create_task(self._ask())
+
+    async def _ask(self) -> None:
+        assert self._validity.asked_again is not None
+        try:
+            await self._validity.asked_again()
+        except Unauthenticated as error:
+            self._end(str(error))
+            return
+        except ApiError as error:
+            log.info("A credential could not be checked again: %s", error)
+        self._after(self._validity.ask_seconds, self._begin_to_ask)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outlast.api.access.limits.addresses import address_of
+from outlast.api.access.limits.rate_limits import address_of
 
 REQUEST_ID_HEADER = "X-Request-Id"
 

@@ -15,8 +15,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.outputs.store.access import load_manifest, open_output
 from outlast.activities.outputs.store.object_store import OutputObjects
 from outlast.activities.webhooks.contracts import WebhookListener
-from outlast.api.access.limits.counted_places import CountedPlaces
-from outlast.api.access.limits.stored_bytes import StoredBytes
+from outlast.api.access.limits.quotas import CountedPlaces, StoredBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.intake import Admitted

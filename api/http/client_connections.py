@@ -18,7 +18,7 @@ import h11
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from outlast.api.access.limits.addresses import UNKNOWN, network_of
+from outlast.api.access.limits.rate_limits import UNKNOWN, network_of
 from outlast.api.metrics import ENDED_RESPONSES, LIMITED
 from outlast.contracts.problems import MEDIA_TYPE, Problem
 

@@ -5,7 +5,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from outlast.api.access.callers import CallerResolver
-from outlast.api.access.limits.addresses import address_of
+from outlast.api.access.limits.rate_limits import address_of
 from outlast.api.access.principal import Principal
 from outlast.api.audit.origin import set_key
 

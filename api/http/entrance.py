@@ -13,8 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.api.access.callers import CallerResolver
-from outlast.api.access.limits.addresses import address_of
-from outlast.api.access.limits.anonymous_requests import AnonymousRequests
+from outlast.api.access.limits.rate_limits import AnonymousRequests, address_of
 from outlast.api.access.web_origins import ServerNames, WebOrigins, is_origin_of
 from outlast.api.errors import ApiError, BadRequest, CrossSiteRequest, TooManyRequests, Unauthenticated, UnknownHost
 from outlast.api.http.credentials_first import PRINCIPAL_STATE, bearer_token, resolved_principal

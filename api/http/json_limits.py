@@ -16,8 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from outlast.activities.content_types import kind_of
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.unicode_text import valid_json_text, valid_text
-from outlast.api.access.limits.caller_slots import CallerSlots
-from outlast.api.access.limits.large_bodies import BodySlot
+from outlast.api.access.limits.caller_slots import BodySlot, CallerSlots
 from outlast.api.access.principal import Principal
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.problems import invalid_request, problem_response

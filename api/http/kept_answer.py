@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from outlast.api.access.limits.token_bucket import Clock, TokenBucket
+from outlast.api.access.limits.rate_limits import Clock, TokenBucket
 
 _Answer = TypeVar("_Answer")
 _PER_SECOND = 2

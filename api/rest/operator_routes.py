@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from pydantic import BaseModel
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.limits.near import caller_label, show_use
+from outlast.api.access.limits.caller_limits import caller_label, show_use
 from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.http.known_parameters import KnownParametersRoute

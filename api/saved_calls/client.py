@@ -12,7 +12,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_size import has_more_values
 from outlast.activities.secrets.sealed_json import MASK, masked, open_values, places_of_masks
 from outlast.activities.secrets.sealer import SealError, SecretSealer
-from outlast.api.access.limits.counted_places import CountedPlaces
+from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.permissions import forbidden
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent

@@ -27,7 +27,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.schedules.notes import NoteCode, written_note
 from outlast.activities.secrets.sealer import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.access.limits.counted_places import CountedPlaces
+from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog

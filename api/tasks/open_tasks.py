@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from outlast.api.access.limits.token_bucket import Clock
+from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.errors import ApiError
 
 KEPT_SECONDS = 5

@@ -17,7 +17,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from outlast.activities.dispatch.contracts import DispatchInput, counting_query, queued_query
-from outlast.api.access.limits.token_bucket import Clock
+from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests

@@ -10,8 +10,8 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReus
 
 from outlast.activities.contracts import Caller
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
-from outlast.api.access.limits.large_bodies import leave_body_slot
-from outlast.api.access.limits.stored_bytes import StoredBytes
+from outlast.api.access.limits.caller_slots import leave_body_slot
+from outlast.api.access.limits.quotas import StoredBytes
 from outlast.api.tasks.admission import AdmittedCall
 from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.quick_calls import QuickCalls

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.api.access.limits.token_bucket import Clock
+from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TemporalUnavailable, TooManyRequests
 from outlast.api.metrics import LIMITED

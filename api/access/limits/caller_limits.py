@@ -1,24 +1,29 @@
-"""The limits of each caller: requests over time, and what it holds open at once."""
+"""Limits of each caller: requests over time, and concurrent streams, waits, queries, starts and lists."""
 
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Literal
 
 from outlast.api.access.limits.caller_slots import CallerSlots, ServedCallers
-from outlast.api.access.limits.token_bucket import Clock, TokenBucket
+from outlast.api.access.limits.rate_limits import Clock, TokenBucket
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
-from outlast.api.metrics import LIMITED
+from outlast.api.metrics import LIMIT_NEAR, LIMIT_USED, LIMITED
 
+_NEAR = 0.5
+_MAX_CALLERS = 20
+_NAMED_CALLERS = ("key:", "local")
+Used = Mapping[str, Mapping[str, float]]
+"""For each caller, the share of each limit that it uses, 0 to 1."""
 Slot = Literal["open_streams", "waiting_requests", "concurrent_queries"]
 AwaitedSlot = Literal["concurrent_starts", "concurrent_lists"]
-
 _IDLE_CALLERS = 1_000
 """From so many callers on, those that have not called for a while are forgotten."""
 _SLOT_RETRY_SECONDS = 2
@@ -167,3 +172,30 @@ class CallerLimits:
             rate = self._limits(caller_id).requests_per_second
             if usage.requests.seconds_until_full(rate) == 0 and not usage.held.total():
                 del self._usages[caller_id]
+
+
+def caller_label(caller_id: str) -> str:
+    """The caller as metrics show it: those that operators have named by itself, all others as `other`."""
+    return caller_id if caller_id.startswith(_NAMED_CALLERS) else "other"
+
+
+def show_use(*parts: Used) -> None:
+    """Set the metrics of limits to `parts`, each of which is about other limits."""
+    by_limit: dict[str, dict[str, float]] = {}
+    for caller_id, limit, share in _entries(parts):
+        shares = by_limit.setdefault(limit, {})
+        label = caller_label(caller_id)
+        shares[label] = max(shares.get(label, 0.0), share)
+    LIMIT_NEAR.clear()
+    for limit, shares in by_limit.items():
+        LIMIT_USED.labels(limit).set(max(shares.values()))
+        for label, share in nlargest(_MAX_CALLERS, shares.items(), key=lambda entry: entry[1]):
+            if share >= _NEAR:
+                LIMIT_NEAR.labels(limit, label).set(share)
+
+
+def _entries(parts: Iterable[Used]) -> Iterable[tuple[str, str, float]]:
+    for part in parts:
+        for caller_id, shares in part.items():
+            for limit, share in shares.items():
+                yield caller_id, limit, share

@@ -1,8 +1,13 @@
-"""Slots of callers: what one caller asks for again and again waits behind itself, not in front of others."""
+"""Slots of callers: repeated work of one caller waits behind itself, not in front of others.
+
+Parsing, checking and encrypting a large body holds the event loop for up to a fifth of a second. So the large bodies of
+one caller are processed one after another, with rests while others are served.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from weakref import WeakValueDictionary
 
 _RECENT_SECONDS = 1.0
@@ -81,3 +86,40 @@ class _Place:
         gate, self._gate = self._gate, None
         if gate is not None:
             gate.release()
+
+
+_slot: ContextVar["BodySlot | None"] = ContextVar("outlast_body_slot", default=None)
+
+
+class BodySlot:
+    """A slot for the work on the large body of a request. It is left before the request does when the request waits."""
+
+    def __init__(self, slots: CallerSlots, caller_id: str) -> None:
+        """One of this caller, not taken yet."""
+        self._slots = slots
+        self._caller_id = caller_id
+        self._ended = asyncio.Event()
+        self._begun = asyncio.Event()
+        self._holding: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Wait for the slot; the code that serves the request may leave it with `leave_body_slot`."""
+        self._holding = asyncio.create_task(self._hold())
+        await self._begun.wait()
+        _slot.set(self)
+
+    def end(self) -> None:
+        """Leave the slot to the caller's next large body. Does nothing the second time."""
+        self._ended.set()
+
+    async def _hold(self) -> None:
+        async with self._slots.slot(self._caller_id):
+            self._begun.set()
+            await self._ended.wait()
+
+
+def leave_body_slot() -> None:
+    """The request that is being served has dealt with its body; from here on it only waits."""
+    slot = _slot.get()
+    if slot is not None:
+        slot.end()

@@ -1,4 +1,4 @@
-"""Access tokens (JWT, RFC 9068): who they are about, and what they may be used for."""
+"""Access tokens (JWT, RFC 9068): verification, subject, scopes, and refusals."""
 
 import re
 import time
@@ -10,9 +10,8 @@ from typing import cast
 import jwt
 from jwt.types import Options
 
-from outlast.api.access.oauth.issuer_keys import IssuerKeys
-from outlast.api.access.oauth.key_set import ALGORITHMS
-from outlast.api.access.oauth.token_refusals import TokenRefused
+from outlast.api.access.oauth.issuer import ALGORITHMS, IssuerKeys
+from outlast.api.errors import Unauthenticated
 
 MAX_TOKEN_CHARS = 16_384
 MAX_LIFETIME_SECONDS = 366 * 86_400
@@ -96,6 +95,24 @@ class AccessTokens:
         named = cast(list[object], audience) if isinstance(audience, list) else [audience]
         if not all(isinstance(entry, str) for entry in named) or not set(self._audiences).intersection(named):
             raise TokenRefused(f"The access token is for another server: its `aud` is not {self._audiences[0]}.")
+
+
+class TokenRefused(Unauthenticated):
+    """The token counts for nothing."""
+
+    def __init__(self, message: str, *, is_guess: bool = True, may_pass: bool = False) -> None:
+        """Say why, without any part of the token.
+
+        It is a guess unless its issuer made it, as one whose time is over. It `may_pass` when it may be good soon.
+        """
+        super().__init__(message)
+        self.is_guess = is_guess
+        self.may_pass = may_pass
+
+
+def looks_like_access_token(bearer: str) -> bool:
+    """Whether a bearer token has parts, as JWTs have (RFC 7519) and Apify tokens have not."""
+    return "." in bearer
 
 
 def _signed_claims(token: str, key: jwt.PyJWK, algorithm: str) -> Mapping[str, object]:

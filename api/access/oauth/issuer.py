@@ -1,23 +1,80 @@
-"""The metadata that an authorization server publishes (RFC 8414, OpenID Connect Discovery), and its keys."""
+"""Cached keys of an OAuth authorization server (RFC 7517), found in its metadata (RFC 8414, OpenID Connect)."""
 
 import asyncio
 import json
+import logging
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import urlsplit
 
 import httpx
+from jwt import PyJWK, PyJWTError
 
-from outlast.api.access.oauth.key_set import KeySet
+from outlast.api.access.limits.rate_limits import Clock, TokenBucket
+from outlast.api.errors import IssuerUnavailable
+from outlast.api.metrics import ISSUER_READS
 
+_ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
+    ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("EC", "P-521"): ("ES512",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+}
+"""Which algorithms fit a key, by type and curve. None is symmetric: a public key must not serve as a shared secret."""
+ALGORITHMS = frozenset(name for names in _ALGORITHMS.values() for name in names)
+_Place = tuple[str | None, str]
+"""Key id and algorithm."""
 _MAX_BYTES = 512 * 1024
 _TOTAL_SECONDS = 10
 _OK, _TOO_MANY = 200, 429
+log = logging.getLogger("outlast.api")
+_FRESH_SECONDS = 600
+_KEPT_SECONDS = 86_400
+"""How long known keys go on working while the issuer does not answer."""
+_READS_AT_ONCE = 5
+_SECONDS_PER_READ = 10
 
 
-class IssuerError(Exception):
-    """The issuer does not answer, or not as it should. The message says which, without an answer's text."""
+def _parsed(key: Mapping[str, object], algorithm: str) -> PyJWK | None:
+    try:
+        return PyJWK(dict(key), algorithm)
+    except PyJWTError:
+        return None
+
+
+@dataclass(frozen=True)
+class KeySet:
+    """Keys that verify signatures, as the issuer wrote them."""
+
+    keys: tuple[Mapping[str, object], ...]
+    _parsed: dict[_Place, PyJWK | None] = field(default_factory=dict[_Place, PyJWK | None])
+
+    @classmethod
+    def parse(cls, document: object) -> "KeySet":
+        """The usable keys of a JSON Web Key Set: none for encryption, none that is symmetric. Raises `ValueError`."""
+        entries = cast(Mapping[str, object], document).get("keys") if isinstance(document, Mapping) else None
+        if not isinstance(entries, list):
+            raise ValueError("the keys are not a JSON Web Key Set")  # noqa: TRY004  # a stranger's document, not a bug
+        found = [cast(Mapping[str, object], key) for key in cast(list[object], entries) if isinstance(key, Mapping)]
+        usable = tuple(key for key in found if _fitting(key) and key.get("use") in (None, "sig"))
+        if not usable:
+            raise ValueError("there is no key for an asymmetric signature among the keys")
+        return cls(usable)
+
+    def find(self, key_id: str | None, algorithm: str) -> PyJWK | None:
+        """The key for a token's header; without a key id, the only key that fits. None when there is no such key."""
+        place = key_id, algorithm
+        if place not in self._parsed:
+            fitting = [key for key in self.keys if algorithm in _fitting(key)]
+            named = fitting if key_id is None else [key for key in fitting if key.get("kid") == key_id]
+            if len(named) != 1:
+                return None
+            self._parsed[place] = _parsed(named[0], algorithm)
+        return self._parsed[place]
 
 
 class Issuer:
@@ -66,6 +123,74 @@ class Issuer:
         if other.scheme != "https" and (other.scheme, other.netloc) != (own.scheme, own.netloc):
             raise IssuerError(f"the metadata of {self.url} names keys that do not come over https")
         return address
+
+
+class IssuerError(Exception):
+    """The issuer does not answer, or not as it should. The message says which, without an answer's text."""
+
+
+class IssuerKeys:
+    """Finds the key of a token.
+
+    Keys are read again in the background when they are ten minutes old, and at once for a key id that is not known: the
+    issuer may have a new key. Both together at most every ten seconds, but for five times in reserve. While the issuer
+    does not answer, known keys go on working for a day.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[KeySet]], clock: Clock = time.monotonic) -> None:
+        """Keys come from `read`, which raises `IssuerError`."""
+        self._read = read
+        self._clock = clock
+        self._reads = TokenBucket(clock)
+        self._reading: asyncio.Task[None] | None = None
+        self._keys: KeySet | None = None
+        self._read_at = 0.0
+        self._failure: str | None = None
+
+    async def find(self, key_id: str | None, algorithm: str) -> PyJWK | None:
+        """The key; None when the issuer has no such key. Raises `IssuerUnavailable`."""
+        age = self._clock() - self._read_at
+        if self._keys is not None and age < _KEPT_SECONDS:
+            found = self._keys.find(key_id, algorithm)
+            if found is not None:
+                if age >= _FRESH_SECONDS:
+                    self._begin_reading()
+                return found
+        reading = self._begin_reading()
+        if reading is not None:
+            await asyncio.shield(reading)
+        if self._failure is not None or self._keys is None:
+            raise IssuerUnavailable(
+                "The keys of the authorization server cannot be read now, so the token cannot be checked. "
+                "Nothing was started. Send the request again."
+            )
+        return self._keys.find(key_id, algorithm)
+
+    def _begin_reading(self) -> "asyncio.Task[None] | None":
+        """The reading that all who wait share; None when it is too early for one."""
+        if self._reading is None and self._reads.take(1 / _SECONDS_PER_READ, _READS_AT_ONCE) == 0:
+            self._reading = asyncio.create_task(self._read_again())
+        return self._reading
+
+    async def _read_again(self) -> None:
+        try:
+            self._keys = await self._read()
+        except IssuerError as error:
+            ISSUER_READS.labels("error").inc()
+            self._failure = str(error)
+            log.warning("The keys of the authorization server cannot be read: %s", error)
+        else:
+            ISSUER_READS.labels("ok").inc()
+            self._read_at, self._failure = self._clock(), None
+        finally:
+            self._reading = None
+
+
+def _fitting(key: Mapping[str, object]) -> tuple[str, ...]:
+    """The algorithms for which a key may be used."""
+    kind, curve, named = key.get("kty"), key.get("crv"), key.get("alg")
+    names = _ALGORITHMS.get((str(kind), None if kind == "RSA" else str(curve)), ())
+    return names if named is None else tuple(name for name in names if name == named)
 
 
 def metadata_addresses(issuer: str) -> Iterator[str]:

@@ -1,14 +1,31 @@
-"""Reading a policy file (TOML)."""
+"""The policy file (TOML): reading, protection against accidental loss, and edits of its keys.
+
+A shorter file allows more: without its last keys there are no known callers, and without its last rules there are no
+denials. So a changed file that looks cut off (by an editor, `cp` or a full disk) is refused. Edits keep comments and
+order, and write an end mark, so that a file that is cut off later is noticed.
+"""
 
 import difflib
+import fcntl
+import os
+import re
+import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import cast
 
+import tomlkit
 from pydantic import BaseModel, ValidationError
+from tomlkit import TOMLDocument
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT
 
 from outlast.activities.spending.contracts import SpendingCaps
-from outlast.api.access.key_hashes import KeyHash
+from outlast.api.access.api_keys import KeyHash
 from outlast.api.access.policy.contracts import (
     CallerEntry,
     KeyEntry,
@@ -18,8 +35,8 @@ from outlast.api.access.policy.contracts import (
     Policy,
     ResurrectEntry,
 )
-from outlast.api.access.policy.shrinkage import PolicyText, said_lines
 
+_END = re.compile(rb"\[[ \t]*end[ \t]*\][ \t]*(#.*)?")
 MAX_BYTES = 4 * 1024 * 1024
 _MODELS: tuple[type[BaseModel], ...] = (
     Policy,
@@ -31,20 +48,27 @@ _MODELS: tuple[type[BaseModel], ...] = (
     ResurrectEntry,
     SpendingCaps,
 )
-
-
-class PolicyError(ValueError):
-    """The policy cannot be used. `problems` has one line for each reason, without any secret of the file."""
-
-    def __init__(self, path: Path, problems: Iterable[str]) -> None:
-        """Problems of the file at `path`."""
-        self.problems = tuple(problems)
-        super().__init__(f"{path}: " + "; ".join(self.problems))
+_END_MARK = "end_mark = true  # the last line is [end]: without it, this file was cut off\n"
+_WITHOUT_KEYS = 'anonymous = "none"  # the last key was revoked: nobody is let in without one\n'
 
 
 def read_policy(path: Path) -> Policy:
     """The policy in the file at `path`. Raises `PolicyError` with a line for each thing that is wrong."""
     return read_policy_text(path).policy
+
+
+@dataclass(frozen=True)
+class PolicyText:
+    """A policy file as it was read."""
+
+    text: bytes
+    policy: Policy
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether its last line is the end mark, which proves that nothing is cut off."""
+        *_, last = said_lines(self.text)
+        return self.policy.end is not None and _END.fullmatch(last) is not None
 
 
 def read_policy_text(path: Path) -> PolicyText:
@@ -77,6 +101,47 @@ def parse_policy(path: Path, text: bytes) -> Policy:
     if problems:
         raise PolicyError(path, problems)
     return policy
+
+
+class PolicyError(ValueError):
+    """The policy cannot be used. `problems` has one line for each reason, without any secret of the file."""
+
+    def __init__(self, path: Path, problems: Iterable[str]) -> None:
+        """Problems of the file at `path`."""
+        self.problems = tuple(problems)
+        super().__init__(f"{path}: " + "; ".join(self.problems))
+
+
+def said_lines(text: bytes) -> Iterator[bytes]:
+    """The lines of a file that are neither blank nor a comment, without white space around them."""
+    lines = (line.strip() for line in text.splitlines())
+    return (line for line in lines if line and not line.startswith(b"#"))
+
+
+def shrinkage(in_force: PolicyText, changed: PolicyText) -> list[str]:
+    """One line for each reason not to take `changed` instead of the file in force; none for an edit that is meant.
+
+    The last key goes only with a file that is known to be whole and says, in `anonymous`, what holds without keys.
+    """
+    found: list[str] = []
+    before, after = in_force.policy, changed.policy
+    if before.end is not None and after.end is None:
+        found.append("has lost its end mark: the policy in force has the line [end], so this one must have it, too")
+    elif before != after and _is_beginning(changed.text, in_force.text):
+        found.append(
+            "is the beginning of the policy in force, so it looks cut off; if you have removed the rest, write [end] "
+            "as its last line, or a comment above that line if it is there"
+        )
+    if before.keys and not after.keys and not (changed.is_whole and after.anonymous is not None):
+        found.append(
+            "has lost its last key; if you have removed it, write what holds without keys, such as "
+            'anonymous = "none", and [end] as the last line'
+        )
+    return found
+
+
+def _is_beginning(part: bytes, whole: bytes) -> bool:
+    return len(part.strip()) < len(whole.strip()) and whole.strip().startswith(part.strip())
 
 
 def weak_points(file: PolicyText) -> list[str]:
@@ -150,3 +215,106 @@ def _double_tokens(policy: Policy) -> list[str]:
         for name, entry in entries.items()
         if entry.apify_token_env is not None and entry.apify_token_file is not None
     ]
+
+
+def add_key(path: Path, entry: KeyEntry) -> None:
+    """Add a key to the file at `path`, which is created when there is none. Raises `PolicyError`."""
+
+    def added(document: TOMLDocument) -> bool:
+        table = tomlkit.table()
+        values = entry.model_dump(mode="python", exclude_none=True)
+        for name, value in values.items():
+            table.add(name, sorted(value) if name == "scopes" else value)
+        keys = _keys_of(path, document)
+        if keys is None:
+            keys = tomlkit.aot()
+            document.append("keys", keys)
+        keys.append(table)  # pyright: ignore[reportUnknownMemberType]  # the library leaves the type open
+        return True
+
+    _edit(path, added)
+
+
+def remove_key(path: Path, key_id: str) -> bool:
+    """Take the key with this id away. Returns whether there was one. Raises `PolicyError`.
+
+    With the last key gone, the file says `anonymous = "none"`, unless it has such a line already.
+    """
+
+    def removed(document: TOMLDocument) -> bool:
+        keys = _keys_of(path, document) or ()
+        place = next((index for index, table in enumerate(keys) if table.get("id") == key_id), None)
+        if place is not None:
+            del cast(AoT, keys)[place]
+            if not len(keys):
+                del document["keys"]
+        return place is not None
+
+    return _edit(path, removed)
+
+
+def _keys_of(path: Path, document: TOMLDocument) -> AoT | None:
+    keys = cast(object, document.get("keys"))  # pyright: ignore[reportUnknownMemberType]  # the library leaves it open
+    if keys is None or isinstance(keys, AoT):
+        return keys
+    raise PolicyError(path, ["keys: write each key as a table, `[[keys]]`, so that keys can be added"])
+
+
+def _edit(path: Path, change: Callable[[TOMLDocument], bool]) -> bool:
+    """Write the file again if `change` says that it has changed its document. Raises `PolicyError`."""
+    path = path.resolve()  # a link stays one
+    try:
+        with _locked(path.parent):
+            text = path.read_text() if path.exists() else None
+            if text is not None:
+                parse_policy(path, text.encode())  # what was cut off must not become whole by an edit
+            document = tomlkit.parse(text or "")
+            document.pop("end", None)  # pyright: ignore[reportUnknownMemberType]  # the library leaves it open
+            if not change(document):
+                return False
+            edited = _marked(document)
+            parse_policy(path, edited)
+            _replace(path, edited)
+            return True
+    except TOMLKitError as error:
+        raise PolicyError(path, [f"is not TOML: {error}"]) from None
+    except UnicodeDecodeError as error:
+        raise PolicyError(path, [f"is not UTF-8 (byte {error.start})"]) from None
+    except OSError as error:
+        raise PolicyError(path, [f"cannot be changed: {error.strerror or error}"]) from error
+
+
+def _marked(document: TOMLDocument) -> bytes:
+    """The document with its end mark, and with a line that says what holds without keys if it has none."""
+    document.pop("end_mark", None)  # pyright: ignore[reportUnknownMemberType]  # it comes first, and once
+    first = _END_MARK
+    if "keys" not in document and "anonymous" not in document:
+        first += _WITHOUT_KEYS
+    rest = tomlkit.dumps(document).strip("\n")
+    gap = "\n" if rest.startswith("[") else ""
+    return f"{first}{gap}{rest}\n\n[end]\n".encode()
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Two edits at once come one after the other."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Readers see the old file or the new one, whole. It is its owner's only, whatever it was before."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 600
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  # types of anyio are left open
 
 from outlast.activities.spending.contracts import SpendingCaps
-from outlast.api.access.policy.contracts import CallerEntry, Policy
-from outlast.api.access.policy.policy_file import PolicyError, read_policy_text, weak_points
-from outlast.api.access.policy.shrinkage import PolicyText, shrinkage
+from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Policy
+from outlast.api.access.policy.policy_file import PolicyError, PolicyText, read_policy_text, shrinkage, weak_points
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
 from outlast.api.metrics import POLICY_LOADS, POLICY_REFUSED
 
 _MOST_MERGED_MILLISECONDS = 500
 """How long changes of the folder are put together. A key that is revoked counts for that long in a folder of logs."""
-
 log = logging.getLogger("outlast.api")
 
 
@@ -153,3 +153,38 @@ def _version(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def record_changes(source: PolicySource, audit: AuditLog) -> None:
+    """Record each new policy of `source` from now on, which keys came, changed and went with it, and each file that
+    could not be used.
+    """
+    known = _keys(source.current)
+
+    def changed(policy: Policy) -> None:
+        nonlocal known
+        counts = f"{len(policy.callers)} callers, {len(policy.keys)} keys, {len(policy.rules)} rules"
+        audit.record_now(AuditEvent.POLICY_LOADED, detail=counts)
+        before, known = known, _keys(policy)
+        for key_id in sorted(before.keys() | known.keys()):
+            _record(audit, key_id, before.get(key_id), known.get(key_id))
+
+    def refused(error: PolicyError) -> None:
+        audit.record_now(AuditEvent.POLICY_REFUSED, outcome="bad-policy", detail="; ".join(error.problems))
+
+    source.on_change(changed)
+    source.on_failure(refused)
+
+
+def _record(audit: AuditLog, key_id: str, before: KeyEntry | None, now: KeyEntry | None) -> None:
+    if before == now:
+        return
+    event = AuditEvent.KEY_ADDED if before is None else AuditEvent.KEY_CHANGED
+    if now is None:
+        event = AuditEvent.KEY_REMOVED
+    entry = now or before
+    audit.record_now(event, key=key_id, detail=f"of {entry.caller}" if entry else None)
+
+
+def _keys(policy: Policy) -> dict[str, KeyEntry]:
+    return {key.id: key for key in policy.keys}

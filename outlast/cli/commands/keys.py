@@ -83,10 +83,9 @@ async def _create(
 ) -> ExitCode:
     from pydantic import ValidationError  # noqa: PLC0415 (200 ms)
 
-    from outlast.api.access.key_hashes import new_key  # noqa: PLC0415
+    from outlast.api.access.api_keys import new_key  # noqa: PLC0415
     from outlast.api.access.policy.contracts import KeyEntry  # noqa: PLC0415
-    from outlast.api.access.policy.key_edits import add_key  # noqa: PLC0415
-    from outlast.api.access.policy.policy_file import read_policy  # noqa: PLC0415
+    from outlast.api.access.policy.policy_file import add_key, read_policy  # noqa: PLC0415
 
     name = caller.removeprefix("key:")
     key_id = key_id or f"{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-')[:40] or 'key'}-{secrets.token_hex(3)}"
@@ -134,8 +133,7 @@ async def _list(output: Output, file: Path | None) -> ExitCode:
 
 
 async def _revoke(output: Output, file: Path | None, key_id: str, options: Options, *, is_sure: bool) -> ExitCode:
-    from outlast.api.access.policy.key_edits import remove_key  # noqa: PLC0415 (pydantic)
-    from outlast.api.access.policy.policy_file import read_policy  # noqa: PLC0415
+    from outlast.api.access.policy.policy_file import read_policy, remove_key  # noqa: PLC0415
 
     with _policy_errors():
         policy = read_policy(named_file(file))

@@ -87,8 +87,11 @@ def _small_form() -> "Policy":
 
 
 async def _check(output: Output, file: Path | None) -> ExitCode:
-    from outlast.api.access.idle_permissions import idle_roles, idle_rules  # noqa: PLC0415 (tools)
-    from outlast.api.access.permissions import PermissionRules  # noqa: PLC0415 (tools)
+    from outlast.api.access.permissions import (  # noqa: PLC0415 (tools)
+        PermissionRules,
+        idle_roles,
+        idle_rules,
+    )
     from outlast.api.access.policy.policy_file import PolicyError, read_policy_text, weak_points  # noqa: PLC0415 (pydantic)
 
     path = named_file(file)

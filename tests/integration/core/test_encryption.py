@@ -22,9 +22,9 @@ from outlast.activities.failures.readable import readable
 from outlast.activities.outputs.format.errors import OutputDamaged, StoreUnavailable
 from outlast.activities.stuck_tasks.assess import assess, failed_attempts
 from outlast.activities.stuck_tasks.contracts import StuckLimits
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
-from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.policy.policy_file import add_key
 from outlast.api.access.principal import ALL_BUT_ADMIN
 from outlast.api.errors import TaskDataUnavailable
 from outlast.api.temporal.errors import temporal_errors

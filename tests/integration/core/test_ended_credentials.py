@@ -16,9 +16,9 @@ import pytest
 from temporalio.client import Client
 
 from outlast.api.access import callers
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry
-from outlast.api.access.policy.key_edits import add_key, remove_key
+from outlast.api.access.policy.policy_file import add_key, remove_key
 from tests.support.calls.tasks import sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer

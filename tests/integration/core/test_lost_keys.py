@@ -10,9 +10,9 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import ALL_SCOPES, KeyEntry
-from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.policy.policy_file import add_key
 from outlast.cli.checks.policy import check_policy_in_force
 from outlast.cli.options import Options
 from tests.support.calls.schedules import scheduled

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
-from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.policy.policy_file import add_key
 from tests.support.calls.tasks import sleeper_call
 from tests.support.http.api_client import bearer
 from tests.support.stacks.api_server import api_settings, serving_api

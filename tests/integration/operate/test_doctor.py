@@ -28,9 +28,9 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import Client
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry
-from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.policy.policy_file import add_key
 from outlast.cli.checks import machine, settings
 from outlast.cli.checks import temporal as temporal_rows
 from outlast.cli.checks.check import Check

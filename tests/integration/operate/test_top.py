@@ -18,9 +18,9 @@ from temporalio.client import (
     WorkflowExecutionCount,
 )
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
-from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.policy.policy_file import add_key
 from outlast.api.access.principal import LOCAL
 from outlast.api.operations import OperationsReader
 from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE

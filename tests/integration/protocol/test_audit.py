@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry
-from outlast.api.access.policy.key_edits import add_key, remove_key
+from outlast.api.access.policy.policy_file import add_key, remove_key
 from tests.integration.protocol.conftest import ANN, BOB
 from tests.support.calls.questions import answered, call, waiting
 from tests.support.calls.tasks import completed, started

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
-from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.policy.policy_file import add_key
 from tests.support.calls.questions import asks
 from tests.support.calls.tasks import sleeper_call
 from tests.support.eventually import eventually

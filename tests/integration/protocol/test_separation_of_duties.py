@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import ALL_SCOPES, KeyEntry, Scope
-from outlast.api.access.policy.key_edits import add_key
+from outlast.api.access.policy.policy_file import add_key
 from outlast.client import AsyncClient, Client
 from tests.support.calls.questions import answered, call, result, taken, waiting
 from tests.support.eventually import eventually

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from outlast.activities.schedules.notes import read_note
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from tests.support.calls.schedules import NEVER, fired, scheduled, seen
 from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.eventually import eventually

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 from temporalio.client import Client
 
-from outlast.api.access.key_hashes import new_key
+from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry
-from outlast.api.access.policy.key_edits import add_key, remove_key
+from outlast.api.access.policy.policy_file import add_key, remove_key
 from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, streamed, turn_events
 from tests.support.eventually import eventually

@@ -20,8 +20,7 @@ from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.webhooks.queue_contracts import EnqueueInput, QueueSummary
 from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.api.access.callers import CallerResolver
-from outlast.api.access.oauth.issuer_keys import IssuerKeys
-from outlast.api.access.oauth.key_set import KeySet
+from outlast.api.access.oauth.issuer import IssuerKeys, KeySet
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.settings import ApiSettings

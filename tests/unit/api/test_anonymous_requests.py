@@ -4,8 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from outlast.api.access.limits.addresses import UNKNOWN, address_of, network_of
-from outlast.api.access.limits.anonymous_requests import AnonymousRequests
+from outlast.api.access.limits.rate_limits import UNKNOWN, AnonymousRequests, address_of, network_of
 
 
 def test_an_address_may_send_some_at_once_and_then_so_many_a_second() -> None:

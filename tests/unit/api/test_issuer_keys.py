@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from outlast.api.access.oauth.issuer import IssuerError
-from outlast.api.access.oauth.issuer_keys import IssuerKeys
-from outlast.api.access.oauth.key_set import KeySet
+from outlast.api.access.oauth.issuer import IssuerError, IssuerKeys, KeySet
 from outlast.api.errors import IssuerUnavailable
 from tests.support.http.issuer import SigningKey
 

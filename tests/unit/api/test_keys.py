@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.sealer import SecretSealer
+from outlast.api.access.api_keys import KeyHash, new_key
 from outlast.api.access.callers import CallerResolver
-from outlast.api.access.key_hashes import KeyHash, new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
-from outlast.api.access.policy.key_edits import add_key, remove_key
-from outlast.api.access.policy.policy_file import read_policy
+from outlast.api.access.policy.policy_file import add_key, read_policy, remove_key
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import ApifyTokenMissing, KeyChecksBusy, Unauthenticated
 from outlast.api.settings import ApiSettings

@@ -7,8 +7,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.limits.caller_slots import CallerSlots, ServedCallers
-from outlast.api.access.limits.large_bodies import BodySlot, leave_body_slot
+from outlast.api.access.limits.caller_slots import BodySlot, CallerSlots, ServedCallers, leave_body_slot
 from outlast.api.access.principal import Principal
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.http.json_limits import JsonLimits, StructureLimit

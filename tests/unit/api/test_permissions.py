@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.idle_permissions import idle_roles
-from outlast.api.access.permissions import CallName, PermissionRules, names_of
+from outlast.api.access.permissions import CallName, PermissionRules, idle_roles, names_of
 from outlast.api.access.policy.contracts import CallerEntry, PermissionEntry, Policy
 from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.profile import carried_rules

@@ -6,8 +6,7 @@ import pytest
 from watchfiles import awatch
 
 from outlast.api.access.policy.contracts import CallerEntry, Caps, Limits, PermissionEntry, Policy
-from outlast.api.access.policy.policy_file import PolicyError, read_policy, read_policy_text
-from outlast.api.access.policy.shrinkage import shrinkage
+from outlast.api.access.policy.policy_file import PolicyError, read_policy, read_policy_text, shrinkage
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.metrics import POLICY_LOADS
 from outlast.api.settings import ApiSettings

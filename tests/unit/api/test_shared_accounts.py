@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from outlast.api.access.callers import SharedAccounts
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.access.shared_accounts import SharedAccounts
 from outlast.api.settings import ApiSettings
 
 KEY = '[[keys]]\nid = "{0}"\ncaller = "key:{0}"\nhash = "scrypt$16384$8$1$c2FsdHNhbHRzYWx0c2FsdA==$' + "A" * 43 + '="\n'

@@ -1,0 +1,231 @@
+"""Quotas of callers: schedules, saved calls and open batches; stored bytes; MCP sessions."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from cachetools import LRUCache
+
+from outlast.activities.outputs.format.locators import scope_of
+from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.api.access.limits.rate_limits import Clock
+from outlast.api.access.policy.source import PolicySource
+from outlast.api.errors import StorageFull, TooManyRequests
+from outlast.api.metrics import LIMITED
+
+_LIMIT = "mcp_sessions"
+_RETRY_SECONDS = 30
+_KEPT_SECONDS = 5.0
+_KEPT_PER_SECOND = 50.0
+"""A count is kept for so many times as long as it took, and for five seconds at least: the store has other work."""
+_FULL_KEPT_SECONDS = 5.0
+"""A count by which a call would be refused is kept for less: its caller may have deleted outputs."""
+_COUNT_SECONDS = 3.0
+"""A call that would be refused waits so long for a new count."""
+log = logging.getLogger("outlast.api")
+_MAX_CALLERS = 10_000
+_SHOWN_AFTER_SECONDS = 60.0
+"""By then every list shows what was made, or it is gone again."""
+Listed = Callable[[], Awaitable[set[str]]]
+Exists = Callable[[str], Awaitable[bool]]
+
+
+@dataclass
+class _Places:
+    """One caller's: ids that are being made, and those that were made and when."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    taken: set[str] = field(default_factory=set[str])
+    made: dict[str, float] = field(default_factory=dict[str, float])
+
+    def settle(self, listed: set[str], now: float) -> None:
+        """Forget what the list shows by now, or would show."""
+        shown = [one for one, at in self.made.items() if one in listed or now - at > _SHOWN_AFTER_SECONDS]
+        for one in shown:
+            del self.made[one]
+
+    def all(self, listed: set[str]) -> set[str]:
+        """What the list shows, and what it does not show yet."""
+        return listed | self.taken | self.made.keys()
+
+
+class CountedPlaces:
+    """The places of one limit of the policy, by caller."""
+
+    def __init__(self, limit: str, *, retry_after_seconds: float, clock: Clock = time.monotonic) -> None:
+        """`limit` is its name in the policy, and in the metric of what was refused."""
+        self._limit = limit
+        self._retry_after_seconds = retry_after_seconds
+        self._clock = clock
+        self._callers: LRUCache[str, _Places] = LRUCache(_MAX_CALLERS)
+
+    @asynccontextmanager
+    async def place(
+        self, caller_id: str, item_id: str, most: int, *, listed: Listed, exists: Exists, refusal: str
+    ) -> AsyncGenerator[None]:
+        """Make `item_id` within the block, when the caller has fewer than `most`.
+
+        `listed` gives the ids that there are, perhaps late; `exists` whether one that it does not show is there still.
+        Raises `TooManyRequests` with the text of `refusal`, and what the two raise.
+        """
+        places = self._callers.get(caller_id)
+        if places is None:
+            places = self._callers[caller_id] = _Places()
+        async with places.lock:
+            if not await self._has_room(places, item_id, most, listed, exists):
+                LIMITED.labels(self._limit).inc()
+                raise TooManyRequests(refusal, retry_after_seconds=self._retry_after_seconds)
+            places.taken.add(item_id)
+        try:
+            yield
+            places.made[item_id] = self._clock()
+        finally:
+            places.taken.discard(item_id)
+
+    async def _has_room(self, places: _Places, item_id: str, most: int, listed: Listed, exists: Exists) -> bool:
+        shown = await listed()
+        places.settle(shown, self._clock())
+        # The same request at the same time has this place already.
+        if item_id in places.all(shown) or len(places.all(shown)) < most:
+            return True
+        # What was made and has ended or was deleted since is in no list either.
+        for made in [*places.made]:
+            if not await exists(made):
+                places.made.pop(made, None)
+        return len(places.all(shown)) < most
+
+
+@dataclass
+class _Stored:
+    size_bytes: int = 0
+    fresh_until: float = float("-inf")
+    counted_at: float = float("-inf")
+    counting: asyncio.Task[None] | None = None
+
+
+class StoredBytes:
+    """Refuses calls of callers whose outputs take more space than they may."""
+
+    def __init__(self, objects: OutputObjects, policy: PolicySource, clock: Clock = time.monotonic) -> None:
+        """Count in `objects`; apply the limits of the `policy` in force."""
+        self._objects = objects
+        self._policy = policy
+        self._clock = clock
+        self._callers: LRUCache[str, _Stored] = LRUCache(_MAX_CALLERS)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def check(self, caller_id: str) -> None:
+        """Raise `StorageFull` when the caller's outputs were too large when last counted."""
+        stored = self._callers.get(caller_id)
+        if stored is None:
+            stored = self._callers[caller_id] = _Stored()
+        most = self._policy.of(caller_id).limits.stored_bytes
+        is_full = stored.size_bytes > most
+        if self._clock() >= (stored.counted_at + _FULL_KEPT_SECONDS if is_full else stored.fresh_until):
+            counting = self._count_soon(caller_id, stored)
+            if is_full:
+                await asyncio.wait({counting}, timeout=_COUNT_SECONDS)
+        if stored.size_bytes > most:
+            LIMITED.labels("stored_bytes").inc()
+            raise StorageFull(
+                f"Your stored outputs take {stored.size_bytes:,} bytes, and may take {most:,} (`stored_bytes` in the "
+                "operator's policy). Nothing was started: delete outputs that you do not need "
+                "(`DELETE /v1/outputs/{locator}`, `outlast output rm`) or sessions with theirs, or wait until "
+                "some expire. Removed ones count until the next sweep."
+            )
+
+    def used(self) -> Mapping[str, Mapping[str, float]]:
+        """For each caller, the part of its limit that is in use, as last counted."""
+        return {
+            caller_id: {
+                "stored_bytes": min(1.0, stored.size_bytes / max(1, self._policy.of(caller_id).limits.stored_bytes))
+            }
+            for caller_id, stored in self._callers.items()
+        }
+
+    def _count_soon(self, caller_id: str, stored: _Stored) -> asyncio.Task[None]:
+        if stored.counting is None or stored.counting.done():
+            stored.counting = asyncio.create_task(self._count(caller_id, stored))
+        return stored.counting
+
+    async def _count(self, caller_id: str, stored: _Stored) -> None:
+        async with self._one_at_a_time:
+            began, size = self._clock(), 0
+            try:
+                for folder in ("parts", "manifests"):
+                    async for entry in self._objects.list(f"{folder}/{scope_of(caller_id)}"):
+                        size += entry.size
+            except OSError as error:
+                log.warning("The stored outputs of %s cannot be counted: %s", caller_id, error)
+            else:
+                stored.size_bytes = size
+            stored.counted_at = self._clock()
+            taken = stored.counted_at - began
+            stored.fresh_until = stored.counted_at + max(_KEPT_SECONDS, _KEPT_PER_SECOND * taken)
+
+
+class McpSessions:
+    """The open sessions of each caller. One that is not used for `idle_seconds` has ended, as the SDK ends it then."""
+
+    def __init__(self, policy: PolicySource, idle_seconds: float, clock: Clock = time.monotonic) -> None:
+        """Apply the limits of the `policy` in force."""
+        self._policy = policy
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._used_at: dict[str, dict[str, float]] = {}
+        self._opening: Counter[str] = Counter()
+
+    @contextmanager
+    def opening(self, caller_id: str) -> Generator[Callable[[], None]]:
+        """Open a session within the block; it counts until the function that this gives is called, or the block ends.
+
+        Call that when the session is noted with `use`. Raises `TooManyRequests` when the caller may open no other one.
+        """
+        most = self._policy.of(caller_id).limits.mcp_sessions
+        if len(self._open(caller_id)) + self._opening[caller_id] >= most:
+            LIMITED.labels(_LIMIT).inc()
+            raise TooManyRequests(
+                f"{most} of your MCP sessions are open, which is the most that you may have (`{_LIMIT}` in the "
+                "operator's policy). End sessions that you no longer use (DELETE with `Mcp-Session-Id`), or use "
+                "protocol version 2026-07-28, which has none.",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+        self._opening[caller_id] += 1
+        counted = ExitStack()
+        counted.callback(self._opened, caller_id)
+        with counted:
+            yield counted.close
+
+    def use(self, caller_id: str, session_id: str) -> None:
+        """The session is open."""
+        self._used_at.setdefault(caller_id, {})[session_id] = self._clock()
+
+    def end(self, caller_id: str, session_id: str) -> None:
+        """The session is open no longer."""
+        self._used_at.get(caller_id, {}).pop(session_id, None)
+
+    def used(self) -> Mapping[str, Mapping[str, float]]:
+        """For each caller with open sessions, the share of the limit that it uses."""
+        shares: dict[str, Mapping[str, float]] = {}
+        for caller_id in list(self._used_at):
+            count = len(self._open(caller_id))
+            shares[caller_id] = {_LIMIT: count / self._policy.of(caller_id).limits.mcp_sessions}
+            if not count:
+                del self._used_at[caller_id]
+        return shares
+
+    def _opened(self, caller_id: str) -> None:
+        self._opening[caller_id] -= 1
+        if not self._opening[caller_id]:
+            del self._opening[caller_id]
+
+    def _open(self, caller_id: str) -> Mapping[str, float]:
+        since = self._clock() - self._idle_seconds
+        still = {session: at for session, at in self._used_at.get(caller_id, {}).items() if at > since}
+        if caller_id in self._used_at:
+            self._used_at[caller_id] = still
+        return still
