@@ -25,7 +25,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-all thorough soak bench histories snapshots lint style types format docs dashboards pictures figures release bundle lock clean
+.PHONY: help install demo up test test-all thorough soak bench histories snapshots lint style types format client docs dashboards pictures figures release bundle lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ types: $(INSTALLED)
 format: $(INSTALLED) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix --exit-zero
 	$(BIN)/ruff format
+
+client: $(INSTALLED) ## Write the blocking client (outlast/client/blocking) from the asynchronous one
+	@$(BIN)/python .ci/blocking_client.py
 
 docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text, and write the tables that are made from figures
 	$(BIN)/python docs/pictures/draw.py

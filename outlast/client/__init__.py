@@ -75,10 +75,17 @@ if TYPE_CHECKING:
         UnexpectedAnswer,
         WaitTimedOut,
     )
-    from outlast.client.flows.requests import BatchOptions, CallOptions, MessageOptions, SessionOptions
-    from outlast.client.flows.schedules import ScheduleOptions
-    from outlast.client.flows.usage import UsageOptions
     from outlast.client.retries import OnWaiting, RetryPolicy, Waiting
+    from outlast.contracts.options import (
+        BatchOptions,
+        CallOptions,
+        MessageOptions,
+        ResurrectOptions,
+        SavedCallOptions,
+        ScheduleOptions,
+        SessionOptions,
+        UsageOptions,
+    )
 
 __all__ = [
     "ApiError",
@@ -128,10 +135,12 @@ __all__ = [
     "QueueState",
     "RateLimited",
     "Readiness",
+    "ResurrectOptions",
     "RetryPolicy",
     "RowSelection",
     "Run",
     "SavedCall",
+    "SavedCallOptions",
     "Schedule",
     "ScheduleOptions",
     "Session",
@@ -269,18 +278,20 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "UnexpectedAnswer",
         "WaitTimedOut",
     ),
-    "outlast.client.flows.requests": (
-        "BatchOptions",
-        "CallOptions",
-        "MessageOptions",
-        "SessionOptions",
-    ),
-    "outlast.client.flows.schedules": ("ScheduleOptions",),
-    "outlast.client.flows.usage": ("UsageOptions",),
     "outlast.client.retries": (
         "OnWaiting",
         "RetryPolicy",
         "Waiting",
+    ),
+    "outlast.contracts.options": (
+        "BatchOptions",
+        "CallOptions",
+        "MessageOptions",
+        "ResurrectOptions",
+        "SavedCallOptions",
+        "ScheduleOptions",
+        "SessionOptions",
+        "UsageOptions",
     ),
 }
 

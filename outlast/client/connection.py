@@ -40,7 +40,7 @@ class Connection:
 def find_connection(
     url: str | None = None,
     token: str | None = None,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Connection:
     """The server to talk to: `url` or OUTLAST_URL, else the stack that runs on the data directory.
@@ -53,7 +53,7 @@ def find_connection(
     if named:
         hint = "Check the address (--url or OUTLAST_URL). `outlast up` starts a server on this machine."
         return Connection(_checked_url(named), checked_token, hint=hint)
-    return _own_stack(data_dir or _data_dir(environment), checked_token)
+    return _own_stack(Path(data_dir) if data_dir else _data_dir(environment), checked_token)
 
 
 def running_stack(data_dir: Path) -> "StackState | None":

@@ -15,10 +15,10 @@ OutlastError
 │   ├── RateLimited          429
 │   └── Unavailable          502, 503, 504
 ├── TaskFailed               the tool answered with an error, or the task was cancelled
-└── WaitTimedOut             the time given for waiting is over; the task goes on
+└── WaitTimedOut             the time given for waiting is over; the task continues
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -27,13 +27,28 @@ if TYPE_CHECKING:
     from outlast.client.contracts.tasks import TaskAnswer, ToolError, Violation
 
 
+MOST_VIOLATIONS = 20
+"""Violations that the text of an error lists; `violations` has all of them."""
+
+
 class OutlastError(Exception):
-    """Base of all errors of the client. `message` says what is wrong, `hint` what to do about it."""
+    """Base of all errors of the client. `message` is the problem, `hint` a remedy.
+
+    `str(error)` is for people: the message, then the details, one per line, then the hint.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        hint = [f"Hint: {self.hint}"] if self.hint and self.hint not in self.message else []
+        return "\n".join([self.message, *self._details(), *hint])
+
+    def _details(self) -> list[str]:
+        """Lines between the message and the hint."""
+        return []
 
 
 class BadSettings(OutlastError):
@@ -85,6 +100,9 @@ class ApiError(OutlastError):
         self.allowed_tools = allowed_tools
         self.retry_after_seconds = retry_after_seconds
 
+    def _details(self) -> list[str]:
+        return [*_listed(self.violations), *_tools(self.allowed_tools)]
+
 
 class InvalidRequest(ApiError):
     """The request breaks a schema or a limit (400, 413, 416, 422)."""
@@ -115,7 +133,7 @@ class Unavailable(ApiError):
 
 
 class TaskFailed(OutlastError):
-    """A task failed or was cancelled. `answer` is all that is known of it; `error` is the tool's error envelope."""
+    """A task failed or was cancelled. `answer` has the task and its result; `error` is the tool's error envelope."""
 
     def __init__(self, answer: "TaskAnswer") -> None:
         result = answer.result
@@ -128,9 +146,23 @@ class TaskFailed(OutlastError):
             hint=self.error.hint if self.error else None,
         )
 
+    def _details(self) -> list[str]:
+        error = self.error
+        return [*_listed(error.violations or ()), *_tools(error.allowed_tools or ())] if error else []
+
 
 class WaitTimedOut(OutlastError, TimeoutError):
-    """The time that was given for waiting is over. The task, or the turn, goes on."""
+    """The time that was given for waiting is over. The task, or the turn, continues."""
 
 
 _ENDED = {"cancelled": "was cancelled"}
+
+
+def _listed(violations: "Sequence[Violation]") -> list[str]:
+    lines = [f"  {one.path or '(arguments)'}: {one.message}" for one in violations[:MOST_VIOLATIONS]]
+    more = len(violations) - MOST_VIOLATIONS
+    return [*lines, f"  ... and {more} more"] if more > 0 else lines
+
+
+def _tools(names: Sequence[str]) -> list[str]:
+    return [f"  Available tools: {', '.join(names)}"] if names else []

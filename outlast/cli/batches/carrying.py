@@ -18,7 +18,7 @@ from outlast.cli.errors import BadInput, CliError, ExitCode
 from outlast.cli.running import Context
 from outlast.cli.show.progress import TaskProgress
 from outlast.client import Batch
-from outlast.client.flows.batches import RowFilter
+from outlast.client.requests import RowFilter
 
 _LOOK_SECONDS = 1.0
 _LINES_OF_PROGRESS = 20

@@ -24,8 +24,7 @@ from outlast.cli.running import Context, run_action
 from outlast.cli.show.parse_durations import parse_duration
 
 if TYPE_CHECKING:
-    from outlast.client import Task
-    from outlast.client.flows.requests import ResurrectOptions
+    from outlast.client import ResurrectOptions, Task
 
 app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect, answer and cancel tasks.")
 

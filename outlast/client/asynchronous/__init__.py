@@ -1,1 +1,1 @@
-"""The client for asyncio."""
+"""Modules of `AsyncClient`."""

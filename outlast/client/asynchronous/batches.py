@@ -1,26 +1,42 @@
 """`client.batches` of `AsyncClient`."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
 from pydantic import JsonValue
 
+from outlast.client.asynchronous.concurrency import sleep, write_file
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
-from outlast.client.flows import batches
-from outlast.client.flows.batches import JSON_LINES, PAGE_SIZE, Items, RowFilter
-from outlast.client.flows.requests import BatchOptions, batch_settings, given
-from outlast.client.flows.server import Server
-from outlast.client.whole_files import whole_file
+from outlast.client.errors import Conflict
+from outlast.client.http import HttpRequest, idempotency, path, query
+from outlast.client.requests import (
+    BATCHES_PAGE_SIZE,
+    JSON_LINES,
+    START_SECONDS,
+    Items,
+    RowFilter,
+    batch_changes,
+    batch_lines,
+    batch_settings,
+    given,
+    timed_out,
+    upload,
+    upload_file,
+    upload_items,
+)
+from outlast.contracts.options import BatchOptions, Body
+
+_LOOK_SECONDS = 1.0
+"""Pause between two looks at a batch that runs."""
 
 
 class AsyncBatches:
     """One tool for many inputs."""
 
-    def __init__(self, server: Server, transport: AsyncTransport) -> None:
-        self._server = server
+    def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
     async def start(
@@ -37,7 +53,7 @@ class AsyncBatches:
         of items that do not fit; nothing is started then.
         """
         settings = batch_settings(tool, arguments, options)
-        return await self._transport.run(batches.start(self._server, settings, items, options.get("idempotency_key")))
+        return await self._transport.fetch(Batch, upload_items(settings, items, options.get("idempotency_key")))
 
     async def start_file(
         self,
@@ -49,8 +65,8 @@ class AsyncBatches:
         """Start a batch of the items in a file, `.jsonl` or `.csv`. Raises `InvalidRequest`, whose violations name the
         lines that do not fit, and `BadSettings` for a file that cannot be read.
         """
-        settings, key = batch_settings(tool, arguments, options), options.get("idempotency_key")
-        return await self._transport.run(batches.start_file(self._server, settings, Path(path), key))
+        settings = batch_settings(tool, arguments, options)
+        return await self._transport.fetch(Batch, upload_file(settings, Path(path), options.get("idempotency_key")))
 
     async def start_lines(
         self,
@@ -60,8 +76,8 @@ class AsyncBatches:
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Start a batch of lines of JSON, each an item or a row. Raises `InvalidRequest` as `start` does."""
-        settings, key = batch_settings(tool, arguments, options), options.get("idempotency_key")
-        return await self._transport.run(batches.upload(self._server, settings, lines, JSON_LINES, key))
+        settings = batch_settings(tool, arguments, options)
+        return await self._transport.fetch(Batch, upload(settings, lines, JSON_LINES, options.get("idempotency_key")))
 
     async def start_rows(
         self,
@@ -75,63 +91,72 @@ class AsyncBatches:
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Start a batch of the rows of a stored output or of a dataset, `limit` of them from `offset` on."""
-        rows = given(output=output, dataset=dataset, offset=offset, limit=limit)
-        settings, key = batch_settings(tool, arguments, options), options.get("idempotency_key")
-        return await self._transport.run(batches.start_rows(self._server, settings, rows, key))
+        settings = batch_settings(tool, arguments, options, known=("output", "dataset", "offset", "limit"))
+        body: Body = {**settings, "rows": given(output=output, dataset=dataset, offset=offset, limit=limit)}
+        headers = idempotency(options.get("idempotency_key"))
+        wanted = HttpRequest("POST", path("batches"), headers=headers, body=body, timeout_seconds=START_SECONDS)
+        return await self._transport.fetch(Batch, wanted)
 
     async def get(self, batch_id: str) -> Batch:
         """Return a batch as it is now."""
-        return await self._transport.run(batches.get(self._server, batch_id))
+        return await self._transport.fetch(Batch, HttpRequest("GET", path("batches", batch_id)))
 
     async def wait(self, batch_id: str, *, timeout_seconds: float | None = None) -> Batch:
         """Wait until a batch has ended, also across restarts of the server. Raises `WaitTimedOut`."""
-        return await self._transport.run(batches.wait(self._server, batch_id, timeout_seconds))
+        deadline = time.monotonic() + (float("inf") if timeout_seconds is None else timeout_seconds)
+        while not (batch := await self._look(batch_id)).has_ended:
+            if time.monotonic() >= deadline:
+                raise timed_out(f"Batch {batch_id} still runs", timeout_seconds)
+            await sleep(_LOOK_SECONDS)
+        return batch
 
     def list(self, *, only_open: bool = False, limit: int | None = None) -> AsyncStream[Batch]:
         """Iterate over your batches: open ones first, then those that ended last. Pages are read as needed."""
-        return self._transport.stream(batches.listed(self._server, only_open, limit))
+        return self._transport.listed(
+            BatchPage,
+            lambda size, token: _page(only_open, size, token),
+            lambda page: (page.batches, page.next_page_token),
+            limit=limit,
+            page_size=BATCHES_PAGE_SIZE,
+        )
 
     async def list_page(
-        self, *, only_open: bool = False, page_size: int = PAGE_SIZE, page_token: str | None = None
+        self, *, only_open: bool = False, page_size: int = BATCHES_PAGE_SIZE, page_token: str | None = None
     ) -> BatchPage:
         """Return one page of your batches, and the token of the next one."""
-        return await self._transport.run(batches.page(self._server, only_open, page_size, page_token))
+        return await self._transport.fetch(BatchPage, _page(only_open, page_size, page_token))
 
     def rows(
         self, batch_id: str, *, status: str | None = None, offset: int = 0, limit: int | None = None
     ) -> AsyncStream[BatchRow]:
         """Iterate over the results so far: `limit` rows from `offset` on, only those of one `status` if given."""
-        return self._transport.stream(batches.rows(self._server, batch_id, RowFilter(status, offset, limit)))
+        return AsyncStream(self._rows(batch_id, RowFilter(status, offset, limit)))
 
     def follow(self, batch_id: str, *, status: str | None = None) -> AsyncStream[BatchRow]:
         """Iterate over the results as they come, until the batch has ended."""
-        return self._transport.stream(batches.followed(self._server, batch_id, status))
+        return AsyncStream(self._follow(batch_id, status))
 
     def lines(
         self, batch_id: str, wanted: RowFilter, form: str = "jsonl", *, csv_safe: bool = False
     ) -> AsyncStream[bytes]:
         """Iterate over the results so far as lines of JSON, or of CSV (`form="csv"`), each with its line end.
 
-        With `csv_safe`, an apostrophe stands before text of CSV that a spreadsheet would compute.
+        With `csv_safe`, an apostrophe precedes text of CSV that a spreadsheet would compute.
         """
-        return self._transport.stream(batches.lines(self._server, batch_id, wanted, form, csv_safe=csv_safe))
+        # A value of CSV may contain a line end, so lines of CSV do not count rows.
+        return self._transport.lines(batch_lines(batch_id, wanted, form, csv_safe=csv_safe), can_resume=form == "jsonl")
 
     async def save(self, batch_id: str, path: Path | str, *, status: str | None = None, csv_safe: bool = False) -> int:
-        """Write the results so far to a file, as CSV where its name ends with `.csv`, else as lines of JSON; return its
+        """Write the results so far to a file, as CSV if its name ends with `.csv`, else as lines of JSON; return its
         size in bytes. The file appears when it is complete. `csv_safe` is that of `lines`.
         """
         form = "csv" if Path(path).suffix.lower() == ".csv" else "jsonl"
-        flow = batches.lines(self._server, batch_id, RowFilter(status), form, csv_safe=csv_safe)
-        written = 0
-        async with self._transport.stream(flow) as pieces:
-            with whole_file(Path(path)) as file:
-                async for piece in pieces:
-                    written += await asyncio.to_thread(file.write, piece)
-        return written
+        async with self.lines(batch_id, RowFilter(status), form, csv_safe=csv_safe) as pieces:
+            return await write_file(Path(path), pieces)
 
     async def cancel(self, batch_id: str) -> Batch:
-        """Have nothing more started and what is under way cancelled; the batch ends with what there is."""
-        return await self._transport.run(batches.cancel(self._server, batch_id))
+        """Start no further items and cancel those that run; the batch ends with the results so far."""
+        return await self._change(batch_id, "cancel", None)
 
     async def resume(
         self,
@@ -141,9 +166,9 @@ class AsyncBatches:
         budget_usd: float | None = None,
         stop: Mapping[str, JsonValue] | None = None,
     ) -> Batch:
-        """Go on with a batch that has stopped: with what was cancelled, and what was not started."""
-        changes = batches.changes(concurrency, budget_usd, stop)
-        return await self._transport.run(batches.go_on(self._server, batch_id, "resume", changes))
+        """Continue a batch that has stopped: with its cancelled items, and those that were not started."""
+        changes = batch_changes({"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop})
+        return await self._change(batch_id, "resume", changes)
 
     async def retry(
         self,
@@ -157,5 +182,45 @@ class AsyncBatches:
         """Run the failed items of a batch that has ended again; only those that failed with one of `categories`, if any
         are given.
         """
-        changes = batches.changes(concurrency, budget_usd, stop, categories)
-        return await self._transport.run(batches.go_on(self._server, batch_id, "retry", changes))
+        changes = batch_changes(
+            {"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop, "categories": categories}
+        )
+        return await self._change(batch_id, "retry", changes)
+
+    async def _look(self, batch_id: str) -> Batch:
+        """The batch; patient when the server is away."""
+        attempts = self._transport.attempts(self._transport.server.policy.wait_seconds)
+        return await self._transport.fetch(Batch, HttpRequest("GET", path("batches", batch_id)), attempts)
+
+    async def _change(self, batch_id: str, verb: str, changes: Body | None) -> Batch:
+        """Cancel, resume or retry. When an earlier attempt was lost, a batch that is in that state is no error."""
+        attempts = self._transport.attempts()
+        wanted = HttpRequest("POST", path("batches", batch_id, verb), body=changes)
+        try:
+            return await self._transport.fetch(Batch, wanted, attempts)
+        except Conflict:
+            if not attempts.may_have_arrived:
+                raise
+            return await self.get(batch_id)
+
+    async def _rows(self, batch_id: str, wanted: RowFilter) -> AsyncGenerator[BatchRow]:
+        async with self.lines(batch_id, wanted) as lines:
+            async for line in lines:
+                yield BatchRow.model_validate_json(line)
+
+    async def _follow(self, batch_id: str, status: str | None) -> AsyncGenerator[BatchRow]:
+        seen = 0
+        while True:
+            batch = await self._look(batch_id)
+            async with self.rows(batch_id, status=status, offset=seen) as rows:
+                async for row in rows:
+                    seen += 1
+                    yield row
+            if batch.has_ended:
+                return
+            await sleep(_LOOK_SECONDS)
+
+
+def _page(only_open: bool, page_size: int, page_token: str | None) -> HttpRequest:
+    params = query(only_open=only_open or None, page_size=page_size, page_token=page_token)
+    return HttpRequest("GET", path("batches"), params)

@@ -1,32 +1,38 @@
 """`client.sessions` of `AsyncClient`."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from pydantic import JsonValue
 
+from outlast.client.asynchronous.concurrency import sleep
+from outlast.client.asynchronous.events import follow
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.contracts.events import Event
-from outlast.client.contracts.sessions import Message, MessagePage, Session, SessionEntry, Turn
-from outlast.client.flows import sessions
-from outlast.client.flows.requests import Body, MessageOptions, SessionOptions
-from outlast.client.flows.server import Server
+from outlast.client.contracts.sessions import Message, MessagePage, Session, SessionEntry, SessionPage, Turn
+from outlast.client.errors import Conflict
+from outlast.client.http import HttpRequest, path, query
+from outlast.client.requests import PAGE_SIZE, import_body, message_body, session_body, timed_out, waiting
+from outlast.client.responses import document
+from outlast.contracts.options import Body, MessageOptions, SessionOptions
 
 
 class AsyncSessions:
     """Conversations with a model that works with Outlast's tools. Every answer of it is a durable turn."""
 
-    def __init__(self, server: Server, transport: AsyncTransport) -> None:
-        self._server = server
+    def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
     async def create(self, **options: Unpack[SessionOptions]) -> Session:
-        """Begin a session. Its tools are fixed now. A session with this id has to have the same settings."""
-        return await self._transport.run(sessions.create(self._server, options))
+        """Create a session, unless one with its id exists, which must have the same settings. Its tools are fixed
+        now.
+        """
+        return await self._transport.fetch(Session, HttpRequest("POST", path("sessions"), body=session_body(options)))
 
     async def get(self, session_id: str) -> Session:
-        """Return a session: its model and tools, what it has used, its latest turns."""
-        return await self._transport.run(sessions.get(self._server, session_id))
+        """Return a session: its model and tools, its usage, its latest turns."""
+        return await self._transport.fetch(Session, HttpRequest("GET", path("sessions", session_id)))
 
     async def send(
         self, session_id: str, message: str | Sequence[Body] | None = None, **options: Unpack[MessageOptions]
@@ -35,57 +41,109 @@ class AsyncSessions:
 
         With `retry_of` and without a message, the message before that answer is answered again.
         """
-        return await self._transport.run(sessions.send(self._server, session_id, message, options))
+        body = message_body(message, options)
+        wanted = HttpRequest("POST", path("sessions", session_id, "messages"), query(wait=0), body=body)
+        return await self._transport.fetch(Turn, wanted)
 
     async def turn(self, session_id: str, turn_id: str, *, wait_seconds: float = 0) -> Turn:
         """Return a turn, after waiting for its end at most `wait_seconds`."""
-        return await self._transport.run(sessions.turn(self._server, session_id, turn_id, wait_seconds))
+        policy = self._transport.server.policy
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            began = time.monotonic()
+            wanted = waiting(path("sessions", session_id, "turns", turn_id), deadline - began)
+            attempts = self._transport.attempts(policy.wait_seconds if wanted.params else policy.request_seconds)
+            found = await self._transport.fetch(Turn, wanted, attempts)
+            now = time.monotonic()
+            if not found.is_running or now >= deadline:
+                return found
+            if now - began < 1:  # the server does not wait as long as it was told to
+                await sleep(min(1.0, deadline - now))
 
     async def wait(self, session_id: str, turn_id: str, *, timeout_seconds: float | None = None) -> Turn:
         """Wait for the end of a turn, also across restarts of the server. Raises `WaitTimedOut`."""
-        return await self._transport.run(sessions.wait(self._server, session_id, turn_id, timeout_seconds))
+        limit = float("inf") if timeout_seconds is None else timeout_seconds
+        found = await self.turn(session_id, turn_id, wait_seconds=limit)
+        if found.is_running:
+            raise timed_out(f"Turn {turn_id} still runs", timeout_seconds)
+        return found
 
     def turn_events(self, session_id: str, turn_id: str, *, after: str | None = None) -> AsyncStream[Event]:
         """Iterate over a turn's events, or those after the one with id `after`, to its end."""
-        return self._transport.stream(sessions.turn_events(self._server, session_id, turn_id, after))
+        turn_path = path("sessions", session_id, "turns", turn_id, "events")
+        events = follow(self._transport, turn_path, after=after, is_last=lambda event: event.name == "finish")
+        return AsyncStream(events)
 
     def events(self, session_id: str, *, after: str | None = None) -> AsyncStream[Event]:
         """Iterate over a session's events until it ends: completed tasks, refused calls, updates and reactions."""
-        return self._transport.stream(sessions.events(self._server, session_id, after))
+        return AsyncStream(follow(self._transport, path("sessions", session_id, "events"), after=after))
 
     async def cancel(self, session_id: str, turn_id: str) -> Turn:
         """Stop a turn, its tools and their runs."""
-        return await self._transport.run(sessions.cancel(self._server, session_id, turn_id))
+        attempts = self._transport.attempts()
+        wanted = HttpRequest("POST", path("sessions", session_id, "turns", turn_id, "cancel"))
+        try:
+            return await self._transport.fetch(Turn, wanted, attempts)
+        except Conflict:  # the lost answer to an earlier attempt may be the reason that the turn has ended
+            if not attempts.may_have_arrived:
+                raise
+            return await self.turn(session_id, turn_id)
 
     async def conversation(self, session_id: str) -> tuple[Message, ...]:
         """Return all messages up to the latest turn that has ended, the oldest first."""
-        return await self._transport.run(sessions.conversation(self._server, session_id))
+        messages: tuple[Message, ...] = ()
+        token: str | None = None
+        while True:
+            page = await self.messages_page(session_id, page_size=PAGE_SIZE, page_token=token)
+            messages = (*page.messages, *messages)
+            token = page.next_page_token
+            if token is None:
+                return messages
 
     async def messages_page(
         self, session_id: str, *, page_size: int = 50, page_token: str | None = None
     ) -> MessagePage:
         """Return one page of a conversation: the latest messages, or those before the page whose token is given."""
-        return await self._transport.run(sessions.messages_page(self._server, session_id, page_size, page_token))
+        params = query(page_size=page_size, page_token=page_token)
+        wanted = HttpRequest("GET", path("sessions", session_id, "messages"), params)
+        return await self._transport.fetch(MessagePage, wanted)
 
     def list(self, *, limit: int | None = None) -> AsyncStream[SessionEntry]:
-        """Iterate over your sessions, those first that began last. Pages are read as needed."""
-        return self._transport.stream(sessions.listed(self._server, limit))
+        """Iterate over your sessions, the latest first. Pages are read as needed."""
+        return self._transport.listed(
+            SessionPage,
+            lambda size, token: HttpRequest("GET", path("sessions"), query(page_size=size, page_token=token)),
+            lambda page: (page.sessions, page.next_page_token),
+            limit=limit,
+            page_size=PAGE_SIZE,
+        )
 
     async def rename(self, session_id: str, title: str) -> Session:
-        """Give a session another title."""
-        return await self._transport.run(sessions.rename(self._server, session_id, title))
+        """Change the title of a session."""
+        wanted = HttpRequest("PATCH", path("sessions", session_id), body={"title": title})
+        return await self._transport.fetch(Session, wanted)
 
     async def delete(self, session_id: str) -> None:
         """Delete a session and the stored outputs of its calls. Raises `Conflict` while a turn runs."""
-        return await self._transport.run(sessions.delete(self._server, session_id))
+        await self._transport.delete(path("sessions", session_id))
 
     async def export(self, session_id: str, *, outputs: bool = False) -> dict[str, JsonValue]:
         """Return a session as a JSON document: its settings, and the turns that lead to its latest one.
 
-        With `outputs`, also the stored outputs that they refer to; `left_out` names those that are not in it, and why.
+        With `outputs`, also the stored outputs that they refer to; `left_out` names those that are missing, and why.
         """
-        return await self._transport.run(sessions.export(self._server, session_id, outputs))
+        wanted = HttpRequest("GET", path("sessions", session_id, "export"), query(outputs=outputs or None))
+        return document(await self._transport.send(wanted), self._transport.server.url)
 
     async def import_(self, exported: Mapping[str, JsonValue], *, session_id: str | None = None) -> Session:
-        """Begin a session with an exported conversation. Raises `Conflict` when the named one has a conversation."""
-        return await self._transport.run(sessions.import_(self._server, exported, session_id))
+        """Create a session with an exported conversation. Raises `Conflict` when the named one has a conversation."""
+        body, new_id = import_body(exported, session_id)
+        attempts = self._transport.attempts()
+        try:
+            return await self._transport.fetch(
+                Session, HttpRequest("POST", path("sessions", "import"), body=body), attempts
+            )
+        except Conflict:  # an earlier attempt, whose answer was lost, may have created it
+            if not attempts.may_have_arrived:
+                raise
+            return await self.get(new_id)

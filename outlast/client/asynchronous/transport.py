@@ -1,95 +1,36 @@
-"""Carries out flows with asyncio."""
+"""Requests to one server: with retries, as models, page by page, and as streams that survive cut connections."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
 
 import httpx
+from pydantic import BaseModel
 
-from outlast.client.connection import Connection
-from outlast.client.flows.commands import (
-    CloseStream,
-    Command,
-    Emitting,
-    Flow,
-    Item,
-    OpenStream,
-    Pause,
-    ReadStream,
-    Reply,
-    Send,
-)
-from outlast.client.http import HEADERS, built, failure_of, response_of, timeout_of, trusted_by, trusts_environment
+from outlast.client.asynchronous.concurrency import sleep
+from outlast.client.errors import NotFound
+from outlast.client.http import HttpRequest, build, settings
+from outlast.client.responses import parsed
+from outlast.client.retries import Attempts, Server
 
 T = TypeVar("T")
-
-
-class AsyncTransport:
-    """One pool of connections to a server."""
-
-    def __init__(self, connection: Connection, timeout_seconds: float) -> None:
-        self.http = httpx.AsyncClient(
-            base_url=connection.url,
-            headers=HEADERS,
-            timeout=timeout_of(timeout_seconds),
-            trust_env=trusts_environment(connection),
-            verify=trusted_by(connection),
-        )
-
-    async def run(self, flow: Flow[T]) -> T:
-        """The flow's result."""
-        commands = _Commands(self.http)
-        try:
-            command = next(flow)
-            while True:
-                try:
-                    reply = await commands.execute(command)
-                except httpx.TransportError as error:
-                    command = flow.throw(failure_of(error))
-                else:
-                    command = flow.send(reply)
-        except StopIteration as end:
-            return end.value
-        finally:
-            await commands.close()
-
-    def stream(self, flow: Emitting[T]) -> "AsyncStream[T]":
-        """The values that the flow yields."""
-        return AsyncStream(flow, _Commands(self.http))
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.http.aclose()
+M = TypeVar("M", bound=BaseModel)
+Entries = Callable[[M], tuple[Sequence[T], str | None]]
+"""The entries of a page, and the token of the next page."""
 
 
 class AsyncStream(AsyncIterator[T], Generic[T]):
     """An iterator that holds a connection until its end, `aclose`, or the end of its `async with` block."""
 
-    def __init__(self, flow: Emitting[T], commands: "_Commands") -> None:
-        self._flow = flow
-        self._commands = commands
+    def __init__(self, items: AsyncGenerator[T]) -> None:
+        self._items = items
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        try:
-            command = self._flow.send(None)
-            while not isinstance(command, Item):
-                try:
-                    reply = await self._commands.execute(command)
-                except httpx.TransportError as error:
-                    command = self._flow.throw(failure_of(error))
-                else:
-                    command = self._flow.send(reply)
-        except StopIteration:
-            await self._commands.close()
-            raise StopAsyncIteration from None
-        except BaseException:
-            await self.aclose()
-            raise
-        return command.value
+        return await anext(self._items)
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,46 +41,132 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Let go of the connection; nothing more comes."""
-        self._flow.close()
-        await self._commands.close()
+        """Release the connection; nothing more comes."""
+        await self._items.aclose()
 
 
-class _Commands:
-    """Executes the commands of one flow, which has one open stream at most."""
+class AsyncTransport:
+    """One pool of connections to a server."""
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
-        self._opened: httpx.Response | None = None
-        self._pieces: AsyncGenerator[bytes] | None = None
-
-    async def execute(self, command: Command) -> Reply:
-        match command:
-            case Send(request):
-                response = await self._http.send(built(self._http, request))
-                return response_of(response, response.content)
-            case OpenStream(request):
-                return await self._open(built(self._http, request, streams=True))
-            case ReadStream():
-                return await anext(self._pieces, None) if self._pieces is not None else None
-            case CloseStream():
-                return await self.close()
-            case Pause(seconds):
-                return await asyncio.sleep(seconds)
-
-    async def _open(self, request: httpx.Request) -> Reply:
-        await self.close()
-        self._opened = response = await self._http.send(request, stream=True)
-        if response.is_error:
-            return response_of(response, await response.aread())
-        # An asynchronous generator in fact, which has to be closed before its response.
-        self._pieces = cast("AsyncGenerator[bytes]", response.aiter_bytes())
-        return response_of(response)
+    def __init__(self, server: Server, timeout_seconds: float) -> None:
+        self.server = server
+        self._http = httpx.AsyncClient(**settings(server.connection, timeout_seconds))
 
     async def close(self) -> None:
-        opened, pieces = self._opened, self._pieces
-        self._opened = self._pieces = None
-        if pieces is not None:
-            await pieces.aclose()
-        if opened is not None:
-            await opened.aclose()
+        """Close the connections."""
+        await self._http.aclose()
+
+    def attempts(self, limit_seconds: float | None = None) -> Attempts:
+        """Attempts at a request, by default as long as the policy has it for one."""
+        return Attempts(self.server, self.server.policy.request_seconds if limit_seconds is None else limit_seconds)
+
+    async def fetch(self, model: type[M], request: HttpRequest, attempts: Attempts | None = None) -> M:
+        """The answer to a request, as `model`. Raises as `send`, and `UnexpectedAnswer`."""
+        return parsed(model, await self.send(request, attempts), self.server.url)
+
+    async def send(self, request: HttpRequest, attempts: Attempts | None = None) -> httpx.Response:
+        """The successful response to a request that may be repeated. Raises `ApiError`, `ConnectionFailed`."""
+        attempts = attempts or self.attempts()
+        while True:
+            with attempts:
+                await self._verify()
+                return attempts.accept(await self._http.send(build(self._http, request, self.server.headers)))
+            await sleep(attempts.pause_seconds())
+
+    async def delete(self, path: str) -> None:
+        """Delete a resource. When an earlier attempt was lost, a resource that is gone is no error."""
+        attempts = self.attempts()
+        try:
+            await self.send(HttpRequest("DELETE", path), attempts)
+        except NotFound:
+            if not attempts.may_have_arrived:
+                raise
+
+    async def probe(self, path: str) -> httpx.Response:
+        """The response to one request without a credential, whatever its status. Raises `ConnectionFailed`."""
+        try:
+            await self._verify()
+            return await self._http.send(build(self._http, HttpRequest("GET", path, timeout_seconds=5), {}))
+        except httpx.TransportError as error:
+            raise self.server.failure(error) from error
+
+    def listed(
+        self,
+        model: type[M],
+        page_request: Callable[[int, str | None], HttpRequest],
+        entries: Entries[M, T],
+        *,
+        limit: int | None = None,
+        page_size: int,
+    ) -> AsyncStream[T]:
+        """The entries of all pages, `limit` at most. `page_request` takes the size and the token of a page."""
+        return AsyncStream(self._listed(model, page_request, entries, limit, page_size))
+
+    def lines(
+        self, request_after: Callable[[int], HttpRequest | None], *, can_resume: bool = True
+    ) -> AsyncStream[bytes]:
+        """Lines of a body, each with its end.
+
+        `request_after` makes the request for the rest after so many lines, or None when nothing is left. Without
+        `can_resume`, a cut after the first line is raised as `ConnectionFailed`.
+        """
+        return AsyncStream(self._lines(request_after, can_resume))
+
+    @asynccontextmanager
+    async def open(
+        self, request: HttpRequest, attempts: Attempts
+    ) -> AsyncGenerator[tuple[httpx.Response, AsyncGenerator[bytes]]]:
+        """One attempt at a request whose body is read in pieces. Raises `ApiError`, `httpx.TransportError`."""
+        await self._verify()
+        # Ranges count the bytes of the content itself.
+        headers = self.server.headers | {"Accept-Encoding": "identity"}
+        async with aclosing(await self._http.send(build(self._http, request, headers), stream=True)) as response:
+            if response.is_error:
+                await response.aread()
+            attempts.accept(response)
+            # A generator in fact, which has to be closed before its response.
+            async with aclosing(cast(AsyncGenerator[bytes], response.aiter_bytes())) as pieces:
+                yield response, pieces
+
+    async def _verify(self) -> None:
+        """Make sure, without a credential, that the right stack answers. Raises `ForeignServer`."""
+        if self.server.must_be_verified:
+            self.server.verify(await self._http.send(build(self._http, HttpRequest("GET", "/healthz"), {})))
+
+    async def _listed(
+        self,
+        model: type[M],
+        page_request: Callable[[int, str | None], HttpRequest],
+        entries: Entries[M, T],
+        limit: int | None,
+        page_size: int,
+    ) -> AsyncGenerator[T]:
+        left, token = limit, None
+        while left is None or left > 0:
+            page = await self.fetch(model, page_request(min(left or page_size, page_size), token))
+            found, token = entries(page)
+            for entry in found[:left]:
+                yield entry
+            left = None if left is None else left - len(found)
+            if token is None:
+                return
+
+    async def _lines(
+        self, request_after: Callable[[int], HttpRequest | None], can_resume: bool
+    ) -> AsyncGenerator[bytes]:
+        attempts, count = self.attempts(), 0
+        while (request := request_after(count)) is not None:
+            with attempts:
+                rest = b""
+                async with self.open(request, attempts) as (_, pieces):
+                    async for piece in pieces:
+                        *whole, rest = (rest + piece).split(b"\n")
+                        for line in whole:
+                            count += 1
+                            yield line + b"\n"
+                if rest:
+                    yield rest
+                return
+            if count and not can_resume and attempts.trouble is not None:
+                raise attempts.trouble
+            await sleep(attempts.pause_seconds())

@@ -1,1 +1,2 @@
-"""The client with blocking I/O."""
+# Generated from outlast/client/asynchronous by `make client`: edit it there.
+"""Modules of `Client`."""

@@ -1,92 +1,37 @@
-"""Carries out flows with blocking I/O."""
+# Generated from outlast/client/asynchronous by `make client`: edit it there.
+"""Requests to one server: with retries, as models, page by page, and as streams that survive cut connections."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar, cast
 
 import httpx
+from pydantic import BaseModel
 
-from outlast.client.connection import Connection
-from outlast.client.flows.commands import (
-    CloseStream,
-    Command,
-    Emitting,
-    Flow,
-    Item,
-    OpenStream,
-    Pause,
-    ReadStream,
-    Reply,
-    Send,
-)
-from outlast.client.http import HEADERS, built, failure_of, response_of, timeout_of, trusted_by, trusts_environment
+from outlast.client.blocking.concurrency import sleep
+from outlast.client.errors import NotFound
+from outlast.client.http import HttpRequest, build, settings
+from outlast.client.responses import parsed
+from outlast.client.retries import Attempts, Server
 
 T = TypeVar("T")
-
-
-class Transport:
-    """One pool of connections to a server."""
-
-    def __init__(self, connection: Connection, timeout_seconds: float) -> None:
-        self.http = httpx.Client(
-            base_url=connection.url,
-            headers=HEADERS,
-            timeout=timeout_of(timeout_seconds),
-            trust_env=trusts_environment(connection),
-            verify=trusted_by(connection),
-        )
-
-    def run(self, flow: Flow[T]) -> T:
-        """The flow's result."""
-        commands = _Commands(self.http)
-        try:
-            command = next(flow)
-            while True:
-                try:
-                    reply = commands.execute(command)
-                except httpx.TransportError as error:
-                    command = flow.throw(failure_of(error))
-                else:
-                    command = flow.send(reply)
-        except StopIteration as end:
-            return end.value
-        finally:
-            commands.close()
-
-    def stream(self, flow: Emitting[T]) -> "Stream[T]":
-        """The values that the flow yields."""
-        return Stream(flow, _Commands(self.http))
-
-    def close(self) -> None:
-        """Close the connections."""
-        self.http.close()
+M = TypeVar("M", bound=BaseModel)
+Entries = Callable[[M], tuple[Sequence[T], str | None]]
+"""The entries of a page, and the token of the next page."""
 
 
 class Stream(Iterator[T], Generic[T]):
     """An iterator that holds a connection until its end, `close`, or the end of its `with` block."""
 
-    def __init__(self, flow: Emitting[T], commands: "_Commands") -> None:
-        self._flow = flow
-        self._commands = commands
+    def __init__(self, items: Generator[T]) -> None:
+        self._items = items
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
-        try:
-            command = self._flow.send(None)
-            while not isinstance(command, Item):
-                try:
-                    reply = self._commands.execute(command)
-                except httpx.TransportError as error:
-                    command = self._flow.throw(failure_of(error))
-                else:
-                    command = self._flow.send(reply)
-        except BaseException:
-            self._commands.close()
-            raise
-        return command.value
+        return next(self._items)
 
     def __enter__(self) -> Self:
         return self
@@ -97,39 +42,125 @@ class Stream(Iterator[T], Generic[T]):
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection; nothing more comes."""
-        self._flow.close()
-        self._commands.close()
+        """Release the connection; nothing more comes."""
+        self._items.close()
 
 
-class _Commands:
-    """Executes the commands of one flow, which has one open stream at most."""
+class Transport:
+    """One pool of connections to a server."""
 
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
-        self._opened: httpx.Response | None = None
-        self._pieces: Iterator[bytes] = iter(())
-
-    def execute(self, command: Command) -> Reply:
-        match command:
-            case Send(request):
-                response = self._http.send(built(self._http, request))
-                return response_of(response, response.content)
-            case OpenStream(request):
-                self.close()
-                self._opened = response = self._http.send(built(self._http, request, streams=True), stream=True)
-                if response.is_error:
-                    return response_of(response, response.read())
-                self._pieces = response.iter_bytes()
-                return response_of(response)
-            case ReadStream():
-                return next(self._pieces, None)
-            case CloseStream():
-                return self.close()
-            case Pause(seconds):
-                return time.sleep(seconds)
+    def __init__(self, server: Server, timeout_seconds: float) -> None:
+        self.server = server
+        self._http = httpx.Client(**settings(server.connection, timeout_seconds))
 
     def close(self) -> None:
-        opened, self._opened, self._pieces = self._opened, None, iter(())
-        if opened is not None:
-            opened.close()
+        """Close the connections."""
+        self._http.close()
+
+    def attempts(self, limit_seconds: float | None = None) -> Attempts:
+        """Attempts at a request, by default as long as the policy has it for one."""
+        return Attempts(self.server, self.server.policy.request_seconds if limit_seconds is None else limit_seconds)
+
+    def fetch(self, model: type[M], request: HttpRequest, attempts: Attempts | None = None) -> M:
+        """The answer to a request, as `model`. Raises as `send`, and `UnexpectedAnswer`."""
+        return parsed(model, self.send(request, attempts), self.server.url)
+
+    def send(self, request: HttpRequest, attempts: Attempts | None = None) -> httpx.Response:
+        """The successful response to a request that may be repeated. Raises `ApiError`, `ConnectionFailed`."""
+        attempts = attempts or self.attempts()
+        while True:
+            with attempts:
+                self._verify()
+                return attempts.accept(self._http.send(build(self._http, request, self.server.headers)))
+            sleep(attempts.pause_seconds())
+
+    def delete(self, path: str) -> None:
+        """Delete a resource. When an earlier attempt was lost, a resource that is gone is no error."""
+        attempts = self.attempts()
+        try:
+            self.send(HttpRequest("DELETE", path), attempts)
+        except NotFound:
+            if not attempts.may_have_arrived:
+                raise
+
+    def probe(self, path: str) -> httpx.Response:
+        """The response to one request without a credential, whatever its status. Raises `ConnectionFailed`."""
+        try:
+            self._verify()
+            return self._http.send(build(self._http, HttpRequest("GET", path, timeout_seconds=5), {}))
+        except httpx.TransportError as error:
+            raise self.server.failure(error) from error
+
+    def listed(
+        self,
+        model: type[M],
+        page_request: Callable[[int, str | None], HttpRequest],
+        entries: Entries[M, T],
+        *,
+        limit: int | None = None,
+        page_size: int,
+    ) -> Stream[T]:
+        """The entries of all pages, `limit` at most. `page_request` takes the size and the token of a page."""
+        return Stream(self._listed(model, page_request, entries, limit, page_size))
+
+    def lines(self, request_after: Callable[[int], HttpRequest | None], *, can_resume: bool = True) -> Stream[bytes]:
+        """Lines of a body, each with its end.
+
+        `request_after` makes the request for the rest after so many lines, or None when nothing is left. Without
+        `can_resume`, a cut after the first line is raised as `ConnectionFailed`.
+        """
+        return Stream(self._lines(request_after, can_resume))
+
+    @contextmanager
+    def open(self, request: HttpRequest, attempts: Attempts) -> Generator[tuple[httpx.Response, Generator[bytes]]]:
+        """One attempt at a request whose body is read in pieces. Raises `ApiError`, `httpx.TransportError`."""
+        self._verify()
+        # Ranges count the bytes of the content itself.
+        headers = self.server.headers | {"Accept-Encoding": "identity"}
+        with closing(self._http.send(build(self._http, request, headers), stream=True)) as response:
+            if response.is_error:
+                response.read()
+            attempts.accept(response)
+            # A generator in fact, which has to be closed before its response.
+            with closing(cast(Generator[bytes], response.iter_bytes())) as pieces:
+                yield response, pieces
+
+    def _verify(self) -> None:
+        """Make sure, without a credential, that the right stack answers. Raises `ForeignServer`."""
+        if self.server.must_be_verified:
+            self.server.verify(self._http.send(build(self._http, HttpRequest("GET", "/healthz"), {})))
+
+    def _listed(
+        self,
+        model: type[M],
+        page_request: Callable[[int, str | None], HttpRequest],
+        entries: Entries[M, T],
+        limit: int | None,
+        page_size: int,
+    ) -> Generator[T]:
+        left, token = limit, None
+        while left is None or left > 0:
+            page = self.fetch(model, page_request(min(left or page_size, page_size), token))
+            found, token = entries(page)
+            yield from found[:left]
+            left = None if left is None else left - len(found)
+            if token is None:
+                return
+
+    def _lines(self, request_after: Callable[[int], HttpRequest | None], can_resume: bool) -> Generator[bytes]:
+        attempts, count = self.attempts(), 0
+        while (request := request_after(count)) is not None:
+            with attempts:
+                rest = b""
+                with self.open(request, attempts) as (_, pieces):
+                    for piece in pieces:
+                        *whole, rest = (rest + piece).split(b"\n")
+                        for line in whole:
+                            count += 1
+                            yield line + b"\n"
+                if rest:
+                    yield rest
+                return
+            if count and not can_resume and attempts.trouble is not None:
+                raise attempts.trouble
+            sleep(attempts.pause_seconds())

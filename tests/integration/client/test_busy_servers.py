@@ -3,11 +3,11 @@
 import time
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from outlast.client import AsyncClient, Client, RateLimited, RetryPolicy
-from outlast.client.flows.commands import HttpResponse
-from outlast.client.problems import api_error
+from outlast.client.responses import api_error
 from outlast.client.retries import Waiting
 from tests.integration.client.conftest import QUICK
 from tests.support.http.fake_api import Answer, FakeApi, Stream, problem, running_fake_api, sse
@@ -63,7 +63,7 @@ def test_a_retry_after_may_be_a_time_which_the_servers_own_clock_measures(server
 
 @pytest.mark.parametrize(("header", "seconds"), [("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("²", None), ("soon", None)])
 def test_a_time_that_is_over_asks_for_no_pause_and_nonsense_for_none(header: str, seconds: float | None) -> None:
-    assert api_error(HttpResponse(429, {"retry-after": header}, b"")).retry_after_seconds == seconds
+    assert api_error(httpx.Response(429, headers=[(b"retry-after", header.encode())])).retry_after_seconds == seconds
 
 
 def test_a_call_that_is_refused_for_now_is_repeated_with_the_same_idempotency_key(server: FakeApi) -> None:

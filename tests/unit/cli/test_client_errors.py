@@ -2,17 +2,17 @@
 
 import json
 
+import httpx
 import pytest
 
 from outlast.cli.client_errors import cli_error
 from outlast.cli.errors import CliError, ExitCode
 from outlast.client import ConnectionFailed, NoServer, OutlastError, WaitTimedOut
-from outlast.client.flows.commands import HttpResponse
-from outlast.client.problems import api_error
+from outlast.client.responses import api_error
 
 
 def error_from_response(status: int, body: bytes) -> CliError:
-    return cli_error(api_error(HttpResponse(status, {}, body)))
+    return cli_error(api_error(httpx.Response(status, content=body)))
 
 
 def test_a_refused_call_names_every_violation_and_what_to_do() -> None:

@@ -1,58 +1,40 @@
-"""The blocking and the asynchronous client: the same methods, parameters and documentation."""
+"""The blocking client is generated from the asynchronous one: `make client` has been run, and left nothing behind."""
 
-import inspect
-from typing import Any
+import importlib.util
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from outlast.client.asynchronous.batches import AsyncBatches
-from outlast.client.asynchronous.client import AsyncClient
-from outlast.client.asynchronous.outputs import AsyncOutputs
-from outlast.client.asynchronous.saved_calls import AsyncSavedCalls
-from outlast.client.asynchronous.schedules import AsyncSchedules
-from outlast.client.asynchronous.sessions import AsyncSessions
-from outlast.client.asynchronous.webhooks import AsyncWebhooks
-from outlast.client.blocking.batches import Batches
-from outlast.client.blocking.client import Client
-from outlast.client.blocking.outputs import Outputs
-from outlast.client.blocking.saved_calls import SavedCalls
-from outlast.client.blocking.schedules import Schedules
-from outlast.client.blocking.sessions import Sessions
-from outlast.client.blocking.webhooks import Webhooks
+from tests.support.paths import ROOT
 
-PAIRS = [
-    (Client, AsyncClient),
-    (Batches, AsyncBatches),
-    (Outputs, AsyncOutputs),
-    (SavedCalls, AsyncSavedCalls),
-    (Schedules, AsyncSchedules),
-    (Sessions, AsyncSessions),
-    (Webhooks, AsyncWebhooks),
-]
+BLOCKING = ROOT / "outlast" / "client" / "blocking"
 
 
-def public_members(kind: type) -> dict[str, Any]:
-    return {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("blocking_client", ROOT / ".ci" / "blocking_client.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def parameters(member: Any) -> list[inspect.Parameter]:
-    """Names, kinds, defaults and types; none of a property."""
-    return [] if isinstance(member, property) else list(inspect.signature(member).parameters.values())
+def texts(folder: Path) -> dict[str, str]:
+    return {module.name: module.read_text() for module in folder.glob("*.py")}
 
 
-@pytest.mark.parametrize(("blocking", "asynchronous"), PAIRS)
-def test_both_have_the_same_methods_with_the_same_parameters(blocking: type, asynchronous: type) -> None:
-    ours = {name: parameters(member) for name, member in public_members(blocking).items()}
-    theirs = {name: parameters(member) for name, member in public_members(asynchronous).items()}
-    assert ours == theirs
+def test_the_committed_modules_are_what_the_generator_writes(generator: ModuleType, tmp_path: Path) -> None:
+    generator.generate(tmp_path)
+    committed = texts(BLOCKING)
+    for name in generator.WRITTEN_BY_HAND:
+        del committed[name]
+    assert committed == texts(tmp_path), "run `make client`"
 
 
-def test_both_are_constructed_alike() -> None:
-    assert parameters(Client.__init__) == parameters(AsyncClient.__init__)
-
-
-@pytest.mark.parametrize(("blocking", "asynchronous"), PAIRS)
-def test_both_document_their_methods_alike(blocking: type, asynchronous: type) -> None:
-    ours = {name: inspect.getdoc(member) for name, member in public_members(blocking).items()}
-    theirs = {name: inspect.getdoc(member) for name, member in public_members(asynchronous).items()}
-    assert ours == theirs
+def test_no_word_of_the_asynchronous_client_is_left_in_the_blocking_one(generator: ModuleType) -> None:
+    for name, text in texts(BLOCKING).items():
+        code = text.removeprefix(generator.HEADER)
+        if name not in generator.WRITTEN_BY_HAND:
+            assert not [word for word in ("async ", "await", "Async", "aclose") if word in code], name

@@ -1,4 +1,4 @@
-"""From an error response to the error of the client."""
+"""Responses of the server: as models, and as errors of the client. Shared by both clients."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -6,12 +6,12 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TypeVar
 
+import httpx
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from outlast.client import errors
 from outlast.client.contracts.tasks import Violation
 from outlast.client.errors import ApiError, UnexpectedAnswer
-from outlast.client.flows.commands import HttpResponse
 
 _USED_LATE = ConfigDict(defer_build=True)
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue], config=_USED_LATE)
@@ -55,29 +55,29 @@ class _Problem(BaseModel):
     violations: tuple[Violation, ...] | None = None
 
 
-def api_error(response: HttpResponse) -> ApiError:
+def api_error(response: httpx.Response) -> ApiError:
     """The error behind an error response, whose body may or may not be a problem document."""
-    document = _document(response.body)
+    document = _document(response.content)
     try:
         problem = _Problem.model_validate(document)
     except ValidationError:
         problem = _Problem()
     envelope = problem.error or _Envelope()
-    return _KINDS.get(response.status, ApiError)(
-        problem.detail or problem.title or f"The server answered {_reason(response.status)}.",
-        status=response.status,
+    return _KINDS.get(response.status_code, ApiError)(
+        problem.detail or problem.title or f"The server answered {_reason(response.status_code)}.",
+        status=response.status_code,
         problem=document,
         violations=envelope.violations or problem.violations or (),
         allowed_tools=envelope.allowed_tools or (),
-        hint=envelope.hint or (_NO_API if response.status == HTTPStatus.NOT_FOUND and not document else None),
+        hint=envelope.hint or (_NO_API if response.status_code == HTTPStatus.NOT_FOUND and not document else None),
         retry_after_seconds=_retry_after_seconds(response.headers),
     )
 
 
-def parsed(model: type[M], response: HttpResponse, url: str) -> M:
+def parsed(model: type[M], response: httpx.Response, url: str) -> M:
     """The body as `model`. Raises `UnexpectedAnswer`."""
     try:
-        return model.model_validate_json(response.body)
+        return model.model_validate_json(response.content)
     except ValidationError as error:
         raise UnexpectedAnswer(
             f"{url} did not answer as an Outlast server does.",
@@ -85,9 +85,9 @@ def parsed(model: type[M], response: HttpResponse, url: str) -> M:
         ) from error
 
 
-def document(response: HttpResponse, url: str) -> dict[str, JsonValue]:
+def document(response: httpx.Response, url: str) -> dict[str, JsonValue]:
     """The body, a JSON object, as it is. Raises `UnexpectedAnswer`."""
-    found = _document(response.body)
+    found = _document(response.content)
     if not found:
         raise UnexpectedAnswer(f"{url} did not answer with a JSON object.")
     return found
