@@ -118,7 +118,7 @@ class SharedOptions(TypedDict, total=False):
             metavar="TIME",
             panel=LIMITS,
             min=1,
-            max=7 * 24 * 3600,
+            max=30 * 24 * 3600,
         ),
     ]
     max_usd: Annotated[
@@ -310,7 +310,7 @@ class BatchOptions(StartOptions, total=False):
             metavar="ITEMS",
             panel=LIMITS,
             min=1,
-            max=100,
+            max=1_000,
         ),
     ]
     order: Annotated[

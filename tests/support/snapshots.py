@@ -92,7 +92,7 @@ def _members(value: type) -> Iterator[str]:
             continue
         member = getattr(value, name)
         if isinstance(member, cached_property):
-            yield f"    {name}: {inspect.signature(member.func).return_annotation}"
+            yield f"    {name}: {_type(inspect.signature(member.func).return_annotation)}"
         elif callable(member):
             kind = "async " if inspect.iscoroutinefunction(member) else ""
             yield f"    {kind}{name}{_signature(member)}"

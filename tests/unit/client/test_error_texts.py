@@ -1,0 +1,62 @@
+"""`str(error)` has all that a person needs: the message, then violations and "did you mean", then the hint."""
+
+import json
+
+import httpx
+
+from outlast.client import InvalidRequest, OutlastError, TaskAnswer, TaskFailed
+from outlast.client.responses import api_error
+
+PROBLEM = {
+    "title": "The call is invalid",
+    "detail": "The arguments of t do not fit its schema.",
+    "error": {
+        "message": "...",
+        "hint": "Mend every violation.",
+        "violations": [
+            {"path": "/secnds", "message": "is not known; did you mean 'seconds'?"},
+            {"path": "", "message": "too many"},
+        ],
+        "allowed_tools": ["a", "b"],
+    },
+}
+
+
+def refusal(document: object) -> str:
+    error = api_error(httpx.Response(422, content=json.dumps(document).encode()))
+    assert isinstance(error, InvalidRequest)
+    return str(error)
+
+
+def test_a_refusal_lists_its_violations_before_its_hint() -> None:
+    assert refusal(PROBLEM).splitlines() == [
+        "The arguments of t do not fit its schema.",
+        "  /secnds: is not known; did you mean 'seconds'?",
+        "  (arguments): too many",
+        "  Available tools: a, b",
+        "Hint: Mend every violation.",
+    ]
+
+
+def test_many_violations_are_cut() -> None:
+    many = [{"path": f"/items/{number}", "message": "is wrong"} for number in range(500)]
+    lines = refusal({"detail": "No.", "violations": many}).splitlines()
+    assert len(lines) == 22
+    assert lines[-1] == "  ... and 480 more"
+
+
+def test_a_failed_task_has_the_hint_of_its_tool() -> None:
+    answer = TaskAnswer.model_validate(
+        {
+            "task": {"id": "t-1", "tool": "t", "status": "failed", "created_at": "2026-01-01T00:00:00Z"},
+            "result": {
+                "is_error": True,
+                "error": {"message": "It broke.", "hint": "Try it.", "violations": [{"path": "/a", "message": "b"}]},
+            },
+        }
+    )
+    assert str(TaskFailed(answer)).splitlines() == ["Task t-1 (t) failed: It broke.", "  /a: b", "Hint: Try it."]
+
+
+def test_an_error_without_details_is_its_message() -> None:
+    assert str(OutlastError("It broke.")) == "It broke."
