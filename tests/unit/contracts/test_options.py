@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from outlast.api.contracts.batches import BatchRequest, RetryRequest
-from outlast.api.contracts.saved_calls import SaveCallRequest
-from outlast.api.contracts.schedules import ScheduleChanges, ScheduleRequest
-from outlast.api.contracts.sessions import MessageRequest, SessionRequest
-from outlast.api.contracts.tasks import ResurrectRequest, TaskRequest
-from outlast.api.contracts.usage import UsageQuery
 from outlast.contracts import options as declared
+from outlast.contracts.batches import BatchRequest, RetryRequest
 from outlast.contracts.options import Option, options_of, to_wire
+from outlast.contracts.saved_calls import SaveCallRequest
+from outlast.contracts.schedules import ScheduleChanges, ScheduleRequest
+from outlast.contracts.sessions import MessageRequest, SessionRequest
+from outlast.contracts.tasks import ResurrectRequest, TaskRequest
+from outlast.contracts.usage import UsageQuery
 
 PARAMETERS = {"tool", "arguments"}
 """What the methods of the client take as parameters of their own."""
