@@ -1,5 +1,6 @@
 """Options are declared once, for every field of the REST API's requests, with the API's names and bounds."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
@@ -15,6 +16,7 @@ from outlast.contracts.schedules import ScheduleChanges, ScheduleRequest
 from outlast.contracts.sessions import MessageRequest, SessionRequest
 from outlast.contracts.tasks import ResurrectRequest, TaskRequest
 from outlast.contracts.usage import UsageQuery
+from tests.support.paths import ROOT
 
 PARAMETERS = {"tool", "arguments"}
 """What the methods of the client take as parameters of their own."""
@@ -136,3 +138,10 @@ def test_flags_of_one_kind_are_distinct() -> None:
     for kind in (declared.CallOptions, declared.BatchOptions, declared.SavedCallOptions):
         flags = [option.flag for option in options_of(kind).values() if option.flag]
         assert len(flags) == len(set(flags))
+
+
+def test_the_page_of_the_client_names_every_option() -> None:
+    page = (ROOT / "docs" / "python-client.md").read_text()
+    kinds = {kind for kind, _, _ in KINDS}
+    missing = {name for kind in kinds for name in options_of(kind) if not re.search(rf"\b{name}\b", page)}
+    assert missing == set()
