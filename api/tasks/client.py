@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.enums.v1 import EventType, TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
 from temporalio.client import (
@@ -17,13 +17,15 @@ from temporalio.client import (
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
+    WorkflowHistoryEventFilterType,
     WorkflowUpdateFailedError,
 )
+from temporalio.converter import WorkflowSerializationContext
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent
@@ -40,7 +42,6 @@ from outlast.api.errors import (
 from outlast.api.metrics import REUSED_CALLS
 from outlast.api.tasks.admission import Admission, AdmittedCall
 from outlast.api.tasks.approvers import after_approval
-from outlast.api.tasks.outcomes import just_started, status_of
 from outlast.api.tasks.reuse.generations import Generations, ReusableCall
 from outlast.api.tasks.reuse.reuse_rules import Reusable
 from outlast.api.tasks.starter import TaskStarter, task_id_of
@@ -49,7 +50,15 @@ from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.recorded_facts import RecordedFacts
 from outlast.api.temporal.recorded_rows import whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
-from outlast.api.temporal.task_view import is_cancellable, memo_model, owner_of, task_from, unreadable_task
+from outlast.api.temporal.task_view import (
+    is_cancellable,
+    memo_model,
+    owner_of,
+    task_from,
+    task_of,
+    unreadable_task,
+    workflow_url,
+)
 from outlast.api.temporal.temporal_names import TASK_WORKFLOW
 from outlast.api.temporal.visibility import (
     approvals_query,
@@ -161,7 +170,7 @@ class TaskClient:
                 return await self._existing(caller, task_id, admitted.fingerprints)
             raise
         _log_start(call, task_id, status)
-        return just_started(task_id, summary, status, self._workflow_url(task_id))
+        return self._started(task_id, admitted, status)
 
     async def _meet(
         self, caller: Caller, admitted: AdmittedCall, reuse: Reusable, request_key: str | None, action: Action
@@ -175,7 +184,7 @@ class TaskClient:
                 status = await self._starter.start(keyed, task_id)
             REUSED_CALLS.labels("started").inc()
             _log_start(admitted.call, task_id, status)
-            return just_started(task_id, summary, status, self._workflow_url(task_id))
+            return self._started(task_id, keyed, status)
 
         task = await self._generations.meet(ReusableCall(caller, reuse, request_key), self, start)
         action.note(task=task.id, outcome="reused" if task.reused else "ok")
@@ -251,23 +260,25 @@ class TaskClient:
             return TaskAnswer(task=task)
         if task.executor == "async" or task.status.is_final:
             return await self._answer_to(caller, task, wait_seconds)
-        outcome = await self._outcome_within(task.id, wait_seconds)
-        if outcome is None:
+        ended = await self._end_within(task.id, wait_seconds)
+        if ended is None:
             described = await self.describe(caller, task.id)
             return TaskAnswer(task=described.model_copy(update={"reused": task.reused}))
         self._starter.has_ended(caller.id, task.id)
         if self._limits.unread.room_of(caller.id).is_full:
-            del outcome
+            del ended
             return await self._answer_to(caller, task, 0)
-        status = status_of(outcome.result)
+        outcome, status = ended.outcome, _status_after(ended.outcome.result)
         finished = {
             "status": status,
             "status_message": outcome.result.headline,
+            "finished_at": ended.at,
             "run": outcome.run,
             "cost_usd": outcome.cost_usd,
             "answered": status is not TaskStatus.CANCELLED,
         }
-        return TaskAnswer(task=task.model_copy(update=finished), result=outcome.result)
+        task = await self._with_expiry(task.model_copy(update=finished))
+        return TaskAnswer(task=task, result=outcome.result)
 
     async def _answer_to(self, caller: Caller, task: Task, wait_seconds: float) -> TaskAnswer:
         """The answer of a task that was just started, or that answers an equal call."""
@@ -437,7 +448,10 @@ class TaskClient:
 
     async def _view_or_none(self, execution: Any) -> Task | None:
         task = await task_from(execution, ui_url=self._ui_url, namespace=self._client.namespace)
-        if task is None or task.finished_at is None:
+        return await self._with_expiry(task) if task is not None else None
+
+    async def _with_expiry(self, task: Task) -> Task:
+        if task.finished_at is None:
             return task
         retention = await self._retention()
         return task.model_copy(update={"expires_at": task.finished_at + retention}) if retention else task
@@ -456,27 +470,40 @@ class TaskClient:
         if description.status is WorkflowExecutionStatus.RUNNING:
             with temporal_errors():
                 return await memo_model(description, memo.RESULT, ToolResult)
-        outcome = await self._outcome_within(description.id, None)
-        if outcome is not None and description.status is WorkflowExecutionStatus.COMPLETED:
-            self._facts.learn(description.run_id, outcome)
-        return outcome.result if outcome else None
+        ended = await self._end_within(description.id, None)
+        if ended is not None and description.status is WorkflowExecutionStatus.COMPLETED:
+            self._facts.learn(description.run_id, ended.outcome)
+        return ended.outcome.result if ended else None
 
-    async def _outcome_within(self, task_id: str, seconds: float | None) -> ToolOutcome | None:
-        """How the workflow ended, or None when it has not within `seconds`."""
+    async def _end_within(self, task_id: str, seconds: float | None) -> "_End | None":
+        """How and when the workflow ended, or None when it has not within `seconds`."""
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
+        closed = handle.fetch_history_events(
+            wait_new_event=True, event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT, skip_archival=True
+        )
+        ended_at: datetime | None = None
         try:
             with temporal_errors(missing=_task_not_found(task_id)):
-                outcome = await asyncio.wait_for(handle.result(), seconds)
-                return await whole_outcome(self._client, task_id, outcome)
+                async with asyncio.timeout(seconds):
+                    event = await anext(closed)
+                    ended_at = event.event_time.ToDatetime(tzinfo=UTC)
+                    if event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+                        outcome = await handle.result()  # raises the error with which it ended
+                    else:
+                        payloads = event.workflow_execution_completed_event_attributes.result.payloads
+                        context = WorkflowSerializationContext(self._client.namespace, task_id)
+                        converter = self._client.data_converter.with_context(context)
+                        [outcome] = await converter.decode(payloads, [ToolOutcome])
+                return _End(await whole_outcome(self._client, task_id, outcome), ended_at)
         except TimeoutError:
             return None
         except WorkflowFailureError as error:
-            return ToolOutcome(result=ToolResult.failed(abnormal(task_id, error)))
+            return _End(ToolOutcome(result=ToolResult.failed(abnormal(task_id, error))), ended_at)
 
     async def _await_handler(self, task_id: str, executor: str, seconds: float) -> None:
         """Return when the handler has returned, or after `seconds`."""
         if executor != "async":
-            await self._outcome_within(task_id, seconds)
+            await self._end_within(task_id, seconds)
             return
         with temporal_errors(missing=_task_not_found(task_id)), suppress(TimeoutError):
             async with asyncio.timeout(seconds), aclosing(task_events(self._client, task_id)) as events:
@@ -494,10 +521,32 @@ class TaskClient:
                         return after
         return after
 
-    def _workflow_url(self, task_id: str) -> str | None:
-        if self._ui_url is None:
-            return None
-        return f"{self._ui_url.rstrip('/')}/namespaces/{self._client.namespace}/workflows/{task_id}"
+    def _started(self, task_id: str, admitted: AdmittedCall, status: TaskStatus) -> Task:
+        """The task that has just been started, or queued."""
+        call = admitted.call
+        return task_of(
+            task_id,
+            admitted.summary,
+            status,
+            batch_id=call.batch_id,
+            schedule_id=call.schedule_id,
+            workflow_url=workflow_url(self._ui_url, self._client.namespace, task_id),
+        )
+
+
+@dataclass(frozen=True)
+class _End:
+    """The result of a task's workflow, and when the workflow ended."""
+
+    outcome: ToolOutcome
+    at: datetime | None
+
+
+def _status_after(result: ToolResult) -> TaskStatus:
+    """The status of a task that ended with `result`."""
+    if result.error is not None and result.error.category is ErrorCategory.CANCELLED and not result.structured:
+        return TaskStatus.CANCELLED
+    return TaskStatus.FAILED if result.is_error else TaskStatus.COMPLETED
 
 
 def _log_start(call: ToolCall, task_id: str, status: TaskStatus) -> None:

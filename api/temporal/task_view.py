@@ -70,34 +70,67 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         return None
     completed = await memo_model(execution, memo.TASK_COMPLETED, TaskCompleted)
     run = await memo_model(execution, memo.RUN_FINISHED, RunState)
-    task = Task(
-        id=execution.id,
+    status = _status(execution, completed)
+    is_cancelling = _is_being_cancelled(execution) and not status.is_final
+    started = task_of(
+        execution.id,
+        summary,
+        status,
+        batch_id=execution.typed_search_attributes.get(search_attributes.BATCH),
+        schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
+        workflow_url=workflow_url(ui_url, namespace, execution.id),
+    )
+    ended_message = completed.message if completed else _ENDED_ABNORMALLY.get(execution.status)
+    is_queued = status is TaskStatus.QUEUED and not is_cancelling
+    task = started.model_copy(
+        update={
+            "status_message": started.status_message if is_queued else ended_message,
+            "finished_at": execution.close_time,
+            "answered": _is_answered(execution, completed),
+            "input_requests": await _open_questions(execution),
+            "run": run,
+            "cost_usd": _cost(completed, run),
+            "progress": await memo_model(execution, memo.PROGRESS, Progress),
+            "is_cancelling": is_cancelling,
+        }
+    )
+    if is_queued:
+        return task
+    if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
+        return await _with_progress(task, execution)
+    return task
+
+
+def task_of(
+    task_id: str,
+    summary: TaskSummary,
+    status: TaskStatus,
+    *,
+    batch_id: str | None,
+    schedule_id: str | None,
+    workflow_url: str | None,
+) -> Task:
+    """Build a task from the summary in its memo: everything that is known from its start on."""
+    return Task(
+        id=task_id,
         tool=summary.tool,
-        status=_status(execution, completed),
-        status_message=completed.message if completed else _ENDED_ABNORMALLY.get(execution.status),
+        status=status,
+        status_message=QUEUED_MESSAGE if status is TaskStatus.QUEUED else None,
         mode=summary.mode,
         executor=summary.executor,
         actor=summary.actor,
         session_id=summary.session_id,
-        resurrects=summary.resurrects,
-        batch_id=execution.typed_search_attributes.get(search_attributes.BATCH),
-        schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
+        batch_id=batch_id,
+        schedule_id=schedule_id,
         created_at=summary.created_at,
-        finished_at=execution.close_time,
-        answered=_is_answered(execution, completed),
-        input_requests=await _open_questions(execution),
-        run=run,
-        cost_usd=_cost(completed, run),
-        progress=await memo_model(execution, memo.PROGRESS, Progress),
-        workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
+        resurrects=summary.resurrects,
+        workflow_url=workflow_url,
     )
-    if _is_being_cancelled(execution) and not task.status.is_final:
-        task = task.model_copy(update={"is_cancelling": True})
-    elif task.status is TaskStatus.QUEUED:
-        return task.model_copy(update={"status_message": QUEUED_MESSAGE})
-    if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
-        return await _with_progress(task, execution)
-    return task
+
+
+def workflow_url(ui_url: str | None, namespace: str, workflow_id: str) -> str | None:
+    """The address of a workflow in the Temporal UI whose root is `ui_url`; None without a UI."""
+    return f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{workflow_id}" if ui_url else None
 
 
 def unreadable_task(execution: WorkflowExecution, reason: str) -> Task:

@@ -14,6 +14,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from outlast.activities.dispatch.contracts import dispatch_workflow_id
 from outlast.api.temporal.history import time_of
+from outlast.api.temporal.task_view import QUEUED_MESSAGE
 from outlast.cli.checks.limits import check_limits
 from outlast.cli.options import Options
 from tests.support.calls.tasks import events
@@ -77,7 +78,7 @@ async def test_a_flood_waits_in_order_and_others_are_answered(
         assert await eventually(lambda: _listed(flo, "working", SHARE))
         queued = [(await flood.start(SHARE + number, ends=True)).json() for number in range(QUEUE)]
         assert {task["status"] for task in first} == {"working"}
-        assert {task["status"] for task in queued} == {"queued"}
+        assert {(task["status"], task["status_message"]) for task in queued} == {("queued", QUEUED_MESSAGE)}
 
         assert await eventually(lambda: _listed(flo, "queued", QUEUE))
         await _a_full_queue_refuses(flo, flood)
