@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from outlast.activities.batches.activities import BatchActivities
-from outlast.activities.batches.room import CallersRoom
+from outlast.activities.batches.fair_share import CallersRoom
 from outlast.activities.conversations.activities import ConversationActivities
 from outlast.activities.conversations.conversation_blocks import ConversationBlocks
 from outlast.activities.conversations.deletion import SessionDeletionActivities

@@ -7,7 +7,6 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.batches.batch_results import ResultsWriter
 from outlast.activities.batches.contracts import (
     BatchPlace,
     BatchState,
@@ -15,11 +14,9 @@ from outlast.activities.batches.contracts import (
     LegInput,
     RoundInput,
 )
-from outlast.activities.batches.items import ItemList
-from outlast.activities.batches.legs import Leg
-from outlast.activities.batches.line_blocks import LineWriter, written_lines
-from outlast.activities.batches.tasks import BatchRoom, ItemTasks
-from outlast.activities.batches.window import Window
+from outlast.activities.batches.items import ItemList, LineWriter, written_lines
+from outlast.activities.batches.results import ResultsWriter, RetriedItems
+from outlast.activities.batches.round import BatchRoom, ItemTasks, Round
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.outputs.store.object_store import OutputObjects
@@ -64,7 +61,7 @@ class BatchActivities:
                 request = _continued(request, info.heartbeat_details)
             timeout = info.heartbeat_timeout or ROUND_HEARTBEAT_TIMEOUT
             async with heartbeating(_BEATS, hands_over=True) as heartbeats:
-                window = Window(
+                current = Round(
                     request,
                     ItemList(self._objects, request.place, request.state, namespace=self._namespace),
                     self._tasks,
@@ -74,12 +71,12 @@ class BatchActivities:
                     heartbeat_timeout=timeout,
                 )
                 try:
-                    return await window.carry_on(looks_back=request.looks_back or info.attempt > 1)
+                    return await current.carry_on(looks_back=request.looks_back or info.attempt > 1)
                 except asyncio.CancelledError:
-                    await window.settle()
+                    await current.settle()
                     if not _is_asked_to_stop():
                         raise
-                    return window.state
+                    return current.state
 
     @activity.defn
     async def prepare_batch_leg(self, request: LegInput) -> BatchState:
@@ -87,14 +84,14 @@ class BatchActivities:
         with as_activity_failure():
             async with heartbeating():
                 old = self._results(request.place, request.state)
-                leg, new = Leg(request, old), old.after()
-                async for rows in leg.kept():
+                again, new = RetriedItems(request, old), old.after()
+                async for rows in again.kept():
                     await new.append(rows, publish=False)
                 await new.publish()
                 writer = LineWriter(self._objects, namespace=self._namespace, batch_id=request.place.batch_id)
                 items = ItemList(self._objects, request.place, request.state, namespace=self._namespace)
-                plan = await written_lines(writer, leg.planned(items))
-                return leg.state_with(plan, results=new.state)
+                plan = await written_lines(writer, again.planned(items))
+                return again.state_with(plan, results=new.state)
 
     @activity.defn
     async def close_batch(self, request: CloseInput) -> None:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from outlast.activities.batches.batch_results import results_locator
 from outlast.activities.batches.contracts import BatchPlace, BatchState
-from outlast.activities.batches.line_blocks import LineWriter
+from outlast.activities.batches.items import LineWriter
+from outlast.activities.batches.results import results_locator
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.store.access import load_manifest, open_output
 from outlast.activities.outputs.store.object_store import OutputObjects

@@ -2,8 +2,8 @@
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 
-from outlast.activities.batches.batch_results import results_locator
 from outlast.activities.batches.contracts import BatchOptions, BatchState, Counts, StopReason
+from outlast.activities.batches.results import results_locator
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.failures.readable import readable
 from outlast.api.temporal.stuck_ends import was_cancelled

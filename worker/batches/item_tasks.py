@@ -35,7 +35,7 @@ _ASKED_AT_ONCE = 20
 
 
 class WorkflowItemTasks:
-    """See `outlast.activities.batches.tasks.ItemTasks`."""
+    """See `outlast.activities.batches.round.ItemTasks`."""
 
     def __init__(self, client: Client, objects: OutputObjects, ledgers: Ledgers) -> None:
         """Start workflows with `client`. Answers of equal calls that are stored are in `objects`."""

@@ -29,8 +29,8 @@ from outlast.activities.batches.contracts import (
     RoundInput,
     Step,
     StopReason,
+    item_limit,
 )
-from outlast.activities.batches.limits import item_limit
 from outlast.activities.bounds import MAX_SECONDS, usd_flaw
 from outlast.workflows.batches.announcements import announce_batch
 from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus, BatchSummary

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from outlast.activities.batches.contracts import BatchOptions, BatchPlace, BatchState, Step, StopReason
-from outlast.activities.batches.limits import item_limit
+from outlast.activities.batches.contracts import BatchOptions, BatchPlace, BatchState, Step, StopReason, item_limit
 from outlast.workflows.batches.contracts import BatchInput, BatchStatus
 
 ROUND_NAMES: Mapping[Step, str] = MappingProxyType({"run": "items", "drain": "the last items", "abort": "cancel items"})

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW, BatchPlace
-from outlast.activities.batches.room import WAITING_FOR_RUNS, CallersRoom
+from outlast.activities.batches.fair_share import WAITING_FOR_RUNS, CallersRoom
 from outlast.activities.dispatch.activities import CallerQueue
 from outlast.activities.dispatch.contracts import DispatchInput
 

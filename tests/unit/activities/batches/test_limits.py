@@ -13,9 +13,10 @@ from outlast.activities.batches.contracts import (
     Slot,
     StopReason,
     StopRule,
+    item_limit,
+    stop_after,
 )
-from outlast.activities.batches.limits import item_limit, stop_after
-from outlast.activities.batches.room import part_of_share
+from outlast.activities.batches.fair_share import part_of_share
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
 USD = Decimal

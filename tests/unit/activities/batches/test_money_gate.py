@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from outlast.activities.batches import money_gate
-from outlast.activities.batches.money_gate import MoneyGate
+from outlast.activities.batches import round as batch_round
+from outlast.activities.batches.round import MoneyGate
 
 
 class Tries:
@@ -40,7 +40,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return asyncio.timeout(0)
 
     quick = SimpleNamespace(Event=asyncio.Event, Lock=asyncio.Lock, timeout=timeout)
-    monkeypatch.setattr(money_gate, "asyncio", quick)
+    monkeypatch.setattr(batch_round, "asyncio", quick)
     return found
 
 

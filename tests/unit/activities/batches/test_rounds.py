@@ -14,9 +14,8 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.batches import money_gate, window
+from outlast.activities.batches import round as batch_round
 from outlast.activities.batches.activities import ROUND_HEARTBEAT_TIMEOUT, BatchActivities
-from outlast.activities.batches.batch_results import ResultsWriter, results_locator
 from outlast.activities.batches.contracts import (
     BatchOptions,
     BatchPlace,
@@ -37,8 +36,8 @@ from outlast.activities.batches.contracts import (
     StopRule,
     item_task_id,
 )
-from outlast.activities.batches.items import ItemList
-from outlast.activities.batches.line_blocks import LineWriter
+from outlast.activities.batches.items import ItemList, LineWriter
+from outlast.activities.batches.results import ResultsWriter, results_locator
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.format.errors import OutputError
@@ -224,9 +223,9 @@ Make = Callable[..., "asyncio.Future[Batch]"]
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(window, "_FLUSH_SECONDS", 0.0005)
-    monkeypatch.setattr(window, "_LOOK_AGAIN_SECONDS", 0.001)
-    monkeypatch.setattr(window, "_LONGEST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(batch_round, "_FLUSH_SECONDS", 0.0005)
+    monkeypatch.setattr(batch_round, "_LOOK_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(batch_round, "_LONGEST_PAUSE_SECONDS", 0.001)
 
     async def make(count: int, *, equal: bool = False, **options: object) -> Batch:
         objects = OutputObjects.open(str(tmp_path))
@@ -487,8 +486,8 @@ async def test_other_failures_than_the_named_ones_are_not_retried(made: Make, ca
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(money_gate, "_FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(money_gate, "_LONGEST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(batch_round, "_FIRST_MONEY_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(batch_round, "_LONGEST_MONEY_PAUSE_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("short_pauses")

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from outlast.activities.batches.contracts import ItemOutcome, MetTask
-from outlast.activities.batches.rows import MAX_ANSWER_BYTES, row_of
+from outlast.activities.batches.round import MAX_ANSWER_BYTES, row_of
 
 
 def row(outcome: ItemOutcome) -> dict[str, Any]:

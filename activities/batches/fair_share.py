@@ -1,7 +1,4 @@
-"""How many items of a batch may be at work, so that neither single calls nor other batches of the caller starve.
-
-Items are not queued in Temporal: the batch is the queue. See docs/decisions/0026-batches.md, Fairness.
-"""
+"""Share of a caller's concurrency that one batch may use, next to the caller's queued calls and other batches."""
 
 import asyncio
 import time

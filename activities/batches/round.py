@@ -1,40 +1,44 @@
-"""`Window`: one round of a batch. It starts items, awaits them, tries some again, and keeps their rows.
+"""One round of a batch: start items, await them, retry some, and write their rows.
 
-Each item under way is a slot with a coroutine of its own. The `state` of a round names the rows that are written, and
-as under way all items whose rows are not: an attempt that goes on from it loses and doubles none.
+Each running item has a slot and a coroutine. The `state` of a round names the rows that are written, and lists as
+running all items whose rows are not, so that another attempt can continue from it without losing or repeating a row.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
-from outlast.activities.batches.batch_results import ResultsWriter
+from pydantic import JsonValue
+from temporalio import activity
+
 from outlast.activities.batches.contracts import (
     ROUND_ITEMS,
+    BatchPlace,
     BatchState,
     ItemLine,
     ItemOutcome,
+    ItemRow,
     MetTask,
     RoundInput,
     Slot,
+    Stop,
     StopReason,
+    item_limit,
     item_task_id,
+    stop_after,
 )
-from outlast.activities.batches.item_ends import EndsOfItems
 from outlast.activities.batches.items import ItemList
-from outlast.activities.batches.limits import Stop, item_limit, stop_after
-from outlast.activities.batches.metrics import count_item
-from outlast.activities.batches.money_gate import MoneyGate
-from outlast.activities.batches.rows import row_of, rows_in
-from outlast.activities.batches.tasks import BatchRoom, ItemTasks
+from outlast.activities.batches.results import ResultsWriter
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import HandedOver, Heartbeats
+from outlast.activities.json_values import is_too_deep, text_of
 
 ROUND_SECONDS = 300.0
 LONGEST_SILENCE_SHARE = 0.75
@@ -50,6 +54,191 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _ANEW: Mapping[str, object] = {"started": False, "met": None}
 """Of a slot whose item is to be started."""
 _SUSPENDED = "The worker was suspended for so long that another one may be at work; that one goes on with the batch."
+_FIRST_MONEY_PAUSE_SECONDS = 5.0
+_LONGEST_MONEY_PAUSE_SECONDS = 60.0
+MAX_ANSWER_BYTES = 16 * 1024
+"""A larger answer is not in its row: the row names its task, and its locator when it is stored."""
+ASKED_AT_ONCE = 64
+"""Tasks whose ends are waited for by a request each."""
+_ASKED_SECONDS = 20.0
+"""How long such a request waits before another task gets its turn."""
+_LIST_SECONDS = 2.0
+_LIST_OVERLAP = timedelta(seconds=30)
+"""How much later than its end a task may show in the lists. One that shows later is found by a request."""
+
+
+class ItemTasks(Protocol):
+    """The tasks of items. Every method raises `RPCError` when Temporal does not answer, and may be repeated."""
+
+    async def start(
+        self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
+    ) -> MetTask:
+        """Start the task of an item, unless there is one; which one it is. Its run may cost `limit_usd` at most.
+
+        An item that equal calls may answer has the task of one of these, and `task_id` is its key there.
+
+        `after` is the task of the attempt before, whose run may go on for this one, where the call allows that.
+        Raises `ValueError` for an item that is none.
+        """
+        ...
+
+    async def refused(self, place: BatchPlace, item: ItemLine, *, limit_usd: Decimal | None) -> str | None:
+        """Why the caller's caps would refuse a run of the item now, in a sentence; None if they would not."""
+        ...
+
+    async def outcome(self, task_id: str) -> ItemOutcome | None:
+        """How the task has ended, as soon as it has; None when there is none."""
+        ...
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel the task, unless it has ended or does not exist."""
+        ...
+
+    async def existing(self, items: Mapping[str, ItemLine]) -> Mapping[str, MetTask]:
+        """The tasks that were started for items, by the ids that `start` was given, as far as there are any."""
+        ...
+
+    async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
+        """The tasks of a batch that have ended since a moment, as far as Temporal's lists show them."""
+        ...
+
+
+class BatchRoom(Protocol):
+    """How many items a round may have at work, beside what else its caller does."""
+
+    async def free(self, running: int) -> int:
+        """How many items may be started now, while so many are under way."""
+        ...
+
+    def started(self) -> None:
+        """One more item is being started."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """Somebody who waits for the end of a task. Several may wait for the same one."""
+
+    task_id: str
+    listed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class EndsOfItems:
+    """Awaits the ends of many tasks: a few with one request each, the others through Temporal's lists.
+
+    A Temporal server answers a limited number of requests at a time that wait for the end of a workflow, for all of its
+    clients. `watch` has to run while outcomes are awaited.
+    """
+
+    def __init__(self, tasks: ItemTasks, batch_id: str) -> None:
+        """Ask `tasks` about items of this batch."""
+        self._tasks = tasks
+        self._batch_id = batch_id
+        self._turns = asyncio.Semaphore(ASKED_AT_ONCE)
+        self._waiting: set[_Waiting] = set()
+
+    async def outcome(self, task_id: str) -> ItemOutcome | None:
+        """How the task has ended, when it has; None when there is none. Raises as `ItemTasks.outcome` does."""
+        waiting = _Waiting(task_id)
+        self._waiting.add(waiting)
+        try:
+            while not waiting.listed.is_set():
+                if not await self._has_turn(waiting.listed):
+                    break
+                try:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_ASKED_SECONDS):
+                            return await self._tasks.outcome(task_id)
+                finally:
+                    self._turns.release()
+            return await self._tasks.outcome(task_id)
+        finally:
+            self._waiting.discard(waiting)
+
+    async def watch(self) -> None:
+        """Look through Temporal's lists, while there are more tasks than turns."""
+        while True:
+            await asyncio.sleep(_LIST_SECONDS)
+            if len(self._waiting) <= ASKED_AT_ONCE:
+                continue
+            ended = await self._tasks.ended(self._batch_id, datetime.now(UTC) - _LIST_OVERLAP)
+            for waiting in self._waiting:
+                if waiting.task_id in ended:
+                    waiting.listed.set()
+
+    async def _has_turn(self, listed: asyncio.Event) -> bool:
+        """Wait for a turn, or until the lists show that the task has ended; whether it is a turn."""
+        turn, shown = asyncio.ensure_future(self._turns.acquire()), asyncio.ensure_future(listed.wait())
+        try:
+            await asyncio.wait({turn, shown}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            turn.add_done_callback(lambda ended: None if ended.cancelled() else self._turns.release())
+            raise
+        finally:
+            shown.cancel()
+            if not turn.done():
+                turn.cancel()
+        return turn.done() and not turn.cancelled()
+
+
+class MoneyGate:
+    """Holds items back while other runs have reserved what is left of the caller's spending limits.
+
+    Items try again when a run of the batch has ended, or after a pause. One item tries at a time, so the cost of
+    waiting does not depend on the number of items, and the ledger is queried before a task is created.
+    """
+
+    def __init__(self, reason: str | None) -> None:
+        """Begin closed if there is a `reason`: that of the round before."""
+        self.reason = reason
+        self._turn = asyncio.Lock()
+        self._ended = asyncio.Event()
+        self._waiting = 0
+        self._pause_seconds = _FIRST_MONEY_PAUSE_SECONDS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether items may be started."""
+        return self.reason is None
+
+    def close(self, reason: str) -> None:
+        """An item was refused because of what other runs have reserved."""
+        if self.reason is not None:
+            self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_MONEY_PAUSE_SECONDS)
+        self.reason = reason
+
+    def item_ended(self) -> None:
+        """An item of the batch has ended, so that what it has reserved is free soon."""
+        self._pause_seconds = _FIRST_MONEY_PAUSE_SECONDS
+        self._ended.set()
+
+    async def wait(self, still_refused: Callable[[], Awaitable[str | None]]) -> None:
+        """Wait until it is this item's turn to be started, and `still_refused` gives no reason against it."""
+        self._waiting += 1
+        try:
+            async with self._turn:  # in the order in which they came
+                await self._next_chance(still_refused)
+                if self._waiting == 1:
+                    self.reason = None
+        finally:
+            self._waiting -= 1
+
+    async def _next_chance(self, still_refused: Callable[[], Awaitable[str | None]]) -> None:
+        while self.reason is not None:
+            self._ended.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause_seconds):
+                    await self._ended.wait()
+            reason = await still_refused()
+            if reason is None:
+                return
+            self.close(reason)
+
+
+def count_item(outcome: ItemOutcome, *, reused: bool) -> None:
+    """Count an item that has its answer, `reused` from an equal call. One whose row was lost counts again."""
+    counter = activity.metric_meter().create_counter("outlast_batch_items", "Items of batches that have ended.")
+    counter.add(1, {"outcome": outcome.status, "reused": str(reused).lower()})
 
 
 @dataclass(frozen=True)
@@ -63,7 +252,7 @@ class _Ended:
     cost_usd: Decimal
 
 
-class Window:
+class Round:
     """One attempt at a round."""
 
     def __init__(
@@ -463,3 +652,57 @@ def _once_more(slot: Slot) -> Slot:
 def _following(slot: Slot, met: MetTask, task_id: str) -> Slot:
     """The slot, with its task: that of the item's own id, or one that equal calls share."""
     return slot.model_copy(update={"started": True, "met": met if met.task_id != task_id else None})
+
+
+def row_of(outcome: ItemOutcome, *, key: str, index: int, task: MetTask, attempts: int) -> bytes:
+    """The row, as JSON."""
+    rows = rows_in(outcome)
+    row = ItemRow(
+        key=key,
+        index=index,
+        status=outcome.status,
+        task_id=task.task_id,
+        attempts=attempts,
+        reused=task.reused,
+        run_id=outcome.run_id,
+        dataset_id=outcome.dataset_id,
+        cost_usd=float(outcome.cost_usd) if outcome.cost_usd is not None else None,
+        seconds=round(outcome.seconds, 3),
+        rows=rows,
+        locator=outcome.locator,
+        error=outcome.error,
+    )
+    if outcome.status == "completed":
+        row = _with_answer(row, outcome)
+    return text_of(row.model_dump(mode="json", exclude_none=True))
+
+
+def rows_in(outcome: ItemOutcome) -> int | None:
+    """How many rows the answer has: those of the run's dataset, stored ones included; None for another answer."""
+    answer: JsonValue = outcome.structured or {}
+    items = answer.get("items")
+    for name in ("storages", "datasets", "default", "itemCount"):
+        answer = answer.get(name) if isinstance(answer, dict) else None
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        return answer
+    return len(items) if isinstance(items, list) else None
+
+
+def _with_answer(row: ItemRow, outcome: ItemOutcome) -> ItemRow:
+    answer = outcome.structured
+    if answer is None:
+        is_large = len(outcome.text.encode()) > MAX_ANSWER_BYTES
+        return row.model_copy(update={"truncated": True} if is_large else {"text": outcome.text})
+    items = answer.get("items")
+    rest = None if _is_report(answer) else {name: value for name, value in answer.items() if name != "items"}
+    shown: JsonObject = {"items": items if isinstance(items, list) else None, "result": rest or None}
+    if not isinstance(items, list) and items is not None:
+        shown["result"] = answer
+    if is_too_deep(shown) or len(text_of(shown)) > MAX_ANSWER_BYTES:
+        return row.model_copy(update={"truncated": True})
+    return row.model_copy(update=shown)
+
+
+def _is_report(answer: Mapping[str, JsonValue]) -> bool:
+    """Whether the answer describes a run: the row says of it what matters, and the run's id leads to the rest."""
+    return "runId" in answer and "storages" in answer

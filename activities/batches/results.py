@@ -1,21 +1,32 @@
-"""The results of a batch: one stored output that grows, with a locator from its first row on.
+"""Results of a batch: one stored output that grows and has a locator from its first row.
 
-Closed parts never change. The part at the end, the tail, is rewritten under a new name until it is large enough; the
-manifest, which makes the rows visible, is replaced last. An attempt builds on the parts that the state names, so that
-no row is there twice whatever another attempt has written.
+Closed parts never change. The last part, the tail, is rewritten under a new name until it is large enough; the
+manifest, which makes the rows visible, is written last. An attempt builds on the parts that the state names, so rows
+that another attempt has written are never repeated.
 """
 
 import asyncio
 import hashlib
 import time
+from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from outlast.activities.batches.contracts import BatchPlace, ResultsState, StoredTail, results_series
-from outlast.activities.batches.line_blocks import LinesDamaged
+from outlast.activities.batches.contracts import (
+    BatchPlace,
+    BatchState,
+    Counts,
+    ItemRow,
+    LegInput,
+    Lines,
+    ResultsState,
+    StoredTail,
+    results_series,
+)
+from outlast.activities.batches.items import ItemList, LinesDamaged
 from outlast.activities.contracts import Contract
 from outlast.activities.outputs.contracts import OutputScope
 from outlast.activities.outputs.format.frames import Cutter, compress
@@ -213,3 +224,67 @@ def _built(content: bytes):
     frames = [frame for part in (*cutter.add(content), *cutter.finish()) for frame in part]
     part = build_part(compress(frames, aligned=True))
     return part.data, part.index, hashlib.sha256(part.data).hexdigest()
+
+
+class RetriedItems:
+    """Items of a batch that run again, whose rows are removed from the results.
+
+    A retry runs failed items again; a resume runs cancelled items and those that never started. Memory grows by 16
+    bytes for each item that runs again.
+    """
+
+    def __init__(self, request: LegInput, results: ResultsWriter) -> None:
+        """Read the rows that `results` has."""
+        self._request = request
+        self._results = results
+        self._again = array("q")
+        self._attempts = array("q")
+        self._counts = Counts()
+
+    async def kept(self) -> AsyncGenerator[list[bytes]]:
+        """Rows that stay in the results, in batches."""
+        async for batch in (await self._results.reader()).row_batches():
+            yield [row for row in batch if not self._runs_again(row)]
+
+    async def planned(self, items: ItemList) -> AsyncGenerator[list[int]]:
+        """Index and attempts of the items that run again, then of those without a row. Read `kept` first."""
+        for pair in zip(self._again, self._attempts, strict=True):
+            yield list(pair)
+        state = self._request.state
+        for slot in state.under_way:
+            yield [slot.index, slot.attempt - 1]
+        beyond = {*state.beyond, *(slot.position for slot in state.under_way)}
+        position = state.cursor
+        async for pair in items.planned_from(position):
+            if position not in beyond:
+                yield pair
+            position += 1
+
+    def state_with(self, plan: Lines, results: ResultsState) -> BatchState:
+        """State of the batch before these items run."""
+        is_retry = self._request.kind == "retry"
+        before = self._request.state
+        return BatchState(
+            plan=plan,
+            plan_end=len(self._again) if is_retry else plan.count,
+            counts=self._counts,
+            cost_usd=before.cost_usd,
+            highest_usd=before.highest_usd,
+            results=results,
+            stop_before=(before.stop or before.stop_before) if is_retry else None,
+            stop_before_words=(before.stop_words or before.stop_before_words) if is_retry else None,
+        )
+
+    def _runs_again(self, text: bytes) -> bool:
+        row = ItemRow.model_validate_json(text)
+        if self._request.kind == "retry":
+            wanted = self._request.categories
+            again = row.status == "failed" and (not wanted or (row.error is not None and row.error.category in wanted))
+        else:
+            again = row.status == "cancelled"
+        if again:
+            self._again.append(row.index)
+            self._attempts.append(row.attempts)
+        else:
+            self._counts = self._counts.plus(row.status, row.rows or 0)
+        return again
