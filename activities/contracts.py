@@ -4,10 +4,12 @@ Contracts are frozen and import no I/O library, so that workflow code can use th
 default: inputs recorded by an older version must stay readable.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""SHA-256 of some content, in hexadecimal digits."""
 JsonObject = dict[str, JsonValue]
 """A JSON object whose shape is not known here."""
 

@@ -1,8 +1,7 @@
-"""Spans of what activities ask the outside world: requests to the platform, calls of models.
+"""Spans of requests to the outside world.
 
-Without a collector they cost a microsecond and go nowhere (`worker/otlp`). Names and attributes follow
-OpenTelemetry's semantic conventions for HTTP clients and for generative AI. They never hold the content of requests or
-answers.
+Without a collector a span costs a microsecond and goes nowhere (`worker/otlp`). Names and attributes follow
+OpenTelemetry's semantic conventions. Spans never contain the content of requests or answers.
 """
 
 from collections.abc import Generator
@@ -11,8 +10,6 @@ from urllib.parse import urlsplit
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
-
-from outlast.activities.llm.contracts import CallModelInput, ModelStep
 
 _API_PATH = "/v2/"
 _FAILED_FROM = 400
@@ -30,7 +27,7 @@ def platform_request(method: str, url: str) -> Generator[Span]:
         "url.scheme": parts.scheme,
         "url.template": template,
     }
-    with _client_span(f"{method} {template}", attributes) as span:
+    with client_span(f"{method} {template}", attributes) as span:
         yield span
 
 
@@ -43,36 +40,8 @@ def answered_with(span: Span, status: int) -> None:
 
 
 @contextmanager
-def model_call(request: CallModelInput) -> Generator[Span]:
-    """One call of a model, with all of its answer."""
-    attributes: dict[str, str | int] = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": request.provider_id,
-        "gen_ai.request.model": request.model_id,
-        "gen_ai.request.max_tokens": request.max_output_tokens,
-        "gen_ai.conversation.id": request.session_id,
-        "outlast.step": request.step,
-    }
-    with _client_span(f"chat {request.model_id}", attributes) as span:
-        yield span
-
-
-def model_answered(span: Span, step: ModelStep) -> None:
-    """Record why a model stopped, and its tokens; those of the input include cached ones."""
-    usage = step.usage
-    span.set_attributes(
-        {
-            "gen_ai.response.finish_reasons": [step.finish_reason],
-            "gen_ai.usage.input_tokens": usage.input_tokens,
-            "gen_ai.usage.output_tokens": usage.output_tokens,
-            "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
-            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
-        }
-    )
-
-
-@contextmanager
-def _client_span(name: str, attributes: dict[str, str | int]) -> Generator[Span]:
+def client_span(name: str, attributes: dict[str, str | int]) -> Generator[Span]:
+    """A span of kind `client`. Records the type of an error, and not its message."""
     with trace.get_tracer("outlast.activities").start_as_current_span(
         name, kind=SpanKind.CLIENT, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:

@@ -13,7 +13,7 @@ with loading(without=NOT_FOR_SERVERS):
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-    from outlast.activities.secrets.sealer import SealError
+    from outlast.activities.failures.exceptions import SealError
     from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
     from outlast.api.app import build_app
     from outlast.api.errors import TemporalUnavailable

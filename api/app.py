@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from outlast.activities.platform import apify
+from outlast.activities import apify
 from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.adapters import routes as adapter_routes
 from outlast.api.audit.origin import RequestOrigins

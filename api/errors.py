@@ -2,7 +2,7 @@
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.format.errors import OutputErrorReason
+from outlast.activities.failures.output_errors import OutputErrorReason
 
 
 class ApiError(Exception):

@@ -6,15 +6,13 @@ from datetime import timedelta
 from typing import TypeVar
 
 from outlast.activities.contracts import Caller
+from outlast.activities.failures.output_errors import OutputError, StoreUnavailable
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.contracts import OutputKind, OutputScope, StoredOutput
-from outlast.activities.outputs.format.errors import OutputError, StoreUnavailable
-from outlast.activities.outputs.format.manifest import OutputManifest, stored_output
-from outlast.activities.outputs.select.streams import matches_stream, rows_stream
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.store.reader import OutputReader
-from outlast.activities.outputs.store.removal import delete_output
-from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.activities.outputs.manifest import OutputManifest, stored_output
+from outlast.activities.outputs.reader import OutputReader, delete_output, open_output
+from outlast.activities.outputs.selection import matches_stream, rows_stream
+from outlast.activities.outputs.writer import OutputWriter
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog

@@ -6,15 +6,13 @@ from functools import cached_property
 
 from temporalio.client import Client
 
-from outlast.activities.conversations.conversation_blocks import ConversationBlocks
-from outlast.activities.inputs.kept_parts import KeptParts
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.object_store.large_inputs import KeptParts
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.platform_reads.bodies import PlatformBodies
-from outlast.activities.platform_reads.links import RecordLinks
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.platform_requests.downloads import PlatformBodies, RecordLinks
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.spending.usage_store import UsageStore
-from outlast.activities.webhooks.queues import WebhookQueues
-from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.caller_slots import CallerSlots

@@ -12,7 +12,7 @@ from decimal import Decimal
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.outputs.format.errors import StoreUnavailable
+from outlast.activities.failures.output_errors import StoreUnavailable
 from outlast.activities.spending.contracts import (
     LEDGER_PREFIX,
     LEDGER_WORKFLOW,

@@ -14,8 +14,8 @@ with loading(without=NOT_FOR_SERVERS):
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-    from outlast.activities.platform import apify
-    from outlast.activities.secrets.sealer import SealError
+    from outlast.activities import apify
+    from outlast.activities.failures.exceptions import SealError
     from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
     from outlast.worker.otlp.metrics import sending_metrics, series_at
     from outlast.worker.otlp.traces import start_tracing

@@ -11,9 +11,10 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import Runtime
 from temporalio.service import TLSConfig
 
-from outlast.activities.outputs.store.encrypted_objects import EncryptedObjects
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.object_store.encrypted_objects import EncryptedObjects
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.secrets.secret_files import secret_from_file, store_credentials
 from outlast.worker.otlp.plugins import tracing_plugins
 from outlast.worker.payloads.codec import EncryptingCodec

@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from outlast.activities.printable import printable
+from outlast.activities.unicode_text import printable
 
 _EXCEPTION = "exception"
 _INDENT = "    "

@@ -19,7 +19,7 @@ from temporalio import activity, workflow
 
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import without_credentials
-from outlast.activities.secrets.sealed_json import is_sealed
+from outlast.activities.secrets.placeholders import is_sealed
 from outlast.worker.log_lines import TaskLines, one_line
 from outlast.workflows.stubs.task_log import TASK_LOGGER, Part
 

@@ -11,7 +11,7 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import Heartbeats, heartbeating
-from outlast.activities.json_size import MAX_VALUES, has_more_values
+from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.stubs.failures import ToolError

@@ -5,8 +5,8 @@ from typing import Any
 
 from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.platform_reads.activities import PlatformReadActivities
-from outlast.activities.runs.run_log import RunLogActivities
+from outlast.activities.platform_requests.activities import PlatformReadActivities
+from outlast.activities.runs.reads import RunLogActivities
 from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.storages.listings import ListingActivities
 from outlast.activities.storages.records import RecordActivities

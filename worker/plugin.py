@@ -7,7 +7,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import ReplayerConfig, WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.worker.payloads.contexts import AlikePayloadsRunner
 from outlast.worker.payloads.converter import lean_data_converter
 from outlast.worker.payloads.external_storage import external_storage

@@ -6,10 +6,10 @@ from openai import AsyncOpenAI
 from pydantic import SecretStr
 
 from outlast.activities.llm.providers.anthropic_messages import AnthropicMessagesProvider
-from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.llm.providers.openai_chat import OpenAIChatProvider
 from outlast.activities.llm.providers.openai_responses import OpenAIResponsesProvider
-from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.providers.parsing import Provider
 from outlast.worker.settings import WorkerSettings
 
 _CONNECT_SECONDS = 10

@@ -13,37 +13,34 @@ from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.batches.fair_share import CallersRoom
-from outlast.activities.conversations.activities import ConversationActivities
-from outlast.activities.conversations.conversation_blocks import ConversationBlocks
-from outlast.activities.conversations.deletion import SessionDeletionActivities
-from outlast.activities.conversations.sweep import ConversationSweep
+from outlast.activities.conversations.activities import ConversationActivities, SessionDeletionActivities
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.removal import ConversationSweep
 from outlast.activities.dispatch.activities import DispatchActivities
 from outlast.activities.failures.activity_failure import RepeatedFailures
-from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.mcp_actors.activities import McpActorActivities
+from outlast.activities.object_store.large_inputs import KeptParts
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.activities import OutputActivities
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.sweep.activities import OutputSweepActivities
-from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.outputs.sweep import OutputSweepActivities
+from outlast.activities.outputs.temporal_tasks import TemporalTasks
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.platform_reads.watching import RunWatchActivities
-from outlast.activities.platform_writes.activities import PlatformWriteActivities
+from outlast.activities.platform_requests.activities import PlatformWriteActivities, RunWatchActivities
 from outlast.activities.runs.activities import RunActivities, RunTiming
+from outlast.activities.runs.budget_notices import BudgetNotices
+from outlast.activities.runs.charges import SpendingActivities
 from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.schedules.activities import FiringActivities
-from outlast.activities.secrets.sealer import SecretSealer
-from outlast.activities.spending.activities import SpendingActivities
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.activities.stuck_tasks.activities import StuckTaskActivities
 from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.webhooks.activities import WebhookActivities
-from outlast.activities.webhooks.budget_notices import BudgetNotices
 from outlast.activities.webhooks.posting import WebhookPoster
-from outlast.activities.webhooks.queues import WebhookQueues
-from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
 from outlast.worker.plain_functions import PlainFunctions

@@ -13,9 +13,8 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import WorkerDeploymentConfig
 
 from outlast.activities.bounds import MAX_SECONDS
-from outlast.activities.llm.providers.models import ModelLimits
-from outlast.activities.llm.providers.prices import Price
-from outlast.activities.runs.unknown_runs import RestoredInterval
+from outlast.activities.llm.providers.models import ModelLimits, Price
+from outlast.activities.runs.contracts import RestoredInterval
 from outlast.activities.secrets.secret_files import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.disk_space import DEFAULT_RESERVE_MBYTES

@@ -6,20 +6,19 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from outlast.activities.conversations.conversation_blocks import ConversationBlocks
-from outlast.activities.llm.activities import ModelActivities
-from outlast.activities.llm.providers.provider import Provider
-from outlast.activities.llm.request_hooks import CHAT_PARAMS_HOOKS
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.llm.activities import CHAT_PARAMS_HOOKS, ModelActivities
+from outlast.activities.llm.providers.parsing import Provider
 from outlast.activities.llm.streaming import WorkflowDeltas
-from outlast.activities.responder.activities import ResponderActivities
 from outlast.activities.skills.activities import SkillActivities
 from outlast.activities.skills.skill_folder import SkillFolder
 from outlast.activities.spending.ledger import Ledgers
+from outlast.activities.user_messages import ResponderActivities
 from outlast.activities.web.activities import WebActivities
 from outlast.activities.web.address_rules import AddressRules, WebAddress
-from outlast.activities.web.docs_library import DocsLibrary, DocsSite, DocsTiming
+from outlast.activities.web.docs import DocsLibrary, DocsSite, DocsTiming
 from outlast.activities.web.fetcher import WebFetcher
-from outlast.activities.web.skeletons import HtmlSkeletons
+from outlast.activities.web.pages import HtmlSkeletons
 from outlast.activities.workspaces.activities import Commands, WorkspaceActivities
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
 from outlast.activities.workspaces.workspace_folders import WorkspaceFiles, Workspaces

@@ -10,7 +10,7 @@ from decimal import Decimal
 from temporalio import workflow
 
 from outlast.activities.llm.contracts import ModelStep
-from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.spending.contracts import Cap, Settlement
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall, ToolResult
 from outlast.workflows.contracts.turns import TurnResult

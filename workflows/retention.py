@@ -4,7 +4,7 @@ from pydantic import Field
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.outputs.sweep.activities import (
+    from outlast.activities.outputs.sweep import (
         SWEEP_ATTEMPT_TIMEOUT,
         SWEEP_HEARTBEAT_TIMEOUT,
         SWEEP_RETRY_POLICY,

@@ -9,15 +9,14 @@ from typing import Literal
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.conversations.deletion import (
+    from outlast.activities.conversations.activities import (
         FORGET_ATTEMPT_TIMEOUT,
         FORGET_HEARTBEAT_TIMEOUT,
         FORGET_RETRY_POLICY,
         SessionDeletionActivities,
     )
 
-from outlast.activities.conversations.contracts import ForgetSessionInput
-from outlast.activities.conversations.references import ConversationOwner
+from outlast.activities.conversations.contracts import ConversationOwner, ForgetSessionInput
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.contracts.search_attributes import query_of_session

@@ -29,10 +29,9 @@ with workflow.unsafe.imports_passed_through():
 
 from outlast.activities.bounds import MAX_MINUTES
 from outlast.activities.contracts import Contract
-from outlast.activities.conversations.contracts import KeepMessagesInput
-from outlast.activities.conversations.references import ConversationOwner
+from outlast.activities.conversations.contracts import ConversationOwner, KeepMessagesInput, ModelMessage, TextPart
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, TextPart, Usage
+from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
 from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks

@@ -3,7 +3,8 @@
 from pydantic import JsonValue
 from temporalio import activity
 
-from outlast.activities.actors.cards import card_of_actor, card_of_store_item
+from outlast.activities import apify
+from outlast.activities.actors.cards import ActorDefinition, card_of_actor, card_of_store_item, fetch_actor
 from outlast.activities.actors.contracts import (
     ActorDetails,
     ActorDetailsInput,
@@ -12,11 +13,9 @@ from outlast.activities.actors.contracts import (
     RunDefaults,
     SearchActorsInput,
 )
-from outlast.activities.actors.definitions import ActorDefinition, fetch_actor
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.storages.item_schema import schema_of_items
 

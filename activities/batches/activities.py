@@ -19,7 +19,7 @@ from outlast.activities.batches.results import ResultsWriter, RetriedItems
 from outlast.activities.batches.round import BatchRoom, ItemTasks, Round
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
 
 ROUND_ATTEMPT_TIMEOUT = timedelta(hours=1)
 ROUND_HEARTBEAT_TIMEOUT = timedelta(seconds=15)

@@ -22,8 +22,7 @@ from outlast.activities.batches.contracts import BatchPlace, BatchState, ItemLin
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.outputs.format.payload_keys import StoredPayload, payload_key
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects, StoredPayload, payload_key
 
 BLOCK_BYTES = 256 * 1024
 BLOCK_LINES = 5_000

@@ -28,16 +28,21 @@ from outlast.activities.batches.contracts import (
 )
 from outlast.activities.batches.items import ItemList, LinesDamaged
 from outlast.activities.contracts import Contract
+from outlast.activities.object_store.objects import OutputObjects, StoredPayload, part_key, payload_key
 from outlast.activities.outputs.contracts import OutputScope
-from outlast.activities.outputs.format.frames import Cutter, compress
-from outlast.activities.outputs.format.locators import Locator, locator_for, scope_of, upload_name
-from outlast.activities.outputs.format.manifest import OutputManifest, StoredPart, content_digest, manifest_text
-from outlast.activities.outputs.format.parts import build_part
-from outlast.activities.outputs.format.payload_keys import StoredPayload, payload_key
-from outlast.activities.outputs.store.access import manifest_key, tombstone_key
-from outlast.activities.outputs.store.object_store import OutputObjects, part_key
-from outlast.activities.outputs.store.reader import OutputReader
-from outlast.activities.outputs.store.summaries import summarise
+from outlast.activities.outputs.frames import Cutter, build_part, compress
+from outlast.activities.outputs.manifest import (
+    Locator,
+    OutputManifest,
+    StoredPart,
+    content_digest,
+    locator_for,
+    manifest_text,
+    scope_of,
+    upload_name,
+)
+from outlast.activities.outputs.reader import OutputReader, manifest_key, tombstone_key
+from outlast.activities.outputs.summaries import summarise
 
 ROWS_CONTENT_TYPE = "application/x-ndjson"
 CLOSED_BYTES = 2 * 1024 * 1024

@@ -1,18 +1,142 @@
-"""Contracts of kept conversations: the block that the store holds, and the input that adds one.
+"""Contracts of conversations: messages, blocks, and references to them.
 
 A conversation is a chain of blocks, each with the messages that one step of a turn added. A block names the blocks
-before it and never changes, so a reference to the last block stands for the whole conversation, and a fork shares its
-beginning. Histories hold references only: what a step writes is what is new, however long turn and conversation are.
+before it and never changes, so a reference to the last block identifies the whole conversation, and a fork shares its
+beginning. Histories contain references only, so a step writes only what is new, however long the conversation is.
 """
 
-from pydantic import Field, JsonValue
+import re
+from typing import Annotated, Literal, Self
 
-from outlast.activities.contracts import Contract
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef, Digest
-from outlast.activities.llm.contracts import ModelMessage
+from pydantic import Field, JsonValue, model_validator
+
+from outlast.activities.contracts import Contract, Digest
+
+SESSION_WORKFLOW_PREFIX = "session:"
+
+_PAGE_TOKEN = re.compile(r"([0-9a-f]{64})\.(\d{1,9})", re.ASCII)
+
+
+def caller_part(caller_id: str) -> str:
+    """A caller's id as part of a workflow's, with no colon but that of its kind.
+
+    The subject of an access token may have colons, and so may a session's id: without this, session `c` of `jwt:a:b`
+    would be session `b:c` of `jwt:a`.
+    """
+    kind, colon, name = caller_id.partition(":")
+    return f"{kind}{colon}{name.replace('%', '%25').replace(':', '%3A')}"
+
+
+class ConversationOwner(Contract):
+    """Whose conversation it is. A reference opens for its owner only."""
+
+    caller_id: str
+    session_id: str
+
+    @property
+    def workflow_id(self) -> str:
+        """ID of the session's workflow. The same session id of two callers gives two workflows."""
+        return f"{SESSION_WORKFLOW_PREFIX}{caller_part(self.caller_id)}:{self.session_id}"
+
+
+class ConversationRef(Contract):
+    """A conversation up to one of its blocks. Without `head` it is empty."""
+
+    head: Digest | None = Field(default=None, description="SHA-256 of the last block.")
+    messages: int = Field(default=0, ge=0, description="How many messages a model is sent of it.")
+    size_bytes: int = Field(default=0, ge=0, description="Size of their JSON.")
+
+
+def message_page_token(conversation: ConversationRef, skipped: int = 0) -> str | None:
+    """The page token for a conversation's messages before its `skipped` latest ones; None for an empty one."""
+    return f"{conversation.head}.{skipped}" if conversation.head else None
+
+
+def read_message_page_token(token: str) -> tuple[ConversationRef, int] | None:
+    """The conversation and the number of skipped messages that a token stands for; None for a malformed one."""
+    match = _PAGE_TOKEN.fullmatch(token)
+    return (ConversationRef(head=match[1]), int(match[2])) if match else None
+
 
 MAX_BEFORE = 8
 """How many earlier blocks a block names. They are read at once; the first of them names the next ones."""
+
+
+class TextPart(Contract):
+    """A text of a message."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(Contract):
+    """An image of a user's message: either base64 data, or a URL that the provider fetches."""
+
+    type: Literal["image"] = "image"
+    media_type: str
+    data: str | None = Field(default=None, min_length=1, description="Base64; excludes `url`.")
+    url: str | None = Field(default=None, min_length=1, description="Its URL; excludes `data`.")
+
+    @model_validator(mode="after")
+    def _comes_from_one_place(self) -> Self:
+        if (self.data is None) == (self.url is None):
+            raise ValueError("needs exactly one of data and url")
+        return self
+
+
+class ToolCallPart(Contract):
+    """A tool call of a model. `arguments` is None when the model did not write a JSON object."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str = Field(description="The provider's own id of the call.")
+    name: str
+    arguments: dict[str, JsonValue] | None = None
+    raw_arguments: str = Field(description="As the model wrote them.")
+
+
+class MediaPart(Contract):
+    """A picture, a sound or a file of a tool's answer, base64."""
+
+    type: Literal["media"] = "media"
+    media_type: str
+    data: str
+    name: str
+
+
+class ReasoningPart(Contract):
+    """What a model has reasoned, in the form in which its provider wants it back in the next step.
+
+    `block` is encrypted (OpenAI) or signed (Anthropic), and is sent back unchanged, to the same model only.
+    """
+
+    type: Literal["reasoning"] = "reasoning"
+    provider_id: str
+    model_id: str
+    text: str = Field(default="", description="The reasoning or its summary, where the provider shows it.")
+    block: dict[str, JsonValue] = Field(description="The provider's own object.")
+
+
+class ToolResultPart(Contract):
+    """The result of a tool call, as the model reads it."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    name: str
+    text: str
+    media: tuple[MediaPart, ...] = Field(default=(), description="Shown to models that can see them, else described.")
+    is_error: bool = False
+    locator: str | None = None
+
+
+Part = Annotated[TextPart | ImagePart | ReasoningPart | ToolCallPart | ToolResultPart, Field(discriminator="type")]
+AnswerPart = Annotated[TextPart | ReasoningPart | ToolCallPart, Field(discriminator="type")]
+
+
+class ModelMessage(Contract):
+    """One message of a conversation. `tool` messages hold the results of the calls of the message before."""
+
+    role: Literal["user", "assistant", "tool"]
+    parts: tuple[Part, ...]
 
 
 class PromptHead(Contract):

@@ -1,15 +1,18 @@
-"""How exceptions leave an activity: as an `ApplicationError` that carries an `ErrorEnvelope`.
+"""Failures of activities: an exception leaves as an `ApplicationError` that carries an `ErrorEnvelope`.
 
-This is the one place that decides what Temporal tries again: the classifier calls an error permanent, or one that may
-pass. An error that may pass only once or twice, such as a response that cannot be read, is permanent when it has been
-the same `ENOUGH` times. Outages are waited for, and the task is told of both.
+This is the one place that decides what Temporal retries: the classifier calls an error permanent, or transient. An
+error that is transient only once or twice, such as a response that cannot be read, is permanent when it has been the
+same `ENOUGH` times in a row; outages are retried without an end. The workflow of the task is signalled in both cases.
 """
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
+from cachetools import LRUCache
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, TemporalError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -22,8 +25,46 @@ from outlast.activities.failures.classify import (
     retry_delay_of,
 )
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.failures.repeats import ENOUGH, count_failure, failures_in_a_row
 from outlast.activities.pacing import Line
+
+ENOUGH: Final = 5
+"""After so many failures of the same kind the task is told, and what cannot pass is not tried again."""
+_LONG_ATTEMPT = timedelta(minutes=5)
+"""An attempt that worked for longer has made progress: its failure is the first one."""
+_MAX_ACTIVITIES = 20_000
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    kind: str
+    count: int
+
+
+_seen: LRUCache[tuple[str, str], _Seen] = LRUCache(_MAX_ACTIVITIES)
+
+
+def count_failure(info: activity.Info, envelope: ErrorEnvelope) -> int:
+    """How many attempts of the activity have failed in a row as `envelope` says, this one included."""
+    key = _key_of(info)
+    kind = f"{envelope.category}:{_DIGITS.sub('#', envelope.message)[:300]}"
+    before = _seen.get(key)
+    made_progress = datetime.now(UTC) - info.started_time > _LONG_ATTEMPT
+    is_same = before is not None and before.kind == kind and not made_progress
+    count = before.count + 1 if is_same and before is not None else 1
+    _seen[key] = _Seen(kind, count)
+    return count
+
+
+def failures_in_a_row(info: activity.Info) -> int:
+    """As `count_failure` counted them last; 0 before the first."""
+    seen = _seen.get(_key_of(info))
+    return seen.count if seen is not None else 0
+
+
+def _key_of(info: activity.Info) -> tuple[str, str]:
+    return info.workflow_run_id or "", info.activity_id
+
 
 ATTEMPTS_FAIL_SIGNAL = "attempts_fail"
 """Tells a tool call's workflow, in words, that one of its activities fails again and again."""

@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 from datetime import timedelta
+from typing import Literal
 
 import httpx
 import impit
@@ -15,11 +16,10 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 
-from outlast.activities.failures import provider_error
+from outlast.activities import apify
+from outlast.activities.failures import exceptions
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.activities.failures.provider_error import ProviderError
-from outlast.activities.platform import apify
-from outlast.activities.secrets.sealer import SealError
+from outlast.activities.failures.exceptions import ProviderError, SealError
 from outlast.activities.unicode_text import valid_text
 
 MAX_MESSAGE_CHARS = 2_000
@@ -59,12 +59,12 @@ _BY_STATUS = {
 }
 
 _BY_PROVIDER_KIND = {
-    provider_error.CONNECTION: ErrorCategory.NETWORK,
-    provider_error.TIMEOUT: ErrorCategory.TIMEOUT,
-    provider_error.NOT_CONFIGURED: ErrorCategory.AUTHENTICATION,
-    provider_error.UNKNOWN_PROVIDER: ErrorCategory.VALIDATION,
-    provider_error.REFUSED_HERE: ErrorCategory.VALIDATION,
-    provider_error.TOO_LONG: ErrorCategory.VALIDATION,
+    exceptions.CONNECTION: ErrorCategory.NETWORK,
+    exceptions.TIMEOUT: ErrorCategory.TIMEOUT,
+    exceptions.NOT_CONFIGURED: ErrorCategory.AUTHENTICATION,
+    exceptions.UNKNOWN_PROVIDER: ErrorCategory.VALIDATION,
+    exceptions.REFUSED_HERE: ErrorCategory.VALIDATION,
+    exceptions.TOO_LONG: ErrorCategory.VALIDATION,
     # OpenAI answers 429 both for too many requests and for an account without money.
     "insufficient_quota": ErrorCategory.PAYMENT,
     "billing_error": ErrorCategory.PAYMENT,
@@ -306,3 +306,40 @@ def _violations(error: BaseException, category: ErrorCategory) -> tuple[Violatio
     if category is ErrorCategory.VALIDATION and answer is not None and answer.message:
         return (Violation(path="/input", message=redact(answer.message)),)
     return None
+
+
+Kind = Literal["run", "dataset", "key-value store"]
+
+_ID = re.compile(r"[A-Za-z0-9]{10,25}")
+_CHECK = "Check the id; it may have been deleted or belong to another account."
+
+
+def not_found(message: str, hint: str = _CHECK) -> ToolFailure:
+    """A failure of the category `not_found`, which is not retried."""
+    return ToolFailure.of(ErrorCategory.NOT_FOUND, message, hint)
+
+
+async def explain_not_found(client: "apify.ApifyClientAsync", wanted: Kind, given: str) -> ToolFailure:
+    """The failure for a `wanted` with the id `given` that does not exist; it says what else has this id.
+
+    A run is wanted for its log: a run that exists has none.
+    """
+    message = f"There is no {wanted} {given!r}."
+    if not _ID.fullmatch(given):
+        return not_found(message)
+    # A lookup that fails is ignored: the answer is "not found" in any case.
+    run, dataset, store = await asyncio.gather(
+        client.run(given).get(),
+        client.dataset(given).get(),
+        client.key_value_store(given).get(),
+        return_exceptions=True,
+    )
+    if wanted == "run" and run is not None and not isinstance(run, BaseException):
+        return not_found(f"Run {given!r} has no log.", "It has written nothing, or its log was deleted.")
+    if run is not None and not isinstance(run, BaseException):
+        ids = f"its dataset is {run.default_dataset_id}, its key-value store {run.default_key_value_store_id}"
+        return not_found(f"{message} It is the id of a run: {ids}.", "Call again with the id of the storage.")
+    for other, found in (("dataset", dataset), ("key-value store", store)):
+        if other != wanted and found is not None and not isinstance(found, BaseException):
+            return not_found(f"{message} It is the id of a {other}.", f"Use the tools for a {other}.")
+    return not_found(message)

@@ -7,13 +7,13 @@ none, stays as it is: the check of the schema then names it.
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
+from urllib.parse import unquote
 
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.json_numbers import MAX_INTEGER, MIN_INTEGER, exact_json
-from outlast.activities.json_schema.references import referenced
 
 MAX_CHANGES: Final = 20
 _MOST_VALUES = 50_000
@@ -249,3 +249,13 @@ def _kind_at(value: JsonValue, pointer: str) -> str | None:
 
 def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
+
+
+def referenced(root: JsonObject, reference: JsonValue) -> JsonObject | None:
+    """The schema within `root` that a `$ref` points to; None for a reference elsewhere, or to nothing."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    found: JsonValue = root
+    for part in unquote(reference).split("/")[1:]:
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None

@@ -12,7 +12,7 @@ import jsonschema_rs
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.json_schema.references import referenced
+from outlast.activities.json_schema.coercion import referenced
 
 _MAX_FAULTS: Final = 200
 _OF_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})

@@ -1,33 +1,51 @@
-"""The activity that calls a model: one step of a conversation, streamed while the model writes."""
+"""The activity that calls a model: one step of a conversation, streamed while the model writes.
 
+Around the call it applies request hooks, checks and books the caller's spending, and stores the messages of the step.
+"""
+
+import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
+from opentelemetry.trace import Span
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.conversations.conversation_blocks import ConversationBlocks
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.contracts import Block, ConversationRef
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.provider_error import NOT_CONFIGURED, UNKNOWN_PROVIDER, ProviderError
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.exceptions import NOT_CONFIGURED, REFUSED_HERE, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating
-from outlast.activities.llm.contracts import ArgumentsDelta, CallModelInput, ModelStep, TextDelta
-from outlast.activities.llm.controls import ChatParamsHook
-from outlast.activities.llm.keeping import kept_meanwhile
-from outlast.activities.llm.providers.call_ids import with_portable_calls
-from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.models import ModelLimits
-from outlast.activities.llm.providers.parsing import with_words
-from outlast.activities.llm.providers.prices import Price, cost_usd
-from outlast.activities.llm.providers.provider import Listener, Provider
+from outlast.activities.llm.context_window import check_window, is_too_long
+from outlast.activities.llm.contracts import (
+    ArgumentsDelta,
+    CallModelInput,
+    ChatParams,
+    ChatParamsHook,
+    ModelStep,
+    TextDelta,
+)
+from outlast.activities.llm.providers.models import (
+    MATRIX,
+    ModelLimits,
+    Price,
+    cost_usd,
+    model_of,
+    refused_controls,
+    refused_output_limit,
+)
+from outlast.activities.llm.providers.parsing import Listener, Provider, with_words
+from outlast.activities.llm.providers.tool_definitions import with_portable_calls
 from outlast.activities.llm.refused_parts import RefusedParts, simpler_requests
-from outlast.activities.llm.request_hooks import checked_request
-from outlast.activities.llm.spending import book, used_up
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
-from outlast.activities.llm.windows import check_window, is_too_long
-from outlast.activities.spans import model_answered, model_call
-from outlast.activities.spending.ledger import Ledgers
+from outlast.activities.spans import client_span
+from outlast.activities.spending.contracts import ReserveInput, Settlement, Spend, exact_usd
+from outlast.activities.spending.ledger import Ledgers, resets, rest_of
 
 CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
 CALL_MODEL_HEARTBEAT_TIMEOUT = timedelta(seconds=20)
@@ -226,3 +244,160 @@ class _PublishingListener:
         request, index = self._request, self._index
         self._index += 1
         return {"turn_id": request.turn_id, "step": request.step, "attempt": self._attempt, "index": index}
+
+
+async def used_up(ledgers: Ledgers, request: CallModelInput) -> str | None:
+    """Which cap leaves nothing for the call, in words; None while it may begin.
+
+    Nothing is reserved: what a step costs is known when it has been answered.
+    """
+    if request.caps is None:
+        return None
+    caps = request.caps.model_copy(update={"per_task_usd": None})
+    asked = ReserveInput(spend=_spend(request), caller=request.caller, caps=caps, hold=False)
+    refusal = (await ledgers.reserve(asked)).refusal
+    return None if refusal is None else f"{rest_of(refusal)}.{resets(refusal)}"
+
+
+async def book(ledgers: Ledgers, request: CallModelInput, usd: float | None) -> None:
+    """Book what an answered call has cost. Each call of a provider is paid, so each is an entry of its own."""
+    if usd:
+        await ledgers.settle(request.caller, Settlement(spend=_spend(request), cost_usd=exact_usd(usd)))
+
+
+def _spend(request: CallModelInput) -> Spend:
+    return Spend(
+        entry_id=uuid.uuid4().hex,
+        kind="model",
+        model=f"{request.provider_id}/{request.model_id}",
+        session_id=request.session_id,
+        task_id=request.turn_id,
+    )
+
+
+_PATIENCE_SECONDS = 5.0
+"""How long an answer, which was paid for, waits for a store that is slower than the model."""
+
+Kept = Callable[[], Awaitable[ConversationRef | None]]
+"""Gives the conversation with the messages; None when they are not kept, and have to be sent again."""
+
+
+@asynccontextmanager
+async def kept_meanwhile(blocks: ConversationBlocks | None, request: CallModelInput) -> AsyncGenerator[Kept]:
+    """Write the messages of `request` as `request.keep` says, until the end of the block."""
+    writing = asyncio.create_task(_kept(blocks, request))
+
+    async def kept() -> ConversationRef | None:
+        await asyncio.wait({writing}, timeout=_PATIENCE_SECONDS)
+        return writing.result() if writing.done() else None
+
+    try:
+        yield kept
+    finally:
+        # When the model failed, nobody asks what became of the messages: without this, asyncio would log their error.
+        writing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        writing.cancel()
+
+
+async def _kept(blocks: ConversationBlocks | None, request: CallModelInput) -> ConversationRef | None:
+    if blocks is None or request.keep is None:
+        return None
+    block = Block(
+        messages=request.messages,
+        about={"turn_id": request.turn_id},
+        continues=request.keep.continues,
+        repeated=request.keep.repeated,
+    )
+    try:
+        return await blocks.append(request.owner, request.conversation, block)
+    except (OSError, ToolFailure) as error:
+        # Nothing is lost: they stay in the turn's history, and go to the store with the next ones.
+        log.warning("Step %d of turn %s could not be stored yet: %s", request.step, request.turn_id, error)
+        return None
+
+
+CHAT_PARAMS_HOOKS = "CHAT_PARAMS_HOOKS"
+"""Attribute of a tools module (OUTLAST_TOOLS_FROM): functions from `ChatParams` to `ChatParams`."""
+
+
+def checked_request(
+    request: CallModelInput, hooks: Sequence[ChatParamsHook], limits: Mapping[str, ModelLimits]
+) -> CallModelInput:
+    """The request after all hooks, in their order; `limits` are the operator's, by `provider/model`.
+
+    Raises `ProviderError` when a hook fails, when the provider or the model has no such control, and when the output
+    limit is more than the model can write.
+    """
+    if hooks:
+        params = _params(request)
+        for hook in hooks:
+            params = _applied(hook, params, request.provider_id)
+        request = request.model_copy(
+            update={
+                "controls": params.controls,
+                "max_output_tokens": params.max_output_tokens,
+                "extra": params.extra,
+            }
+        )
+    model = model_of(request.provider_id, request.model_id, limits)
+    refusal = refused_controls(request.provider_id, request.model_id, model, request.controls) or refused_output_limit(
+        request.model_id, model, request.controls, request.max_output_tokens
+    )
+    if refusal is not None:
+        raise ProviderError(request.provider_id, refusal, kinds=(REFUSED_HERE,))
+    return request
+
+
+def _params(request: CallModelInput) -> ChatParams:
+    return ChatParams(
+        caller_id=request.caller.id,
+        session_id=request.session_id,
+        turn_id=request.turn_id,
+        step=request.step,
+        provider_id=request.provider_id,
+        model_id=request.model_id,
+        controls=request.controls,
+        max_output_tokens=request.max_output_tokens,
+    )
+
+
+def _applied(hook: ChatParamsHook, params: ChatParams, provider_id: str) -> ChatParams:
+    try:
+        # Validated again: a hook may have changed its copy without validation.
+        return ChatParams.model_validate(hook(params).model_dump())
+    except Exception as error:
+        name = getattr(hook, "__qualname__", repr(hook))
+        raise ProviderError(
+            provider_id,
+            f"The hook {name} of {CHAT_PARAMS_HOOKS} failed: {type(error).__name__}: {error}",
+            kinds=(REFUSED_HERE,),
+        ) from error
+
+
+@contextmanager
+def model_call(request: CallModelInput) -> Generator[Span]:
+    """One call of a model, with all of its answer."""
+    attributes: dict[str, str | int] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": request.provider_id,
+        "gen_ai.request.model": request.model_id,
+        "gen_ai.request.max_tokens": request.max_output_tokens,
+        "gen_ai.conversation.id": request.session_id,
+        "outlast.step": request.step,
+    }
+    with client_span(f"chat {request.model_id}", attributes) as span:
+        yield span
+
+
+def model_answered(span: Span, step: ModelStep) -> None:
+    """Record why a model stopped, and its tokens; those of the input include cached ones."""
+    usage = step.usage
+    span.set_attributes(
+        {
+            "gen_ai.response.finish_reasons": [step.finish_reason],
+            "gen_ai.usage.input_tokens": usage.input_tokens,
+            "gen_ai.usage.output_tokens": usage.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+        }
+    )

@@ -1,20 +1,29 @@
-"""The activities that summarise a conversation which no longer fits its model's window, piece by piece."""
+"""Activities that summarise a conversation that is too long for its model's window, piece by piece."""
+
+from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import Field
 from temporalio import activity
 
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.conversations.activities import store_awaited
-from outlast.activities.conversations.contracts import Block
-from outlast.activities.conversations.conversation_blocks import ConversationBlocks
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef
+from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.conversations.contracts import (
+    Block,
+    ConversationOwner,
+    ConversationRef,
+    ModelMessage,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.provider_error import ProviderError
+from outlast.activities.failures.exceptions import ProviderError
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm.activities import ModelActivities
-from outlast.activities.llm.contracts import CallModelInput, ModelMessage, TextPart, Usage
-from outlast.activities.llm.transcripts import locators_of, piece_of_transcript, transcript_of
-from outlast.activities.llm.windows import CHARS_PER_TOKEN, is_too_long, tokens_of_message
+from outlast.activities.llm.context_window import CHARS_PER_TOKEN, is_too_long, tokens_of_message
+from outlast.activities.llm.contracts import CallModelInput, Usage
 from outlast.activities.spending.contracts import SpendingCaps
 
 UNKNOWN_WINDOW_TOKENS = 16_000
@@ -198,3 +207,53 @@ def _request(compaction: Compaction, summary: str, piece: str) -> CallModelInput
 def _with_locators(summary: str, locators: tuple[str, ...]) -> str:
     stored = f"\nLocators of stored outputs: {', '.join(locators)}" if locators else ""
     return f"<summary-of-earlier-conversation>\n{summary}{stored}\n</summary-of-earlier-conversation>"
+
+
+MAX_ARGUMENT_CHARS = 1_000
+MAX_RESULT_CHARS = 4_000
+
+
+def transcript_of(messages: Sequence[ModelMessage]) -> str:
+    """The whole conversation as a text; long arguments and results are shortened."""
+    return "\n\n".join(_paragraphs(messages))
+
+
+def piece_of_transcript(transcript: str, start: int, size: int) -> str:
+    """At most `size` characters from `start` on, cut between paragraphs where they are short enough. Never empty."""
+    piece = transcript[start : start + size]
+    end = piece.rfind("\n\n") + 2
+    is_last = start + size >= len(transcript)
+    return piece if is_last or end <= size // 2 else piece[:end]
+
+
+def locators_of(messages: Iterable[ModelMessage]) -> tuple[str, ...]:
+    """The locators of stored outputs in `messages`, each once."""
+    parts = (part for message in messages for part in message.parts if isinstance(part, ToolResultPart))
+    return tuple(dict.fromkeys(part.locator for part in parts if part.locator))
+
+
+def _paragraphs(messages: Sequence[ModelMessage]) -> Iterator[str]:
+    for message in messages:
+        for part in message.parts:
+            if line := _paragraph(message.role, part):
+                yield line
+
+
+def _paragraph(role: str, part: Part) -> str:
+    match part:
+        case TextPart(text=text):
+            return f"{role.upper()}: {text}" if text.strip() else ""
+        case ToolCallPart():
+            return f"ASSISTANT calls {part.name}: {_shortened(part.raw_arguments, MAX_ARGUMENT_CHARS)}"
+        case ToolResultPart():
+            stored = f" (stored as {part.locator})" if part.locator else ""
+            failed = " failed" if part.is_error else ""
+            return f"{part.name}{failed}{stored}: {_shortened(part.text, MAX_RESULT_CHARS)}"
+        case _ if part.type == "image":
+            return f"{role.upper()}: [a picture]"
+        case _:
+            return ""
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]} [{len(text) - limit} characters left out]"

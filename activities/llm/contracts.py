@@ -1,91 +1,85 @@
-"""Contracts of model calls: one step of a conversation in, the model's answer out."""
+"""Contracts of model calls: controls, the request of one step, and the model's answer."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Callable
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
-from outlast.activities.bounds import Tokens
-from outlast.activities.contracts import Caller, Contract
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef, Digest
-from outlast.activities.llm.controls import ModelControls
+from outlast.activities.bounds import AtMost, Tokens
+from outlast.activities.contracts import Caller, Contract, Digest
+from outlast.activities.conversations.contracts import (
+    AnswerPart,
+    ConversationOwner,
+    ConversationRef,
+    ModelMessage,
+    TextPart,
+    ToolCallPart,
+)
 from outlast.activities.spending.contracts import SpendingCaps
 
-
-class TextPart(Contract):
-    """A text of a message."""
-
-    type: Literal["text"] = "text"
-    text: str
+ControlName = Literal["temperature", "effort", "thinking_tokens", "output_schema", "stop", "seed"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-class ImagePart(Contract):
-    """An image of a user's message: either base64 data, or a URL that the provider fetches."""
+class ModelControls(Contract):
+    """Controls of a model call. One that is not set is left to the provider's default.
 
-    type: Literal["image"] = "image"
-    media_type: str
-    data: str | None = Field(default=None, min_length=1, description="Base64; excludes `url`.")
-    url: str | None = Field(default=None, min_length=1, description="Its URL; excludes `data`.")
-
-    @model_validator(mode="after")
-    def _comes_from_one_place(self) -> Self:
-        if (self.data is None) == (self.url is None):
-            raise ValueError("needs exactly one of data and url")
-        return self
-
-
-class ToolCallPart(Contract):
-    """A tool call of a model. `arguments` is None when the model did not write a JSON object."""
-
-    type: Literal["tool_call"] = "tool_call"
-    id: str = Field(description="The provider's own id of the call.")
-    name: str
-    arguments: dict[str, JsonValue] | None = None
-    raw_arguments: str = Field(description="As the model wrote them.")
-
-
-class MediaPart(Contract):
-    """A picture, a sound or a file of a tool's answer, base64."""
-
-    type: Literal["media"] = "media"
-    media_type: str
-    data: str
-    name: str
-
-
-class ReasoningPart(Contract):
-    """What a model has reasoned, in the form in which its provider wants it back in the next step.
-
-    `block` is encrypted (OpenAI) or signed (Anthropic), and is sent back unchanged, to the same model only.
+    No provider has all of them (`capabilities.MATRIX` says which); one that a provider does not have is refused.
     """
 
-    type: Literal["reasoning"] = "reasoning"
+    temperature: float | None = Field(default=None, ge=0, le=2, description="Randomness; 0 is the least.")
+    effort: Effort | None = Field(default=None, description="How much the model reasons before it answers.")
+    thinking_tokens: int | None = Field(
+        default=None, ge=1_024, le=200_000, description="Tokens that the model may think with; part of its output."
+    )
+    output_schema: dict[str, JsonValue] | None = Field(
+        default=None, description="JSON Schema of an object that the model's final text must be."
+    )
+    stop: tuple[str, ...] = Field(default=(), description="Texts at which the model stops; they are not part of it.")
+    seed: Annotated[int, AtMost(2**63 - 1)] | None = Field(
+        default=None, description="Equal seeds give equal answers, as far as the provider can."
+    )
+
+    @property
+    def names(self) -> tuple[ControlName, ...]:
+        """The controls that are set."""
+        given: dict[ControlName, object] = {
+            "temperature": self.temperature,
+            "effort": self.effort,
+            "thinking_tokens": self.thinking_tokens,
+            "output_schema": self.output_schema,
+            "stop": self.stop or None,
+            "seed": self.seed,
+        }
+        return tuple(name for name, value in given.items() if value is not None)
+
+    def over(self, base: "ModelControls") -> "ModelControls":
+        """These controls; where one is not set, that of `base`."""
+        return base.model_copy(update={name: getattr(self, name) for name in self.names})
+
+
+class ChatParams(Contract):
+    """What a request hook (`CHAT_PARAMS_HOOKS` of a tools module) gets before each call of a model, and returns.
+
+    It may change `controls`, `max_output_tokens` and `extra`. The other fields say which call it is; changes of them
+    have no effect, so that a hook cannot change what the model reads.
+    """
+
+    caller_id: str
+    session_id: str
+    turn_id: str
+    step: int = Field(description="Number of the call in its turn; the first is 1.")
     provider_id: str
     model_id: str
-    text: str = Field(default="", description="The reasoning or its summary, where the provider shows it.")
-    block: dict[str, JsonValue] = Field(description="The provider's own object.")
+    controls: ModelControls = ModelControls()
+    max_output_tokens: int = Field(ge=1)
+    extra: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Further fields of the provider's request, such as `service_tier`. None that Outlast sets itself.",
+    )
 
 
-class ToolResultPart(Contract):
-    """The result of a tool call, as the model reads it."""
-
-    type: Literal["tool_result"] = "tool_result"
-    call_id: str
-    name: str
-    text: str
-    media: tuple[MediaPart, ...] = Field(default=(), description="Shown to models that can see them, else described.")
-    is_error: bool = False
-    locator: str | None = None
-
-
-Part = Annotated[TextPart | ImagePart | ReasoningPart | ToolCallPart | ToolResultPart, Field(discriminator="type")]
-AnswerPart = Annotated[TextPart | ReasoningPart | ToolCallPart, Field(discriminator="type")]
-
-
-class ModelMessage(Contract):
-    """One message of a conversation. `tool` messages hold the results of the calls of the message before."""
-
-    role: Literal["user", "assistant", "tool"]
-    parts: tuple[Part, ...]
+ChatParamsHook = Callable[[ChatParams], ChatParams]
 
 
 class Usage(Contract):

@@ -12,10 +12,7 @@ from dataclasses import dataclass
 
 from cachetools import LRUCache
 
-from outlast.activities.failures.classify import redact
-from outlast.activities.failures.provider_error import ProviderError
-from outlast.activities.llm.contracts import (
-    CallModelInput,
+from outlast.activities.conversations.contracts import (
     ImagePart,
     MediaPart,
     ModelMessage,
@@ -24,7 +21,10 @@ from outlast.activities.llm.contracts import (
     TextPart,
     ToolResultPart,
 )
-from outlast.activities.llm.windows import is_too_long
+from outlast.activities.failures.classify import redact
+from outlast.activities.failures.exceptions import ProviderError
+from outlast.activities.llm.context_window import is_too_long
+from outlast.activities.llm.contracts import CallModelInput
 from outlast.activities.media import described
 
 _STATUSES = frozenset({400, 415, 422})

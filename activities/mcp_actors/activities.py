@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.actors.definitions import fetch_actor_definition
+from outlast.activities.actors.cards import fetch_actor_definition
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
@@ -27,11 +27,10 @@ from outlast.activities.mcp_actors.contracts import (
     McpAnswer,
     McpToolList,
 )
-from outlast.activities.mcp_actors.failures import mcp_failure, not_called
+from outlast.activities.mcp_actors.sessions import mcp_failure, not_called
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.spending.contracts import ReserveInput, Spend
-from outlast.activities.spending.ledger import Ledgers
-from outlast.activities.spending.refusals import refused_by_cap
+from outlast.activities.spending.ledger import Ledgers, refused_by_cap
 from outlast.loading import loading
 
 CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
@@ -78,10 +77,10 @@ class McpActorActivities:
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
             with loading():
-                from outlast.activities.mcp_actors import actor_sessions  # noqa: PLC0415 (a fifth of a worker's start)
+                from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (a fifth of a worker's start)
 
             async with heartbeating() as heartbeats:
-                answer = await actor_sessions.call_tool(url, token, request, arguments, heartbeats)
+                answer = await sessions.call_tool(url, token, request, arguments, heartbeats)
             return _answer_of(answer, request)
 
     async def _check_caps(self, request: CallMcpToolInput) -> None:
@@ -103,9 +102,9 @@ async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -
     """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
     url, token = await _standby_address(platform, caller, actor)
     with loading():
-        from outlast.activities.mcp_actors import actor_sessions  # noqa: PLC0415 (see above)
+        from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (see above)
 
-    tools, notes = await actor_sessions.list_tools(url, token)
+    tools, notes = await sessions.list_tools(url, token)
     return McpToolList(actor=actor, tools=tools, notes=notes)
 
 

@@ -13,13 +13,15 @@ from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.content_types import kind_of
+from outlast.activities import apify
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.classify import ToolFailure, explain_not_found, not_found
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.failures.not_found import explain_not_found, not_found
+from outlast.activities.failures.output_errors import OutputError
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import text_of
+from outlast.activities.media import kind_of
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.contracts import (
     MAX_SUMMARY_CHARS,
     RestoredOutput,
@@ -30,18 +32,15 @@ from outlast.activities.outputs.contracts import (
     StoredOutput,
     StoreRecordInput,
 )
-from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.format.manifest import OutputManifest, stored_output
-from outlast.activities.outputs.select.select import select
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.dataset_source import rows_from
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.store.writer import OutputWriter
-from outlast.activities.platform import apify
+from outlast.activities.outputs.dataset_source import rows_from
+from outlast.activities.outputs.manifest import OutputManifest, stored_output
+from outlast.activities.outputs.reader import open_output
+from outlast.activities.outputs.selection import select
+from outlast.activities.outputs.writer import OutputWriter
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
-from outlast.activities.storages.rows import fetch_page
+from outlast.activities.storages.datasets import fetch_page
 from outlast.activities.unicode_text import NOTE
 
 STORE_ATTEMPT_TIMEOUT = timedelta(hours=6)

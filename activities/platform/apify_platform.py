@@ -14,17 +14,15 @@ from cachetools import LRUCache
 from pydantic import JsonValue, SecretStr
 from pydantic_core import from_json, to_json
 
+from outlast.activities import apify
 from outlast.activities.contracts import Caller, CallPayment, SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.inputs.kept_marks import is_mark
-from outlast.activities.inputs.kept_parts import KeptParts
-from outlast.activities.platform import apify
+from outlast.activities.object_store.large_inputs import KeptParts
 from outlast.activities.platform.platform_fence import PlatformFence
-from outlast.activities.platform.request_marks import PROTOCOL_HEADER, SIGNATURE_HEADERS
-from outlast.activities.platform.run_owners import RunOwners
-from outlast.activities.secrets.sealed_json import is_sealed, open_values
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.platform.request_marks import PROTOCOL_HEADER, SIGNATURE_HEADERS, RunOwners
+from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets.placeholders import is_mark, is_sealed, open_values
 
 if TYPE_CHECKING:
     import impit
@@ -169,7 +167,7 @@ class ApifyPlatform:
     ) -> "apify.ApifyClientAsync":
         apify.load()
         # A part of apify-client.
-        from outlast.activities.platform.marking_client import MarkingHttpClient, connection_pool  # noqa: PLC0415
+        from outlast.activities.platform.http_client import MarkingHttpClient, connection_pool  # noqa: PLC0415
 
         # A pool has a TLS configuration and takes megabytes, so clients share one: a token costs next to nothing.
         self._pool = self._pool or connection_pool()

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from outlast.activities.contracts import Contract, JsonObject
-from outlast.activities.platform.run_owners import RunOwners
+from outlast.activities.platform.request_marks import RunOwners
 
 Send = Callable[[str], Awaitable[impit.Response]]
 """Sends a GET of a URL with the caller's headers."""

@@ -1,5 +1,12 @@
-"""Marks in requests to the platform, by which a run can be found again, and the account that pays for it."""
+"""Marks in requests to the platform: the operation, the owner of a run, and the payment.
 
+The User-Agent of a start names the operation, by which a lost run is found again, and its owner, which the platform
+stores as `run.meta.userAgent`. The owner is a keyed digest: it reveals nothing to other users of the account, and
+nobody can forge another caller's.
+"""
+
+import hashlib
+import hmac
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -7,8 +14,13 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
+from outlast.activities.secrets.encryption import SecretSealer
+
 OPERATION_MARKER = "outlast-op/"
 """Prefix of the User-Agent part that names the operation a run was started for."""
+_OWNER_MARKER = "outlast-by/"
+_PURPOSE = "owners of runs"
+_DIGEST_CHARS = 32
 PAYMENT_HEADER = "skyfire-pay-id"
 PROTOCOL_HEADER = "x-apify-payment-protocol"
 SIGNATURE_HEADERS = {"skyfire": PAYMENT_HEADER, "x402": "PAYMENT-SIGNATURE"}
@@ -45,3 +57,25 @@ def marked_as(operation_id: str, *, owner: str, payment: SecretStr | None = None
 def current_mark() -> RequestMark | None:
     """The marks of the innermost `marked_as` around the caller; None outside of all."""
     return _mark.get()
+
+
+class RunOwners:
+    """Writes and reads the marks of callers, under keys that are derived from the ring of sealing keys."""
+
+    def __init__(self, sealer: SecretSealer) -> None:
+        """Write with the first key of the ring of `sealer`; read with all of them."""
+        self._keys = tuple(sealer.derived_keys(_PURPOSE).values())
+
+    def mark(self, caller_id: str) -> str:
+        """The part of a User-Agent that names the caller."""
+        return _owner_mark(self._keys[0], caller_id)
+
+    def is_of(self, user_agent: str | None, caller_id: str) -> bool:
+        """Whether a run that was started with this User-Agent is the caller's."""
+        parts = set((user_agent or "").replace(";", " ").split())
+        return any(_owner_mark(key, caller_id) in parts for key in self._keys)
+
+
+def _owner_mark(key: bytes, caller_id: str) -> str:
+    digest = hmac.new(key, caller_id.encode(), hashlib.sha256).hexdigest()
+    return f"{_OWNER_MARKER}{digest[:_DIGEST_CHARS]}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import impit
 
-from outlast.activities.content_types import charset_of, kind_of
+from outlast.activities.media import charset_of, kind_of
 from outlast.activities.unicode_text import JsonTextCleaner, valid_json_text
 
 _JSON_LINES = frozenset({"application/jsonl", "application/x-jsonlines", "application/x-ndjson"})

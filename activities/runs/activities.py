@@ -10,38 +10,32 @@ from pydantic import BaseModel
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from outlast.activities import apify
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify, failure, redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.exceptions import SealError
 from outlast.activities.heartbeat import HandedOver, Heartbeats, heartbeating
 from outlast.activities.local_reads import GoesOver
-from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform
 from outlast.activities.platform.request_marks import marked_as
-from outlast.activities.runs.actor_limits import ActorLimits
+from outlast.activities.runs.budget_notices import BudgetNotices, nears_limit
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,
     EndedRun,
+    RestoredInterval,
     RunRef,
     RunState,
     StartRunInput,
     WaitRunInput,
+    may_be_resurrected,
 )
-from outlast.activities.runs.final_rows import with_few_rows
-from outlast.activities.runs.local_start import LOCAL_START_AGE, LocalStart, is_refusal
-from outlast.activities.runs.mapping import exceeded_limit, start_options
-from outlast.activities.runs.metrics import count_run_event
-from outlast.activities.runs.resurrection_rules import may_be_resurrected
-from outlast.activities.runs.run_reads import RunReads
-from outlast.activities.runs.saved_tasks import start_saved_task
-from outlast.activities.runs.spending import reserved_limit, settle_run
-from outlast.activities.runs.start_recovery import StartedRuns
-from outlast.activities.runs.unknown_runs import RestoredInterval
-from outlast.activities.runs.until_judge import PROCESSES_AT_ONCE, UntilJudge
-from outlast.activities.secrets.sealer import SealError
+from outlast.activities.runs.reads import RunReads, exceeded_limit, start_options, start_saved_task, with_few_rows
+from outlast.activities.runs.spending import count_run_event, reserved_limit, settle_run
+from outlast.activities.runs.starts import LOCAL_START_AGE, ActorLimits, LocalStart, StartedRuns, is_refusal
+from outlast.activities.runs.stop_condition import PROCESSES_AT_ONCE, UntilJudge
 from outlast.activities.spending.ledger import Ledgers
-from outlast.activities.webhooks.budget_notices import BudgetNotices, nears_limit
 
 START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 START_ATTEMPT_TIMEOUT = timedelta(minutes=3)

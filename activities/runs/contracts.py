@@ -1,5 +1,7 @@
-"""Contracts of the activities that start, follow and abort runs."""
+"""Contracts of the activities that start, follow, resurrect and abort runs, and rules about runs. Pure."""
 
+import hashlib
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import ClassVar, Literal, Self
@@ -8,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.bounds import MAX_COUNT, PositiveCount, PositiveSeconds, Usd
 from outlast.activities.contracts import Caller, Contract, SealedSecret
-from outlast.activities.spending.contracts import Basis, Spend, SpendingCaps
+from outlast.activities.spending.contracts import Basis, Spend, SpendingCaps, exact_usd
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.webhooks.contracts import BudgetWatch
 
@@ -335,3 +337,82 @@ class EndedRun(RunState):
 
     rows: DatasetPage | None = None
     read_seconds: float = Field(default=0.0, description="How long reading the rows took.")
+
+
+def operation_id(*, namespace: str, workflow_id: str, first_run_id: str, number: int) -> str:
+    """Of the start with this number, counted from 1, of a task: equal in every replay and every process.
+
+    `first_run_id` is the workflow's first execution, which a reset keeps.
+    """
+    return hashlib.sha256(f"{namespace}/{workflow_id}/{first_run_id}/{number}".encode()).hexdigest()[:32]
+
+
+def may_be_resurrected(run: RunState, allowed: Resurrection | None, budget: Budget) -> bool:
+    """Whether a call may have its ended run go on: it is allowed, the run was cut short, and money is left."""
+    if allowed is None or run.resurrections >= allowed.max_times:
+        return False
+    return is_cut_short(run) and has_money_left(run, budget)
+
+
+def is_cut_short(run: RunState) -> bool:
+    """Whether the run ended neither by itself nor because somebody stopped it: its time was over, or it died with the
+    platform. An Actor that fails, also for want of memory, leaves an exit code; one whose server was lost leaves none.
+    """
+    if run.until_met is not None:
+        return False  # It had produced enough, however it ended after that.
+    return run.status == "TIMED-OUT" or (run.status == "FAILED" and run.exit_code is None)
+
+
+def has_money_left(run: RunState, budget: Budget) -> bool:
+    """Whether the run has cost less than it may. What its earlier lives have cost counts."""
+    limit = budget.max_total_charge_usd
+    return limit is None or cost_of(run) < limit
+
+
+def is_another_life(now: RunState, ended: RunState) -> bool:
+    """Whether the run was resurrected after it had ended so. A reply of a replica may be older than that end."""
+    if now.resurrections != ended.resurrections:
+        return now.resurrections > ended.resurrections
+    return now.is_final and now.finished_at != ended.finished_at
+
+
+def why_unproductive(now: Production, before: Production, ended: RunState) -> str | None:
+    """Why the run is not resurrected in the light of what it has produced; None when it may be."""
+    if now.is_more_than(before):
+        return None
+    since = "since it was resurrected" if ended.resurrections else "in all its time"
+    return f"it produced nothing {since} that it could go on from"
+
+
+def cost_of(run: RunState) -> Decimal:
+    """What the run has cost so far in all its lives, in US dollars."""
+    return exact_usd(run.usage_total_usd or 0.0)
+
+
+_LONGEST_TASK = timedelta(days=31)
+"""A task that was open when the backup was made has ended by then: a deadline is at most 30 days away."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredInterval:
+    """From the moment of the backup until the restored system began its work; another one went on meanwhile."""
+
+    began: datetime
+    ended: datetime
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `FROM/UNTIL`, both ISO 8601 with an offset. Raises `ValueError`."""
+        began, separator, ended = (part.strip() for part in text.partition("/"))
+        if not separator:
+            raise ValueError("takes FROM/UNTIL, both in ISO 8601")
+        interval = cls(datetime.fromisoformat(began), datetime.fromisoformat(ended))
+        if interval.began.tzinfo is None or interval.ended.tzinfo is None:
+            raise ValueError("takes times with an offset, such as 2026-11-22T10:00:00Z")
+        if interval.ended < interval.began:
+            raise ValueError("takes FROM/UNTIL; UNTIL is the later one")
+        return interval
+
+    def matters_at(self, moment: datetime) -> bool:
+        """Whether a task that was open at the backup may still be open."""
+        return moment < self.ended + _LONGEST_TASK

@@ -12,21 +12,26 @@ from typing import TypeVar
 
 from temporalio import activity
 
+from outlast.activities import apify
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import Heartbeats, heartbeating
-from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.activities import RunTiming, refuse_after_silence
-from outlast.activities.runs.contracts import ResurrectResult, ResurrectRunInput, RunState
-from outlast.activities.runs.local_start import is_refusal
-from outlast.activities.runs.metrics import count_run_event
-from outlast.activities.runs.production import production_of
-from outlast.activities.runs.resurrection_rules import has_money_left, is_another_life, why_unproductive
-from outlast.activities.runs.run_reads import RunReads
-from outlast.activities.runs.spending import reserved_further_limit, settle_run
+from outlast.activities.runs.contracts import (
+    Production,
+    ResurrectResult,
+    ResurrectRunInput,
+    RunState,
+    has_money_left,
+    is_another_life,
+    why_unproductive,
+)
+from outlast.activities.runs.reads import RunReads
+from outlast.activities.runs.spending import count_run_event, reserved_further_limit, settle_run
+from outlast.activities.runs.starts import is_refusal
 from outlast.activities.spending.contracts import ClosedEntry
 from outlast.activities.spending.ledger import Ledgers
 
@@ -171,3 +176,45 @@ def _raised(wanted: Limit | None, had: object) -> Limit | None:
     if wanted is None or not isinstance(had, int | float):
         return wanted
     return wanted if float(wanted) > had else None
+
+
+_INPUT = "INPUT"
+_LIBRARYS_OWN = ("SDK_", "CRAWLEE_", "__")
+"""What the Apify SDK and Crawlee keep of themselves: it is there when nothing was crawled, too."""
+_KEYS_PER_PAGE = 1_000
+_MOST_PAGES = 10
+
+
+async def production_of(client: "apify.ApifyClientAsync", run_id: str, before: Production) -> Production:
+    """What the run has produced so far. `before` is what it had produced before. Raises what apify-client raises."""
+    run = client.run(run_id)
+    queue = await run.request_queue().get()
+    return Production(
+        rows=await _rows(client, run_id, before.rows),
+        requests=queue.handled_request_count if queue is not None else 0,
+        records=await _records(client, run_id),
+    )
+
+
+async def _rows(client: "apify.ApifyClientAsync", run_id: str, before: int) -> int:
+    """The number of rows. The count of a dataset lags behind its rows, so the next row is looked for."""
+    dataset = client.run(run_id).dataset()
+    found = await dataset.get()
+    count = found.item_count if found is not None else 0
+    if count > before:
+        return count
+    page = await dataset.list_items(offset=before, limit=1)
+    return before + len(page.items)
+
+
+async def _records(client: "apify.ApifyClientAsync", run_id: str) -> int:
+    """The number of records, of many only the first ten thousand."""
+    store = client.run(run_id).key_value_store()
+    count, start = 0, None
+    for _ in range(_MOST_PAGES):
+        page = await store.list_keys(limit=_KEYS_PER_PAGE, exclusive_start_key=start)
+        count += sum(item.key != _INPUT and not item.key.startswith(_LIBRARYS_OWN) for item in page.items)
+        start = page.next_exclusive_start_key
+        if not page.is_truncated or start is None:
+            break
+    return count

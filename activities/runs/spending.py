@@ -1,15 +1,17 @@
-"""Runs in their caller's ledger: reserved before their start, settled at their end, released without one."""
+"""Runs in their caller's ledger: reserved before the start, settled at the end, released without a run. Counts runs."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
+
+from temporalio import activity
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.runs.contracts import ResurrectRunInput, RunState, StartRunInput
 from outlast.activities.spending.contracts import Basis, ReserveInput, Settlement, Spend, exact_usd
-from outlast.activities.spending.ledger import Ledgers
-from outlast.activities.spending.refusals import refused_by_cap
+from outlast.activities.spending.ledger import Ledgers, refused_by_cap
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,19 @@ async def settle_run(ledgers: Ledgers, caller: Caller, spend: Spend | None, run:
     if spend is not None and run.is_final:
         cost = spend.share_of(exact_usd(run.usage_total_usd or 0.0))
         await ledgers.settle(caller, Settlement(spend=spend, cost_usd=cost, run_id=run.run_id))
+
+
+RunEvent = Literal["started", "adopted", "resurrected", "taken_over", "handed_over", "abort_requested", "orphaned"]
+
+
+def count_run_event(event: RunEvent) -> None:
+    """Count a run that was started, one that was adopted after a lost start, one that was resurrected, one that another
+    attempt follows on after the last one was lost, failed or handed it over, one that a stopping worker hands over, a
+    request to abort one, or one that goes on although its task has ended.
+    """
+    meter = activity.metric_meter()
+    counter = meter.create_counter(
+        "outlast_actor_runs",
+        "Actor runs started, adopted after a lost start, resurrected, taken or handed over, aborted, or orphaned.",
+    )
+    counter.add(1, {"event": event})

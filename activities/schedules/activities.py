@@ -1,7 +1,8 @@
-"""Activities of firings. The API carries out `start_firing`, workers the others."""
+"""Activities of firings of schedules. The API runs `start_firing`, workers run the others."""
 
 import asyncio
 from datetime import timedelta
+from typing import Protocol
 
 from temporalio import activity
 from temporalio.client import Client
@@ -12,7 +13,6 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.schedules.contracts import FiringEnd, FiringStart, PauseInput, Started, StartFiringInput
 from outlast.activities.schedules.notes import NoteCode, written_note
-from outlast.activities.schedules.started_work import FiringStarter, StartedWork
 
 START_ATTEMPT_TIMEOUT = timedelta(minutes=10)
 """A batch of a hundred thousand rows takes a minute or two to be read and checked."""
@@ -28,6 +28,29 @@ QUICK_ATTEMPT_TIMEOUT = timedelta(seconds=30)
 PATIENT_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
 _PAUSE_LOOKS = 20
 _LOOK_SECONDS = 0.25
+
+
+class FiringStarter(Protocol):
+    """Starts what is due. The API has one: it judges a firing as it judges a request of the caller."""
+
+    async def start(self, request: StartFiringInput) -> FiringStart:
+        """Have it started, once for the firing, whatever was lost of earlier attempts.
+
+        Raises for what may be gone when it is tried again.
+        """
+        ...
+
+
+class StartedWork(Protocol):
+    """Tasks and batches that are under way. Every method raises `RPCError` when Temporal does not answer."""
+
+    async def end_of(self, started: Started) -> FiringEnd:
+        """How it has ended, as soon as it has."""
+        ...
+
+    async def cancel(self, started: Started) -> None:
+        """Have it cancelled, unless it has ended."""
+        ...
 
 
 class FiringStartActivities:

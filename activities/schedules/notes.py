@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import DataConverter
 
-from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
+from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
 
 _MARK = "enc:"
 _PLAIN = b"json/plain"

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from outlast.activities.outputs.format.errors import ObjectUnavailable, OutputDamaged
-from outlast.activities.outputs.format.locators import scope_of
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.failures.output_errors import ObjectUnavailable, OutputDamaged
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.outputs.manifest import scope_of
 from outlast.activities.spending.contracts import KeepUsageInput, UsageRecord, day_of
 from outlast.fingerprints import as_folder
 

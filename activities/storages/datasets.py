@@ -1,14 +1,220 @@
-"""Activities that read the rows of datasets, as streams, so that memory use does not grow with the dataset."""
+"""Pages of datasets. A page of a run's dataset can also have the keys of the run's store and the schema of its rows."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import TypedDict, TypeVar
 
+from pydantic import JsonValue
 from temporalio import activity
 
+from outlast.activities import apify
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.classify import explain_not_found, not_found, redact
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.json_values import NestedTooDeeply, is_too_deep, loads, read, text_of, value_of
 from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage, DatasetSchema, DatasetSchemaInput
-from outlast.activities.storages.described_pages import fetch_described_page, fetch_known_page
 from outlast.activities.storages.item_schema import schema_of_items, simplified_schema
+
+_SHOWN_ENTRIES = 3
+_SHORTER_AND_SHORTER = (16_000, 4_000, 1_000, 250, 60)
+"""Characters that are left of each text in a row that is too large for a page: the most with which it fits."""
+
+
+async def fetch_page(
+    client: "apify.ApifyClientAsync", request: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page for `request`, which ends before the row that would exceed its size.
+
+    `uncut` receives the rows before they are shortened, including the first that does not fit.
+    """
+    items: list[JsonValue] = []
+    size, rows_read, is_cut, large_row_bytes, has_nested = 0, 0, False, None, False
+    async with client.dataset(request.dataset_id).stream_items(
+        item_format="jsonl",
+        offset=request.offset,
+        limit=request.limit,
+        fields=_fields_to_ask_for(request),
+        omit=list(request.omit) or None,
+        flatten=list(request.flatten) or None,
+        # Empty rows are left out here and not by the platform, so that the page knows which rows it spans.
+        skip_hidden=request.clean or None,
+        desc=request.desc or None,
+    ) as response:
+        total_header = response.headers.get("x-apify-pagination-total")
+        async for line in lines_of(response):
+            whole, is_changed = _selected(line, request)
+            has_nested = has_nested or is_changed
+            row, row_bytes = _shown(whole, line, request)
+            if uncut is not None and row is not None:
+                uncut.append(whole)
+            if size + row_bytes > request.max_bytes:
+                if rows_read or not request.shorten_large_row:
+                    is_cut = True
+                    break
+                large_row_bytes = row_bytes
+                row, row_bytes = _fitting(row, request.max_bytes)
+            rows_read += 1
+            if row is not None:
+                items.append(row)
+                size += row_bytes
+            elif rows_read == 1 and large_row_bytes is not None:
+                is_cut = True
+                break
+        replaced_text = replaced_in(response)
+    total = int(total_header) if total_header is not None else await _item_count(client, request.dataset_id)
+    total = max(total, request.offset + rows_read) if rows_read else total
+    fields = top_level_fields(items)
+    if request.whole and (is_cut or request.offset + rows_read < total):
+        items, rows_read, size = [], 0, 0
+    return DatasetPage(
+        dataset_id=request.dataset_id,
+        items=tuple(items),
+        offset=request.offset,
+        limit=request.limit,
+        total=total,
+        fields=fields,
+        rows_cut=max(0, min(request.limit, total - request.offset) - rows_read) if is_cut else 0,
+        rows_read=rows_read,
+        size_bytes=size,
+        large_row_bytes=large_row_bytes,
+        replaced_text=replaced_text,
+        nested_rows=has_nested,
+    )
+
+
+async def lines_of(response: "apify.HttpResponse") -> AsyncIterator[bytes]:
+    """The non-empty lines of a streamed body; memory holds one line and one chunk."""
+    pieces: list[bytes] = []
+    async for chunk in response.aiter_bytes():
+        pieces.append(chunk)
+        if b"\n" not in chunk:
+            continue
+        *whole, rest = b"".join(pieces).split(b"\n")
+        pieces = [rest]
+        for line in whole:
+            if line.strip():
+                yield line
+    if (last := b"".join(pieces)).strip():
+        yield last
+
+
+def top_level_fields(items: Iterable[JsonValue]) -> tuple[str, ...]:
+    """Names of the rows' top-level fields, in the order in which they first appear."""
+    names: dict[str, None] = {}
+    for item in items:
+        if isinstance(item, dict):
+            names.update(dict.fromkeys(item))
+    return tuple(names)
+
+
+def selected(line: bytes, paths: Sequence[str]) -> JsonValue:
+    """The row in a line of JSON, reduced to `paths` if there are any; what is nested too deeply is given as text."""
+    if not paths:
+        return value_of(line)
+    try:
+        return picked(loads(line), paths)
+    except ValueError:
+        return {}
+
+
+def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
+    """`row` reduced to dot paths, as one flat object: `{"crawl.statusCode": 200}`. Paths without a value are left out.
+
+    A number in a path is a position in a list; any other name is looked up in each of the list's objects. A value that
+    is nested too deeply is given as text.
+    """
+    found = ((path, _followed_to_its_end(row, path)) for path in paths)
+    return {path: values[0] for path, values in found if values}
+
+
+def _followed_to_its_end(row: JsonValue, path: str) -> list[JsonValue]:
+    try:
+        return [text_of(value).decode() if is_too_deep(value) else value for value in _followed(row, path)]
+    except RecursionError:  # hundreds of lists in each other
+        return []
+
+
+def _followed(value: JsonValue, path: str) -> list[JsonValue]:
+    """A list with the value at `path`, empty when there is no such value."""
+    if not path:
+        return [value]
+    if isinstance(value, list):
+        return _followed_in_list(value, path)
+    if not isinstance(value, dict):
+        return []
+    if path in value:  # a name may contain dots itself
+        return [value[path]]
+    head, dot, rest = path.partition(".")
+    return _followed(value[head], rest) if dot and head in value else []
+
+
+def _followed_in_list(values: list[JsonValue], path: str) -> list[JsonValue]:
+    head, _, rest = path.partition(".")
+    if head.isdecimal():
+        return _followed(values[int(head)], rest) if int(head) < len(values) else []
+    found = [element for value in values for element in _followed(value, path)]
+    return [found] if found else []
+
+
+def _fields_to_ask_for(request: DatasetItemsInput) -> list[str] | None:
+    """The fields to request from the platform: of a dot path the first field, since the platform selects no deeper."""
+    heads = (path.partition(".")[0] for path in request.paths)
+    return list(dict.fromkeys([*request.fields, *heads, *request.paths])) or None
+
+
+def _selected(line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, bool]:
+    """The row, and whether it is nested so deeply that a part of it is given as text."""
+    if request.paths:
+        with suppress(NestedTooDeeply):
+            return picked(loads(line), request.paths), False
+        return {}, False
+    row, is_changed = read(line)
+    # Rows are objects, also one that no parser reads.
+    return {"unparsed": row} if is_changed and isinstance(row, str) else row, is_changed
+
+
+def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, int]:
+    """The row for the page and its size in bytes; None and 0 for a row that is left out."""
+    if request.clean and (row is None or row == {}):
+        return None, 0
+    if request.max_text_chars is not None:
+        row = shortened(row, request.max_text_chars)
+    is_changed = request.paths or request.max_text_chars is not None
+    return row, len(text_of(row)) if is_changed else len(line)
+
+
+def _fitting(row: JsonValue, max_bytes: int) -> tuple[JsonValue, int]:
+    """The row with shortened texts and lists, and its size in bytes; None and 0 if that is still too large."""
+    for max_chars in _SHORTER_AND_SHORTER:
+        short = shortened(row, max_chars)
+        size = len(text_of(short))
+        if size <= max_bytes:
+            return short, size
+    return None, 0
+
+
+async def _item_count(client: "apify.ApifyClientAsync", dataset_id: str) -> int:
+    found = await client.dataset(dataset_id).get()
+    if found is None:
+        raise not_found(f"There is no dataset {dataset_id!r}.")
+    return found.item_count
+
+
+def shortened(value: JsonValue, max_chars: int) -> JsonValue:
+    """`value` with texts of at most `max_chars` and lists of three entries, each with a note of what was left out."""
+    if isinstance(value, str) and len(value) > max_chars:
+        return f"{value[:max_chars]}… ({len(value)} characters)"
+    if isinstance(value, list):
+        shown = [shortened(part, max_chars) for part in value[:_SHOWN_ENTRIES]]
+        left_out = len(value) - len(shown)
+        return [*shown, f"… ({left_out} more)"] if left_out else shown
+    if isinstance(value, dict):
+        return {name: shortened(part, max_chars) for name, part in value.items()}
+    return value
 
 
 class DatasetActivities:
@@ -53,3 +259,98 @@ class DatasetActivities:
                 simplified=fitting is not schema,
                 replaced_text=page.replaced_text,
             )
+
+
+_EMPTY_PROBES = 6
+_EMPTY_PROBE_PAUSE = timedelta(milliseconds=500)
+"""A dataset's count can lag a few seconds behind its items after a run has ended."""
+_DESCRIBED_SCHEMA_BYTES = 700
+"""Together with a preview of 2 KB this stays a small part of a run's history."""
+_DESCRIBED_KEYS = 20
+_EXTRAS_SECONDS = 10.0
+"""How long a page waits for the keys and the Actor's name."""
+
+Extra = TypeVar("Extra")
+
+
+async def fetch_described_page(client: "apify.ApifyClientAsync", request: DatasetItemsInput) -> DatasetPage:
+    """The page for `request`; with `describe_run_store` also that store's keys and the schema of the rows.
+
+    Keys that cannot be listed are left out. Fails with `not_found` when the caller has no such dataset.
+    """
+    if request.describe_run_store is None:
+        return await _fetch_expected_page(client, request)
+    uncut: list[JsonValue] = []
+    extras = asyncio.create_task(_extras(client, request.describe_run_store, request.describe_run_actor))
+    try:
+        page = await _fetch_expected_page(client, request, uncut)
+        return await _described(page, uncut, await extras)
+    finally:
+        extras.cancel()
+
+
+async def _fetch_expected_page(
+    client: "apify.ApifyClientAsync", request: DatasetItemsInput, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page. When rows are expected and there are none, it is read again for a few seconds."""
+    page = await fetch_known_page(client, request, uncut)
+    probes = _EMPTY_PROBES if request.expect_items else 0
+    while not page.items and not page.rows_cut and page.total <= request.offset and probes:
+        await asyncio.sleep(_EMPTY_PROBE_PAUSE.total_seconds())
+        page = await fetch_known_page(client, request, uncut)
+        probes -= 1
+    return page
+
+
+async def _described(page: DatasetPage, uncut: list[JsonValue], extras: "_Extras") -> DatasetPage:
+    schema = await asyncio.to_thread(schema_of_items, uncut) if uncut else None
+    fitting = simplified_schema(schema, max_bytes=_DESCRIBED_SCHEMA_BYTES) if schema else None
+    return page.model_copy(update={"items_schema": fitting, **extras})
+
+
+class _Extras(TypedDict):
+    keys: tuple[str, ...] | None
+    actor_name: str | None
+
+
+async def _extras(client: "apify.ApifyClientAsync", store_id: str, actor_id: str | None) -> _Extras:
+    name = _actor_name(client, actor_id) if actor_id else _nothing()
+    keys, actor_name = await asyncio.gather(
+        _if_possible(_first_keys(client, store_id), f"keys of store {store_id}"),
+        _if_possible(name, f"name of Actor {actor_id}"),
+    )
+    return _Extras(keys=keys, actor_name=actor_name)
+
+
+async def _if_possible(fetching: Awaitable[Extra], what: str) -> Extra | None:
+    """The result of `fetching`; when that fails, None and a warning in the log."""
+    try:
+        async with asyncio.timeout(_EXTRAS_SECONDS):
+            return await fetching
+    except Exception as error:  # noqa: BLE001 (rows without these are better than no rows)
+        activity.logger.warning("Cannot read the %s: %s", what, redact(repr(error)))
+        return None
+
+
+async def _first_keys(client: "apify.ApifyClientAsync", store_id: str) -> tuple[str, ...]:
+    page = await client.key_value_store(store_id).list_keys(limit=_DESCRIBED_KEYS)
+    return tuple(item.key for item in page.items)
+
+
+async def _actor_name(client: "apify.ApifyClientAsync", actor_id: str) -> str | None:
+    found = await client.actor(actor_id).get()
+    return f"{found.username}/{found.name}" if found else None
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def fetch_known_page(
+    client: "apify.ApifyClientAsync", request: DatasetItemsInput, uncut: list[JsonValue] | None = None
+) -> DatasetPage:
+    """The page; `uncut` receives the rows before they are shortened. Raises `ToolFailure` for an unknown dataset."""
+    try:
+        return await fetch_page(client, request, uncut=uncut)
+    except apify.NotFoundError:
+        raise await explain_not_found(client, "dataset", request.dataset_id) from None

@@ -5,9 +5,9 @@ from typing import TypedDict
 
 from temporalio import activity
 
-from outlast.activities.failures.not_found import explain_not_found, not_found
+from outlast.activities import apify
+from outlast.activities.failures.classify import explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.storages.contracts import (
     DatasetInfo,

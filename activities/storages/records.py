@@ -9,12 +9,11 @@ from urllib.parse import quote
 from pydantic import JsonValue
 from temporalio import activity
 
-from outlast.activities.content_types import decoded, kind_of
-from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.not_found import explain_not_found, not_found
+from outlast.activities import apify
+from outlast.activities.failures.classify import ToolFailure, explain_not_found, not_found
 from outlast.activities.heartbeat import activity_scope
 from outlast.activities.json_values import is_too_deep, loads
-from outlast.activities.platform import apify
+from outlast.activities.media import decoded, kind_of
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import Record, RecordInput

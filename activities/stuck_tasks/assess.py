@@ -13,9 +13,9 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.converter import DataConverter
 
 from outlast.activities.failures.classify import redact
-from outlast.activities.failures.readable import readable
-from outlast.activities.secrets.content_cipher import ContentKeyMissing
+from outlast.activities.secrets.encryption import ContentKeyMissing
 from outlast.activities.stuck_tasks.contracts import CANCELLED_LIMITS, REMEDIES, StuckLimits
+from outlast.activities.stuck_tasks.histories import readable
 
 _TYPES = ", ".join(f"'{name}'" for name in sorted(REMEDIES))
 STUCK_QUERY = (

@@ -15,11 +15,11 @@ from outlast.activities.schedules.contracts import FIRING_WORKFLOW, Started, Sta
 from outlast.activities.spending.contracts import LEDGER_WORKFLOW
 from outlast.activities.webhooks.contracts import (
     DELIVERY_WORKFLOW,
+    QUEUE_WORKFLOW,
     SUBSCRIPTIONS_WORKFLOW,
     EventSubject,
     WebhookListener,
 )
-from outlast.activities.webhooks.queue_contracts import QUEUE_WORKFLOW
 
 TASK, TURN, SESSION = "ToolCallWorkflow", "TurnWorkflow", "SessionWorkflow"
 END_STUCK = "EndStuckWorkflow"

@@ -1,16 +1,18 @@
-"""Reads the histories of stuck workflows. Parts of them may be unreadable: that may be why they are stuck."""
+"""Histories of workflows, decoded: results of activities, and failures. Parts may be unreadable."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 from pydantic import BaseModel, TypeAdapter
+from pydantic_core import from_json
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.secrets.content_cipher import ContentDamaged
+from outlast.activities.secrets.encryption import ContentDamaged
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -51,3 +53,47 @@ def signals(events: Sequence[HistoryEvent], name: str) -> list[Sequence[Payload]
     """The arguments of each signal of that name, in order."""
     found = (event.workflow_execution_signaled_event_attributes for event in events)
     return [signal.input.payloads for signal in found if signal.signal_name == name]
+
+
+_LOCAL_ACTIVITY = "core_local_activity"
+
+
+class ActivityResults:
+    """Reads the events of one history in order."""
+
+    def __init__(self) -> None:
+        """No activity is scheduled yet."""
+        self._types: dict[int, str] = {}
+
+    def read(self, event: HistoryEvent) -> tuple[str, Sequence[Payload]]:
+        """The type and result of the activity that `event` says has completed; an empty type for any other event."""
+        if event.HasField("activity_task_scheduled_event_attributes"):
+            self._types[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
+        if event.HasField("activity_task_completed_event_attributes"):
+            completed = event.activity_task_completed_event_attributes
+            return self._types.get(completed.scheduled_event_id, ""), completed.result.payloads
+        return _local_result(event)
+
+
+def _local_result(event: HistoryEvent) -> tuple[str, Sequence[Payload]]:
+    marker = event.marker_recorded_event_attributes
+    if marker.marker_name != _LOCAL_ACTIVITY or "result" not in marker.details:
+        return "", ()
+    # Temporal's SDK writes this payload by itself, past every codec.
+    name: str = from_json(marker.details["data"].payloads[0].data)["activity_type"]
+    return name, marker.details["result"].payloads
+
+
+class _Attributes(BaseModel):
+    message: str = ""
+
+
+async def readable(failure: Failure, converter: DataConverter) -> Failure:
+    """The failure with its own message, where that is an encoded attribute (with encryption, it is)."""
+    if not failure.HasField("encoded_attributes"):
+        return failure
+    [attributes] = await converter.decode([failure.encoded_attributes], [_Attributes])
+    readable = Failure()
+    readable.CopyFrom(failure)
+    readable.message = attributes.message
+    return readable

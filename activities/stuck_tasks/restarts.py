@@ -27,8 +27,14 @@ from outlast.activities.dispatch.contracts import DISPATCH_WORKFLOW, LOOK_SIGNAL
 from outlast.activities.stuck_tasks.assess import Stuck, is_cancelled
 from outlast.activities.stuck_tasks.contracts import END_STUCK, EndStuckInput
 from outlast.activities.stuck_tasks.histories import decoded, decoded_json, input_of, signals
-from outlast.activities.webhooks.contracts import SUBSCRIPTIONS_MEMO, SUBSCRIPTIONS_WORKFLOW, SubscriptionsState
-from outlast.activities.webhooks.queue_contracts import ENQUEUE_SIGNAL, QUEUE_WORKFLOW, EnqueuedTogether
+from outlast.activities.webhooks.contracts import (
+    ENQUEUE_SIGNAL,
+    QUEUE_WORKFLOW,
+    SUBSCRIPTIONS_MEMO,
+    SUBSCRIPTIONS_WORKFLOW,
+    EnqueuedTogether,
+    SubscriptionsState,
+)
 from outlast.activities.webhooks.waiting import QueueState
 
 RESTARTED_MEMO = "outlast_restarted"

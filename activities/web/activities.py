@@ -26,7 +26,7 @@ WEB_RETRY_POLICY = RetryPolicy(
 
 
 class Docs(Protocol):
-    """The documentation (`outlast.activities.web.docs_library`)."""
+    """The documentation (`outlast.activities.web.docs`)."""
 
     async def search(self, request: DocsSearchInput) -> DocsHits:
         """The best matching sections."""
@@ -38,7 +38,7 @@ class Docs(Protocol):
 
 
 class Skeletons(Protocol):
-    """The structures of pages (`outlast.activities.web.skeletons`)."""
+    """The structures of pages (`outlast.activities.web.pages`)."""
 
     async def chunk(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
         """One chunk of a page."""

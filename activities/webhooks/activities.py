@@ -20,25 +20,19 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.exceptions import SealError
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.web.address_rules import WebAddress
 from outlast.activities.webhooks.contracts import (
-    GONE,
-    UNDELIVERED,
-    Delivered,
-    DeliveryInput,
-    WebhookEndpoint,
-    WebhookEventType,
-    WebhookSubscription,
-)
-from outlast.activities.webhooks.metrics import count_attempt, count_queued
-from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster
-from outlast.activities.webhooks.queue_contracts import (
     ATTEMPTED_SIGNAL,
+    GONE,
     SETTLE_SIGNAL,
+    UNDELIVERED,
     Attempted,
     AttemptInput,
+    Delivered,
+    DeliveryInput,
     DeliveryWait,
     EnqueueInput,
     Failure,
@@ -48,13 +42,14 @@ from outlast.activities.webhooks.queue_contracts import (
     RoundInput,
     RoundResult,
     Settled,
+    WebhookEndpoint,
+    WebhookEventType,
+    WebhookSubscription,
     most_waiting_for,
 )
-from outlast.activities.webhooks.queues import WebhookQueues
-from outlast.activities.webhooks.retrying import MAX_PAUSE, pause_after
-from outlast.activities.webhooks.signing import signed_headers, webhook_purpose
-from outlast.activities.webhooks.subscriptions import Subscriptions
-from outlast.activities.webhooks.waiting import too_many_waiting
+from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster, signed_headers, webhook_purpose
+from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
+from outlast.activities.webhooks.waiting import MAX_PAUSE, pause_after, too_many_waiting
 
 T = TypeVar("T")
 
@@ -433,3 +428,19 @@ def _again(message: str, pause: timedelta) -> ApplicationError:
     return ApplicationError(
         message, type="WebhookRetry", next_retry_delay=pause, category=ApplicationErrorCategory.BENIGN
     )
+
+
+def count_attempt(event_type: WebhookEventType, outcome: PostOutcome) -> None:
+    """Count one attempt to deliver an event."""
+    counter = activity.metric_meter().create_counter(
+        "outlast_webhook_attempts", "Attempts to deliver events to webhooks, by outcome."
+    )
+    counter.add(1, {"type": event_type.value, "outcome": outcome.value})
+
+
+def count_queued(reason: str) -> None:
+    """Count an event that waits because its receiver `failed`, is `busy` or others wait (`behind`), or is `refused`."""
+    counter = activity.metric_meter().create_counter(
+        "outlast_webhook_queued", "Events that wait in a queue for their receiver, by the reason."
+    )
+    counter.add(1, {"reason": reason})

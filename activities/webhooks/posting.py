@@ -1,7 +1,12 @@
-"""Posting to the address of a webhook: under the rules on addresses that are fetched for users, without redirects."""
+"""Posts deliveries to receivers, signed as Standard Webhooks specifies.
+
+Addresses follow the rules for addresses that are fetched for users; redirects are not followed.
+"""
 
 import asyncio
-from collections.abc import Mapping
+import base64
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -10,10 +15,13 @@ from typing import Self
 
 import httpcore
 import httpx
+from pydantic import SecretStr
+from standardwebhooks import Webhook
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
 from outlast.activities.web.fetcher import AnswerTooLargeError, GuardedNetwork
+from outlast.activities.webhooks.contracts import SECRET_PREFIX
 
 _USER_AGENT = "Outlast-Webhooks"
 _CONNECT_SECONDS = 5.0
@@ -143,3 +151,29 @@ def asked_pause_seconds(retry_after: bytes | None, now: datetime) -> float | Non
         return None
     seconds = ((until if until.tzinfo is not None else until.replace(tzinfo=UTC)) - now).total_seconds()
     return seconds if seconds > 0 else None
+
+
+_SECRET_BYTES = 32
+
+
+def webhook_purpose(caller_id: str) -> str:
+    """What addresses and secrets of a caller's webhooks are sealed for: they open as nothing else."""
+    return f"webhook:{caller_id}"
+
+
+def new_secret() -> SecretStr:
+    """A new random secret."""
+    return SecretStr(SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
+
+
+def signed_headers(event_id: str, body: str, keys: Iterable[SecretStr], *, now: datetime) -> dict[str, str]:
+    """The headers that prove who has sent `body`, when, and as which event; one signature for each of `keys`.
+
+    `now` is UTC. A receiver refuses what is more than five minutes old, so each attempt is signed again.
+    """
+    signatures = [Webhook(key.get_secret_value()).sign(event_id, now, body) for key in keys]
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": " ".join(signatures),
+    }

@@ -14,7 +14,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.access.api_keys import PREFIX, KeyVerifier
 from outlast.api.access.limits.rate_limits import WRONG_TOKEN, FailedCredentials, digest_of
 from outlast.api.access.oauth.access_tokens import AccessToken, AccessTokens, TokenRefused, looks_like_access_token

@@ -6,7 +6,7 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.llm.providers.tool_media import SHOWN, data_url
+from outlast.activities.llm.providers.requests import SHOWN, data_url
 from outlast.activities.media import PDF
 from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call, with_cut_off
 from outlast.api.adapters.pieces import pieces_of

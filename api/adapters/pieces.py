@@ -6,8 +6,8 @@ What a provider cannot show is described in text, never dropped.
 from collections.abc import Container
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.llm.contracts import MediaPart
-from outlast.activities.llm.providers.tool_media import shown_media
+from outlast.activities.conversations.contracts import MediaPart
+from outlast.activities.llm.providers.requests import shown_media
 from outlast.api.access.permissions import approver_words
 from outlast.api.adapters.model_calls import Outcome
 from outlast.api.tasks.question_text import is_approval

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from outlast.activities.batches.contracts import ItemStatus
 from outlast.activities.json_values import loads, text_of
-from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.outputs.reader import OutputReader
 from outlast.api.spreadsheets import safe_cell
 from outlast.contracts.batches import ResultsSelection
 

@@ -13,8 +13,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.outputs.format.errors import StoreUnavailable
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.failures.output_errors import StoreUnavailable
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from outlast.activities.batches.contracts import MAX_ITEM_BYTES, MAX_KEY_CHARS, EqualCalls, ItemLine, Lines
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.activities.json_size import MAX_VALUES, has_more_values
-from outlast.activities.json_values import text_of
+from outlast.activities.json_values import MAX_VALUES, has_more_values, text_of
 from outlast.api.batches.row_mapping import Mapped, RowMapping, RowRefused, is_item, typed, unknown_columns
 from outlast.api.batches.sources import SourceRow, too_many_items
 from outlast.api.errors import BatchRefused, InvalidCall, MaskedToolCalled, UnknownToolCalled

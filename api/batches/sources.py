@@ -13,11 +13,11 @@ import orjson
 import zstandard
 from pydantic import JsonValue
 
+from outlast.activities import apify
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.json_values import is_too_deep
-from outlast.activities.outputs.store.dataset_source import rows_from
-from outlast.activities.outputs.store.reader import OutputReader
-from outlast.activities.platform import apify
+from outlast.activities.outputs.dataset_source import rows_from
+from outlast.activities.outputs.reader import OutputReader
 from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.batches.encodings import NotInCharset, UnknownCharset, Utf8Text
 from outlast.api.errors import BatchTooLarge, UnsupportedMedia

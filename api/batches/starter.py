@@ -12,8 +12,8 @@ from outlast.activities.batches.contracts import BatchPlace, BatchState
 from outlast.activities.batches.items import LineWriter
 from outlast.activities.batches.results import results_locator
 from outlast.activities.contracts import Caller
-from outlast.activities.outputs.store.access import load_manifest, open_output
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.outputs.reader import load_manifest, open_output
 from outlast.activities.webhooks.contracts import WebhookListener
 from outlast.api.access.limits.quotas import CountedPlaces, StoredBytes
 from outlast.api.access.policy.contracts import Limits

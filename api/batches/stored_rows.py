@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 
+from outlast.activities import apify
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.platform import apify
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.batches.client import BatchClient, RowSource
 from outlast.api.batches.sources import SourceRow, dataset_rows, output_rows

@@ -13,8 +13,8 @@ from typing import cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outlast.activities.content_types import kind_of
 from outlast.activities.json_numbers import number_flaws
+from outlast.activities.media import kind_of
 from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.access.limits.caller_slots import BodySlot, CallerSlots
 from outlast.api.access.principal import Principal

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from cachetools import LRUCache, TTLCache
 from pydantic import JsonValue
 
-from outlast.activities.actors.definitions import ActorDefinition, actor_of_saved_task, fetch_actor_definition
+from outlast.activities.actors.cards import ActorDefinition, actor_of_saved_task, fetch_actor_definition
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope

@@ -21,8 +21,8 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.json_schema.coercion import referenced
 from outlast.activities.json_schema.faults import without_faults
-from outlast.activities.json_schema.references import referenced
 from outlast.api.offer.portable_names import FIELD_NAME, fitting_names
 from outlast.workflows.tools.framework.tool import Tool
 

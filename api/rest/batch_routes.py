@@ -9,9 +9,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 
-from outlast.activities.content_types import named_charset
 from outlast.activities.contracts import Caller
 from outlast.activities.json_numbers import number_flaws
+from outlast.activities.media import named_charset
 from outlast.api.batches.batch_results import result_pieces
 from outlast.api.batches.client import RowSource
 from outlast.api.batches.sources import Media, UploadedBody, inline_rows, uploaded_rows

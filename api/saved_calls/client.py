@@ -9,9 +9,10 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.json_size import has_more_values
-from outlast.activities.secrets.sealed_json import MASK, masked, open_values, places_of_masks
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.json_values import has_more_values
+from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets.placeholders import MASK, masked, open_values, places_of_masks
 from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.permissions import forbidden
 from outlast.api.access.policy.source import PolicySource

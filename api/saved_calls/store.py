@@ -18,9 +18,9 @@ from typing import NamedTuple
 from pydantic import Field, ValidationError
 
 from outlast.activities.contracts import Contract, JsonObject
-from outlast.activities.outputs.format.errors import ObjectUnavailable, OutputDamaged, StoreUnavailable
-from outlast.activities.outputs.format.locators import scope_of
-from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject
+from outlast.activities.failures.output_errors import ObjectUnavailable, OutputDamaged, StoreUnavailable
+from outlast.activities.object_store.objects import OutputObjects, StoredObject
+from outlast.activities.outputs.manifest import scope_of
 from outlast.api.errors import OutputStoreUnavailable
 from outlast.fingerprints import as_folder
 

@@ -25,7 +25,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import Caller
 from outlast.activities.schedules.notes import NoteCode, written_note
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.policy.source import PolicySource

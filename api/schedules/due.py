@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from outlast.activities.batches.contracts import ItemLine, Lines
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.schedules.contracts import Due
-from outlast.activities.secrets.sealed_json import open_values
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets.placeholders import open_values
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.intake import Intake
 from outlast.api.batches.sources import inline_rows, too_many_items

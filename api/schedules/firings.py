@@ -10,9 +10,9 @@ from decimal import Decimal
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.exceptions import SealError
 from outlast.activities.runs.contracts import Budget
 from outlast.activities.schedules.contracts import Due, FiringStart, Started, StartedKind, StartFiringInput
-from outlast.activities.secrets.sealer import SealError
 from outlast.api.access.callers import CallerResolver
 from outlast.api.audit.origin import Origin, set_origin
 from outlast.api.batches.client import BatchClient, RowSource, batch_id_of
@@ -37,7 +37,7 @@ _LIMIT_PATIENCE = timedelta(minutes=10)
 
 
 class CallerFirings:
-    """See `outlast.activities.schedules.started_work.FiringStarter`."""
+    """See `outlast.activities.schedules.activities.FiringStarter`."""
 
     def __init__(
         self,

@@ -7,11 +7,10 @@ from datetime import timedelta
 from pydantic_core import to_json
 
 from outlast.activities.contracts import Caller
-from outlast.activities.llm.contracts import ModelMessage
+from outlast.activities.conversations.contracts import ModelMessage
 from outlast.activities.outputs.contracts import OutputScope
-from outlast.activities.outputs.format.locators import locators_in
-from outlast.activities.outputs.format.manifest import OutputManifest
-from outlast.activities.outputs.store.room import Room
+from outlast.activities.outputs.manifest import OutputManifest, locators_in
+from outlast.activities.outputs.reader import Room
 from outlast.api.errors import OutputRefusal
 from outlast.api.outputs import OutputTooLarge, StoredOutputs
 from outlast.contracts.sessions import ExportedOutput, OutputLeftOut, SessionExport

@@ -7,13 +7,14 @@ from functools import partial
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from outlast.activities.contracts import Caller
-from outlast.activities.conversations.contracts import Block
-from outlast.activities.conversations.references import (
+from outlast.activities.conversations.contracts import (
+    Block,
     ConversationRef,
+    ModelMessage,
+    ReasoningPart,
     message_page_token,
     read_message_page_token,
 )
-from outlast.activities.llm.contracts import ModelMessage, ReasoningPart
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.errors import BadRequest, SessionDiffers, TaskRunning, TurnRunning

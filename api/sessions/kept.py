@@ -5,13 +5,11 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 
 from outlast.activities.contracts import Caller
-from outlast.activities.conversations.contracts import Block, PromptHead
-from outlast.activities.conversations.conversation_blocks import BlockAfter, ConversationBlocks
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef
+from outlast.activities.conversations.blocks import BlockAfter, ConversationBlocks, ConversationDamaged
+from outlast.activities.conversations.contracts import Block, ConversationOwner, ConversationRef, PromptHead
 from outlast.activities.conversations.removal import why_removed
-from outlast.activities.conversations.sealed_blocks import ConversationDamaged
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.api.errors import BadRequest, ConversationLost, OutputStoreUnavailable, SessionGone, SessionNotFound
 
 log = logging.getLogger("outlast.api")

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 
-from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.models import ANY, KNOWN, ModelLimits, model_of
-from outlast.activities.llm.providers.prices import Price
+from outlast.activities.llm.providers.models import ANY, KNOWN, MATRIX, ModelLimits, Price, model_of
 from outlast.contracts.providers import ModelEntry, ProviderEntry, ProviderList
 
 

@@ -5,11 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from outlast.activities.llm.controls import ModelControls
-from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.models import KNOWN, Model, ModelLimits, is_known, model_of
-from outlast.activities.llm.providers.prices import Price
-from outlast.activities.llm.providers.unsupported_controls import refused_controls, refused_output_limit
+from outlast.activities.llm.contracts import ModelControls
+from outlast.activities.llm.providers.models import (
+    KNOWN,
+    MATRIX,
+    Model,
+    ModelLimits,
+    Price,
+    is_known,
+    model_of,
+    refused_controls,
+    refused_output_limit,
+)
 from outlast.api.errors import BadRequest, ModelForbidden
 from outlast.contracts.sessions import MessageRequest, SessionRequest
 from outlast.workflows.contracts.turns import Budgets, SessionProfile

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from outlast.activities.contracts import Caller
-from outlast.activities.llm.controls import ModelControls
+from outlast.activities.llm.contracts import ModelControls
 from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
 from outlast.api.access.permissions import PermissionRules, by_name, ids_in
 from outlast.api.offer.catalogue import Catalogue

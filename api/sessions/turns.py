@@ -19,9 +19,8 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
-from outlast.activities.conversations.references import ConversationRef
-from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart
-from outlast.activities.outputs.store.room import Room
+from outlast.activities.conversations.contracts import ConversationRef, ImagePart, ModelMessage, TextPart
+from outlast.activities.outputs.reader import Room
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.tool_masks import MaskGate

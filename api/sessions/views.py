@@ -3,8 +3,8 @@
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import CancelledError, TerminatedError
 
+from outlast.activities.conversations.contracts import ModelMessage
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import ModelMessage
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api.temporal.stuck_ends import was_cancelled
 from outlast.contracts.sessions import Session, Turn, TurnSummary

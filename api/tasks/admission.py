@@ -16,7 +16,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, 
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerced
 from outlast.activities.json_values import text_of
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.unicode_text import NOTE, REPLACEMENT
 from outlast.api.access.permissions import CallName, PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource

@@ -8,10 +8,9 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
-from outlast.activities.inputs.kept_marks import is_mark
 from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker
 from outlast.activities.json_schema.coercion import Coerced, coerced, with_kinds_sent
-from outlast.activities.secrets.sealed_json import MASK, places_of_masks
+from outlast.activities.secrets.placeholders import MASK, is_mark, places_of_masks
 from outlast.api.errors import InvalidCall, SchemaChecksBusy, UnfitInput
 from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.stubs.failures import ToolError

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from pydantic import JsonValue
 
-from outlast.activities.printable import printable
+from outlast.activities.unicode_text import printable
 from outlast.api.access.permissions import approver_words
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 

@@ -11,9 +11,9 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.inputs.kept_marks import is_mark
-from outlast.activities.secrets.sealed_json import MASK, open_values, places_of_masks, seal_value, unmasked
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets.placeholders import MASK, is_mark, open_values, places_of_masks, seal_value, unmasked
 from outlast.api.errors import InvalidCall
 from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.tools.framework.tool import Tool

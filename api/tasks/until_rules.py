@@ -1,7 +1,7 @@
 """Whether a call may say when its run has produced enough (`options.until`)."""
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.activities.outputs.select.expression_rules import problem_of
+from outlast.activities.outputs.jmespath_client import problem_of
 from outlast.activities.runs.contracts import Until
 from outlast.api.errors import InvalidCall
 from outlast.api.offer.catalogue import CalledActor

@@ -5,7 +5,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from outlast.activities.batches.contracts import BatchOptions, BatchState, Counts, StopReason
 from outlast.activities.batches.results import results_locator
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.failures.readable import readable
+from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.temporal.stuck_ends import was_cancelled
 from outlast.api.temporal.task_view import failing_step, memo_model, owner_of
 from outlast.api.temporal.temporal_names import CARRY_ON_BATCH

@@ -4,9 +4,15 @@ from datetime import UTC
 
 from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 
-from outlast.activities.failures.readable import readable
-from outlast.activities.webhooks.contracts import DELIVERY_END_MEMO, DELIVERY_MEMO, DeliveryEnd, DeliverySummary
-from outlast.activities.webhooks.queue_contracts import DELIVERY_WAIT_MEMO, DeliveryWait
+from outlast.activities.stuck_tasks.histories import readable
+from outlast.activities.webhooks.contracts import (
+    DELIVERY_END_MEMO,
+    DELIVERY_MEMO,
+    DELIVERY_WAIT_MEMO,
+    DeliveryEnd,
+    DeliverySummary,
+    DeliveryWait,
+)
 from outlast.api.temporal.task_view import memo_model
 from outlast.contracts.webhooks import Delivery, DeliveryStatus
 

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from pydantic import ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
+from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import (
     ApiError,
     BadRequest,

@@ -24,9 +24,9 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.failures.readable import readable
-from outlast.activities.outputs.store.room import Held, Room
-from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
+from outlast.activities.outputs.reader import Held, Room
+from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
+from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable
 from outlast.api.temporal.errors import is_outage
 from outlast.api.temporal.looks import OUTAGES

@@ -12,8 +12,8 @@ from cachetools import LRUCache
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
-from outlast.activities.activity_results import ActivityResults
 from outlast.activities.runs.contracts import ResurrectResult, RunState
+from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.stuck_ends import error_of_stuck, was_cancelled

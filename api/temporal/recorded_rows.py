@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 from pydantic import JsonValue
 from temporalio.client import Client
 
-from outlast.activities.activity_results import ActivityResults
 from outlast.activities.outputs.contracts import StoredDataset
 from outlast.activities.runs.contracts import EndedRun
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.temporal.temporal_names import FETCH_DATASET_ITEMS, STORE_DATASET, WAIT_FOR_RUN
 from outlast.workflows.contracts.row_text import digest_of_rows, rows_as_lines
 from outlast.workflows.contracts.tool_calls import ToolOutcome

@@ -15,7 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from outlast.activities.contracts import Caller
-from outlast.activities.outputs.store.room import Room
+from outlast.activities.outputs.reader import Room
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.errors import SessionNotFound
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id

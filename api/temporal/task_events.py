@@ -19,14 +19,14 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
-from outlast.activities.activity_results import ActivityResults
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
-from outlast.activities.outputs.store.room import Room
-from outlast.activities.platform_reads.contracts import WatchedRun, WatchRunResult
+from outlast.activities.outputs.reader import Room
+from outlast.activities.platform_requests.contracts import WatchedRun, WatchRunResult
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, ResurrectResult, RunState
 from outlast.activities.stuck_tasks.contracts import error_of_end
+from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.temporal import temporal_names
 from outlast.api.temporal.errors import is_outage, unknown_event_id
 from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of

@@ -13,10 +13,10 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, W
 from temporalio.common import TypedSearchAttributes
 from temporalio.converter import DataConverter
 
-from outlast.activities.failures.readable import readable
 from outlast.activities.mcp_actors.contracts import CallPhase
-from outlast.activities.platform_reads.contracts import WatchedRun
+from outlast.activities.platform_requests.contracts import WatchedRun
 from outlast.activities.runs.contracts import RunState
+from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.temporal.temporal_names import (
     CALL_MCP_TOOL,
     PLAIN_FUNCTION,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.mcp_actors.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
-from outlast.activities.platform_reads.watching import RunWatchActivities
+from outlast.activities.platform_requests.activities import RunWatchActivities
 from outlast.activities.runs.activities import RunActivities
 from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.storages.datasets import DatasetActivities

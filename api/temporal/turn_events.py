@@ -26,11 +26,11 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.failures.readable import readable
 from outlast.activities.llm.contracts import ArgumentsDelta, ModelStep, TextDelta
 from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC, PUBLISH_SIGNAL
-from outlast.activities.outputs.store.room import Room
+from outlast.activities.outputs.reader import Room
 from outlast.activities.stuck_tasks.contracts import error_of_end
+from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
 from outlast.api.temporal.history import RunFold, follow_history, time_of

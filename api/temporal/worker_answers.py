@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from temporalio.client import WorkflowUpdateRPCTimeoutOrCancelledError
 
-from outlast.activities.cancelled_updates import raise_cancellation
+from outlast.activities.heartbeat import raise_cancellation
 from outlast.api.errors import TemporalUnavailable
 
 WORKER_SECONDS = 30.0

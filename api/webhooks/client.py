@@ -11,7 +11,8 @@ from pydantic import SecretStr
 from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.webhooks.contracts import (
     CREATE_UPDATE,
     EDIT_UPDATE,
@@ -19,6 +20,9 @@ from outlast.activities.webhooks.contracts import (
     ROTATE_UPDATE,
     CreateInput,
     EditInput,
+    QueueSummary,
+    ReceiverSummary,
+    RecheckInput,
     RemoveInput,
     RotateInput,
     WebhookEndpoint,
@@ -26,10 +30,8 @@ from outlast.activities.webhooks.contracts import (
     WebhookSecret,
     WebhookSubscription,
 )
-from outlast.activities.webhooks.queue_contracts import QueueSummary, ReceiverSummary, RecheckInput
-from outlast.activities.webhooks.queues import WebhookQueues
-from outlast.activities.webhooks.signing import new_secret, webhook_purpose
-from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.activities.webhooks.posting import new_secret, webhook_purpose
+from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog

@@ -16,15 +16,17 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from outlast.activities.contracts import Caller
 from outlast.activities.webhooks.contracts import (
     DELIVERY_MEMO,
+    DELIVERY_WAIT_MEMO,
     DELIVERY_WORKFLOW,
     TEST_EVENT_PREFIX,
     DeliveryInput,
     DeliverySummary,
+    DeliveryWait,
     WebhookEvent,
     WebhookEventType,
     WebhookListener,
+    most_waiting_for,
 )
-from outlast.activities.webhooks.queue_contracts import DELIVERY_WAIT_MEMO, DeliveryWait, most_waiting_for
 from outlast.activities.webhooks.queues import WebhookQueues, delivery_input
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.policy.source import PolicySource

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from cachetools import TTLCache
 
 from outlast.activities.contracts import Caller
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.webhooks.contracts import (
     WebhookEndpoint,
     WebhookEventType,
@@ -13,8 +13,8 @@ from outlast.activities.webhooks.contracts import (
     WebhookSecret,
     WebhookSubscription,
 )
-from outlast.activities.webhooks.signing import webhook_purpose
-from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.activities.webhooks.posting import webhook_purpose
+from outlast.activities.webhooks.queues import Subscriptions
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.webhooks.address_check import WebhookAddresses

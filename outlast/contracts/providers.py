@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from outlast.activities.llm.controls import ControlName, Effort
+from outlast.activities.llm.contracts import ControlName, Effort
 
 
 class ModelEntry(BaseModel):

@@ -18,11 +18,11 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
+from outlast.activities.conversations.contracts import ImagePart, ModelMessage, Part, TextPart
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.llm.contracts import ImagePart, ModelMessage, Part, TextPart, Usage
-from outlast.activities.llm.controls import ModelControls
+from outlast.activities.llm.contracts import ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputKind
-from outlast.activities.outputs.format.locators import MAX_LOCATOR_CHARS
+from outlast.activities.outputs.manifest import MAX_LOCATOR_CHARS
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly

@@ -16,8 +16,7 @@ from typing import Any
 import httpx
 from temporalio.client import Client
 
-from outlast.activities.webhooks.contracts import subscriptions_id
-from outlast.activities.webhooks.queue_contracts import queue_id
+from outlast.activities.webhooks.contracts import queue_id, subscriptions_id
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.histories import commands

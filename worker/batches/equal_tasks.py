@@ -16,9 +16,9 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.batches.contracts import EqualCalls, MetTask, ReusedAnswer
-from outlast.activities.outputs.format.locators import parse_locator
-from outlast.activities.outputs.store.access import load_manifest
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.outputs.manifest import parse_locator
+from outlast.activities.outputs.reader import load_manifest
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.reuse import same_task_id, same_task_number

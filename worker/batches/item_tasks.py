@@ -15,12 +15,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from outlast.activities.batches.contracts import BatchPlace, ItemLine, ItemOutcome, MetTask
 from outlast.activities.dispatch.contracts import written
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.runs.contracts import RunState
-from outlast.activities.runs.resurrection_rules import has_money_left, is_cut_short
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.runs.contracts import RunState, has_money_left, is_cut_short
 from outlast.activities.spending.contracts import ReserveInput, Spend, exact_usd
-from outlast.activities.spending.ledger import Ledgers
-from outlast.activities.spending.refusals import refused_by_cap
+from outlast.activities.spending.ledger import Ledgers, refused_by_cap
 from outlast.worker.abnormal_ends import abnormal
 from outlast.worker.batches.eager_share import EagerShare
 from outlast.worker.batches.equal_tasks import EqualTasks

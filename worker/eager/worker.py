@@ -22,8 +22,8 @@ from temporalio.worker import (
     WorkerTuner,
 )
 
-from outlast.activities.inputs.kept_parts import KeptParts
 from outlast.activities.local_reads import LOCAL_READ_LIMIT, LocalReads
+from outlast.activities.object_store.large_inputs import KeptParts
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.activities import RunActivities
 from outlast.activities.spending.ledger import Ledgers

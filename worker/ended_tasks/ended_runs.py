@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecutionDescription
 
-from outlast.activities.activity_results import ActivityResults
-from outlast.activities.runs.contracts import Production, ResurrectResult, RunState
-from outlast.activities.runs.operation_ids import operation_id
+from outlast.activities.runs.contracts import Production, ResurrectResult, RunState, operation_id
 from outlast.activities.runs.resurrection import RunResurrections
+from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall
 
 _RESURRECT_RUN = RunResurrections.resurrect_run.__name__

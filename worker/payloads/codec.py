@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 
-from outlast.activities.secrets.content_cipher import ContentCipher
+from outlast.activities.secrets.encryption import ContentCipher
 
 ENCODING = b"binary/encrypted"
 """As Temporal's own samples name it, so that tools recognise it."""

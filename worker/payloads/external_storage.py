@@ -25,10 +25,9 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
-from outlast.activities.outputs.format.errors import OutputDamaged
-from outlast.activities.outputs.format.payload_keys import StoredPayload, payload_key
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.secrets.content_cipher import ContentDamaged, ContentKeyMissing
+from outlast.activities.failures.output_errors import OutputDamaged
+from outlast.activities.object_store.objects import OutputObjects, StoredPayload, payload_key
+from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
 from outlast.fingerprints import as_folder
 from outlast.worker.payloads.converter import PayloadUnreadable
 

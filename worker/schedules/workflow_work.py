@@ -8,7 +8,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.batches.contracts import BatchState, StopReason
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.schedules.contracts import EndStatus, FiringEnd, Started
 from outlast.activities.spending.ledger import Ledgers
 from outlast.worker.abnormal_ends import abnormal
@@ -21,7 +21,7 @@ _WANTED_STOPS = frozenset({StopReason.ENOUGH, StopReason.TIME})
 
 
 class WorkflowWork:
-    """See `outlast.activities.schedules.started_work.StartedWork`."""
+    """See `outlast.activities.schedules.activities.StartedWork`."""
 
     def __init__(self, client: Client, objects: OutputObjects, ledgers: Ledgers) -> None:
         """Await workflows with `client`. Answers that are stored are in `objects`."""

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from outlast.activities.contracts import Contract
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef
+from outlast.activities.conversations.contracts import ConversationOwner, ConversationRef
 from outlast.workflows.contracts.self_correction import CallOutcome, SelfCorrection, Verdict, observe, verdict_on
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
 from outlast.workflows.contracts.turns import (

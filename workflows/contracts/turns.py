@@ -16,11 +16,10 @@ from outlast.activities.bounds import (
     PositiveTokens,
     UsdFloat,
 )
-from outlast.activities.contracts import Caller, Contract
-from outlast.activities.conversations.references import ConversationRef, Digest, caller_part
+from outlast.activities.contracts import Caller, Contract, Digest
+from outlast.activities.conversations.contracts import ConversationRef, ImagePart, ModelMessage, TextPart, caller_part
 from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.llm.contracts import ImagePart, ModelMessage, TextPart, Usage
-from outlast.activities.llm.controls import ModelControls
+from outlast.activities.llm.contracts import ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.webhooks.contracts import WebhookListener

@@ -6,11 +6,10 @@ from pydantic import JsonValue
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.platform_reads.activities import PlatformReadActivities
-    from outlast.activities.platform_reads.watching import RunWatchActivities
+    from outlast.activities.platform_requests.activities import PlatformReadActivities, RunWatchActivities
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.platform_reads.contracts import PlatformReadInput, WatchRunInput
+from outlast.activities.platform_requests.contracts import PlatformReadInput, WatchRunInput
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import call_activity
 from outlast.workflows.stubs.quick_reads import read_quickly

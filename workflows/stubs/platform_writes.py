@@ -6,10 +6,10 @@ from pydantic import JsonValue
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.platform_writes.activities import PlatformWriteActivities
+    from outlast.activities.platform_requests.activities import PlatformWriteActivities
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.platform_writes.contracts import PlatformWriteInput
+from outlast.activities.platform_requests.contracts import PlatformWriteInput
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.call_activity import call_activity
 

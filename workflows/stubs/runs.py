@@ -32,9 +32,10 @@ from outlast.activities.runs.contracts import (
     RunState,
     StartRunInput,
     WaitRunInput,
+    cost_of,
+    may_be_resurrected,
+    operation_id,
 )
-from outlast.activities.runs.operation_ids import operation_id
-from outlast.activities.runs.resurrection_rules import cost_of, may_be_resurrected
 from outlast.activities.spending.contracts import EarlierLife, Spend
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.webhooks.contracts import BudgetWatch, WebhookEventType, listening

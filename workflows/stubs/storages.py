@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.runs.run_log import RunLogActivities
+    from outlast.activities.runs.reads import RunLogActivities
     from outlast.activities.storages.datasets import DatasetActivities
     from outlast.activities.storages.listings import ListingActivities
     from outlast.activities.storages.records import RecordActivities

@@ -6,8 +6,8 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.responder.activities import WEBHOOK_RETRY_POLICY, Delivery, ResponderActivities
     from outlast.activities.runs.activities import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT
+    from outlast.activities.user_messages import WEBHOOK_RETRY_POLICY, Delivery, ResponderActivities
 
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope

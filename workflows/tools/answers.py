@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.conversations.contracts import MediaPart
 from outlast.activities.json_values import NESTED_NOTE
-from outlast.activities.llm.contracts import MediaPart
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage

@@ -23,9 +23,14 @@ with workflow.unsafe.imports_passed_through():
         SummarisePieceInput,
     )
 
-from outlast.activities.conversations.contracts import KeepMessagesInput
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef, message_page_token
-from outlast.activities.llm.contracts import ModelMessage, ModelStep, Usage
+from outlast.activities.conversations.contracts import (
+    ConversationOwner,
+    ConversationRef,
+    KeepMessagesInput,
+    ModelMessage,
+    message_page_token,
+)
+from outlast.activities.llm.contracts import ModelStep, Usage
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
 from outlast.workflows.contracts.turns import TurnInput, TurnState
 from outlast.workflows.stubs.call_activity import tool_errors

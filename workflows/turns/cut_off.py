@@ -1,7 +1,8 @@
 """Tool calls that the output limit has cut off: told as that, not as broken JSON. Pure."""
 
+from outlast.activities.conversations.contracts import ToolCallPart
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import ModelStep, ToolCallPart
+from outlast.activities.llm.contracts import ModelStep
 
 
 def is_cut_off(answer: ModelStep, part: ToolCallPart) -> bool:

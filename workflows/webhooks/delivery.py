@@ -15,25 +15,23 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.webhooks.contracts import (
+    ATTEMPTED_SIGNAL,
     DELIVERY_END_MEMO,
+    DELIVERY_WAIT_MEMO,
     DELIVERY_WORKFLOW,
     DISABLE_SIGNAL,
     GONE,
+    SETTLE_SIGNAL,
     UNDELIVERED,
+    Attempted,
+    AttemptInput,
     Delivered,
     DeliveryEnd,
     DeliveryInput,
-    DisableInput,
-    subscriptions_id,
-)
-from outlast.activities.webhooks.queue_contracts import (
-    ATTEMPTED_SIGNAL,
-    DELIVERY_WAIT_MEMO,
-    SETTLE_SIGNAL,
-    Attempted,
-    AttemptInput,
     DeliveryWait,
+    DisableInput,
     Settled,
+    subscriptions_id,
 )
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.metrics import count_delivery

@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
         WebhookActivities,
     )
 
-from outlast.activities.webhooks.queue_contracts import (
+from outlast.activities.webhooks.contracts import (
     ENQUEUE_SIGNAL,
     MAX_SUMMARISED_RECEIVERS,
     QUEUE_MEMO,

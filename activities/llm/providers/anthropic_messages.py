@@ -9,23 +9,27 @@ from anthropic import AsyncAnthropic
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.llm.contracts import (
+from outlast.activities.conversations.contracts import (
     AnswerPart,
-    CallModelInput,
     ImagePart,
     MediaPart,
     ModelMessage,
-    ModelStep,
     Part,
     ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    Usage,
 )
-from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.extra_fields import with_extra
+from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
+from outlast.activities.llm.providers.failures import (
+    error_in,
+    provider_failures,
+    reported_error,
+    stream_ended_early,
+)
+from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.llm.providers.parsing import (
+    Listener,
     arguments_piece,
     call_id,
     index_of,
@@ -36,17 +40,9 @@ from outlast.activities.llm.providers.parsing import (
     tool_call,
     without_loose_reasoning,
 )
-from outlast.activities.llm.providers.provider import Listener
-from outlast.activities.llm.providers.sdk_failures import (
-    error_in,
-    provider_failures,
-    reported_error,
-    stream_ended_early,
-)
+from outlast.activities.llm.providers.requests import SHOWN, result_content, shown_to, users_picture, with_extra
 from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
-from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
-from outlast.activities.llm.providers.tool_definitions import read_definitions
-from outlast.activities.llm.providers.tool_media import SHOWN, result_content, shown_to, users_picture
+from outlast.activities.llm.providers.tool_definitions import ToolPlan, plan_tools, read_definitions
 from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_text
 

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.llm.providers.parsing import (
+    Listener,
     arguments_piece,
     call_id,
     has_no_arguments,
@@ -27,7 +28,6 @@ from outlast.activities.llm.providers.parsing import (
     read_arguments,
     text_of,
 )
-from outlast.activities.llm.providers.provider import Listener
 from outlast.activities.llm.providers.stream_events import StreamedText
 from outlast.activities.unicode_text import valid_text
 

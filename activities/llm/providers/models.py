@@ -1,4 +1,4 @@
-"""Facts about models: windows, output limits, reasoning, sight. Data, by the start of the name.
+"""Facts about providers and models: controls, windows, output limits, prices. Data, by the start of the name.
 
 Sources: the model pages of OpenAI, Anthropic and Z.ai, November 2026. An operator adds or corrects limits with
 OUTLAST_MODEL_LIMITS, and names models there that are not known here: those have careful defaults.
@@ -6,10 +6,13 @@ OUTLAST_MODEL_LIMITS, and names models there that are not known here: those have
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from outlast.activities.llm.controls import ControlName
+from outlast.activities.bounds import MAX_USD
+from outlast.activities.llm.contracts import ControlName, Effort, ModelControls, Usage
 
 UNKNOWN_OUTPUT_TOKENS = 4_096
 """Default output limit of a model of which nothing is known: small enough for servers with a small window."""
@@ -168,3 +171,173 @@ def _own_limits(provider_id: str, model_id: str, limits: Mapping[str, ModelLimit
     starts = (key for key in limits if key.endswith(ANY) and name.startswith(key.removesuffix(ANY)))
     best = max(starts, key=len, default=None)
     return None if best is None else limits[best]
+
+
+_MILLION = 1_000_000
+_PerMillion = Annotated[float, Field(ge=0, le=int(MAX_USD), allow_inf_nan=False)]
+"""0 is the price of a model that costs nothing."""
+
+
+class Price(BaseModel):
+    """US dollars per million tokens. Without prices of their own, cache reads and writes cost as much as input."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: _PerMillion
+    output: _PerMillion
+    cache_read: _PerMillion | None = None
+    cache_write: _PerMillion | None = None
+
+
+def cost_usd(prices: Mapping[str, Price], provider_id: str, model_id: str, usage: Usage) -> float | None:
+    """The cost of a call at the price of `provider/model`; None without a price."""
+    price = prices.get(f"{provider_id}/{model_id}")
+    if price is None:
+        return None
+    read_price = price.input if price.cache_read is None else price.cache_read
+    write_price = price.input if price.cache_write is None else price.cache_write
+    fresh = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
+    spent = (
+        fresh * price.input
+        + usage.cache_read_tokens * read_price
+        + usage.cache_write_tokens * write_price
+        + usage.output_tokens * price.output
+    )
+    return spent / _MILLION
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The capabilities of a provider. For all of them the tool definitions are constant, whatever the mask."""
+
+    protocol: Literal["responses", "chat", "messages"]
+    base_url: str | None
+    """The default base URL; None when it has to be configured."""
+    limits_active_tools: bool
+    """Whether a request can limit the tools that may be called. If not, the caller refuses calls of other tools."""
+    forbids_all_tools: bool
+    """Whether a request can forbid all tool calls. If not, the caller refuses the calls."""
+    caching: Literal["automatic", "breakpoints"]
+    streams_usage: Literal["always", "on_request"]
+    """Whether a streaming request has to ask for the usage."""
+    system: Literal["instructions", "system_blocks", "system_message"]
+    """Where the static text is sent: always after the definitions, before the dynamic text and the conversation."""
+    controls: tuple[ControlName, ...]
+    """The controls that a request can set; another one is refused by its name."""
+    efforts: tuple[Effort, ...]
+    """The values of the control `effort`."""
+    most_stops: int
+    """How many stop texts a request can have."""
+    keeps_reasoning: bool
+    """Whether the model's reasoning is sent back to it in later steps."""
+    sees_pictures: bool
+    """Whether its models are shown the pictures of tools, unless it is known of a model whether it sees."""
+
+
+_ALL_EFFORTS: tuple[Effort, ...] = get_args(Effort)
+
+_CHAT = Capabilities(
+    protocol="chat",
+    base_url=None,
+    limits_active_tools=False,
+    forbids_all_tools=True,
+    caching="automatic",
+    streams_usage="on_request",
+    system="system_message",
+    controls=("temperature", "effort", "output_schema", "stop", "seed"),
+    efforts=_ALL_EFFORTS,
+    most_stops=4,
+    keeps_reasoning=False,
+    sees_pictures=False,
+)
+
+MATRIX: Mapping[str, Capabilities] = MappingProxyType(
+    {
+        "openai": Capabilities(
+            protocol="responses",
+            base_url="https://api.openai.com/v1",
+            limits_active_tools=True,
+            forbids_all_tools=True,
+            caching="automatic",
+            streams_usage="always",
+            system="instructions",
+            controls=("temperature", "effort", "output_schema"),
+            efforts=_ALL_EFFORTS,
+            most_stops=0,
+            keeps_reasoning=True,
+            sees_pictures=True,
+        ),
+        "anthropic": Capabilities(
+            protocol="messages",
+            base_url="https://api.anthropic.com",
+            limits_active_tools=False,
+            forbids_all_tools=True,
+            caching="breakpoints",
+            streams_usage="always",
+            system="system_blocks",
+            # API version 2026-10-21, which the client library sends, has no `temperature`.
+            controls=("effort", "thinking_tokens", "output_schema", "stop"),
+            efforts=("none", "low", "medium", "high", "xhigh", "max"),
+            most_stops=4,
+            keeps_reasoning=True,
+            sees_pictures=True,
+        ),
+        "zai": Capabilities(
+            protocol="chat",
+            base_url="https://api.z.ai/api/paas/v4",
+            limits_active_tools=False,
+            # Its `tool_choice` knows `auto` only.
+            forbids_all_tools=False,
+            caching="automatic",
+            streams_usage="always",
+            system="system_message",
+            # Its `response_format` knows no schema.
+            controls=("temperature", "effort", "stop"),
+            efforts=("none", "low", "medium", "high", "xhigh", "max"),
+            most_stops=1,
+            keeps_reasoning=True,
+            sees_pictures=False,
+        ),
+        "generic": _CHAT,
+    }
+)
+"""The providers by `provider_id`. `generic` is any server that speaks OpenAI's Chat Completions."""
+
+
+def refused_controls(provider_id: str, model_id: str, model: Model, controls: ModelControls) -> str | None:
+    """Why these controls cannot be sent, in one sentence; None when they can, or the provider is not known."""
+    can = MATRIX.get(provider_id)
+    if can is None:
+        return None
+    for name in controls.names:
+        if name not in can.controls:
+            return f"The provider {provider_id} has no `{name}`. It has {_listed(can.controls)}."
+        if name in model.lacks:
+            others = tuple(other for other in can.controls if other not in model.lacks)
+            return f"The model {model_id} has no `{name}`. It has {_listed(others)}."
+    return _refused_value(provider_id, can, controls)
+
+
+def refused_output_limit(model_id: str, model: Model, controls: ModelControls, max_output_tokens: int) -> str | None:
+    """Why the output limit does not fit the model or its thinking, in one sentence; None when it fits."""
+    if model.output_tokens is not None and max_output_tokens > model.output_tokens:
+        return f"The model {model_id} writes {model.output_tokens} tokens at most; {max_output_tokens} were asked for."
+    if controls.thinking_tokens is not None and controls.thinking_tokens >= max_output_tokens:
+        return (
+            f"`thinking_tokens` ({controls.thinking_tokens}) must be less than the output limit "
+            f"({max_output_tokens}), which includes them."
+        )
+    return None
+
+
+def _refused_value(provider_id: str, can: Capabilities, controls: ModelControls) -> str | None:
+    if controls.effort is not None and controls.effort not in can.efforts:
+        efforts = ", ".join(can.efforts)
+        return f"The provider {provider_id} has no `effort` {controls.effort!r}. It has {efforts}."
+    if len(controls.stop) > can.most_stops:
+        return f"The provider {provider_id} takes {can.most_stops} `stop` texts at most; {len(controls.stop)} are set."
+    return None
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

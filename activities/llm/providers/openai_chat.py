@@ -7,23 +7,27 @@ from openai import AsyncOpenAI, RequestOptions
 from pydantic import JsonValue, TypeAdapter
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.llm.contracts import (
+from outlast.activities.conversations.contracts import (
     AnswerPart,
-    CallModelInput,
     ImagePart,
     MediaPart,
     ModelMessage,
-    ModelStep,
     ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    Usage,
 )
-from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
 from outlast.activities.llm.providers.chat_answers import ChatAnswer
-from outlast.activities.llm.providers.extra_fields import with_extra
+from outlast.activities.llm.providers.failures import (
+    error_in,
+    provider_failures,
+    reported_error,
+    stream_ended_early,
+)
+from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.llm.providers.parsing import (
+    Listener,
     as_written,
     is_from,
     sent_arguments,
@@ -31,24 +35,18 @@ from outlast.activities.llm.providers.parsing import (
     tool_call,
     without_loose_reasoning,
 )
-from outlast.activities.llm.providers.provider import Listener
-from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
-from outlast.activities.llm.providers.sdk_failures import (
-    error_in,
-    provider_failures,
-    reported_error,
-    stream_ended_early,
-)
-from outlast.activities.llm.providers.stream_events import StreamEvents
-from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
-from outlast.activities.llm.providers.tool_definitions import Definition, read_definitions
-from outlast.activities.llm.providers.tool_media import (
+from outlast.activities.llm.providers.requests import (
     data_url,
+    is_strict,
+    loose_schema_warnings,
     picture_address,
     result_content,
     shown_to,
     users_picture,
+    with_extra,
 )
+from outlast.activities.llm.providers.stream_events import StreamEvents
+from outlast.activities.llm.providers.tool_definitions import Definition, ToolPlan, plan_tools, read_definitions
 from outlast.activities.media import PICTURES
 
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])

@@ -10,24 +10,27 @@ from openai import AsyncOpenAI, RequestOptions
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.llm.contracts import (
+from outlast.activities.conversations.contracts import (
     AnswerPart,
-    CallModelInput,
     ImagePart,
     MediaPart,
     ModelMessage,
-    ModelStep,
     Part,
     ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    Usage,
 )
-from outlast.activities.llm.providers.capabilities import MATRIX
-from outlast.activities.llm.providers.extra_fields import with_extra
-from outlast.activities.llm.providers.models import model_of
+from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
+from outlast.activities.llm.providers.failures import (
+    error_in,
+    provider_failures,
+    reported_error,
+    stream_ended_early,
+)
+from outlast.activities.llm.providers.models import MATRIX, model_of
 from outlast.activities.llm.providers.parsing import (
+    Listener,
     as_written,
     call_id,
     index_of,
@@ -37,25 +40,19 @@ from outlast.activities.llm.providers.parsing import (
     tool_call,
     without_loose_reasoning,
 )
-from outlast.activities.llm.providers.provider import Listener
-from outlast.activities.llm.providers.schemas import is_strict, loose_schema_warnings
-from outlast.activities.llm.providers.sdk_failures import (
-    error_in,
-    provider_failures,
-    reported_error,
-    stream_ended_early,
-)
-from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
-from outlast.activities.llm.providers.tool_choice import ToolPlan, plan_tools
-from outlast.activities.llm.providers.tool_definitions import Definition, read_definitions
-from outlast.activities.llm.providers.tool_media import (
+from outlast.activities.llm.providers.requests import (
     SHOWN,
     data_url,
+    is_strict,
+    loose_schema_warnings,
     picture_address,
     result_content,
     shown_to,
     users_picture,
+    with_extra,
 )
+from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
+from outlast.activities.llm.providers.tool_definitions import Definition, ToolPlan, plan_tools, read_definitions
 from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_json, valid_text
 

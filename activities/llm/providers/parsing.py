@@ -1,22 +1,41 @@
-"""Parses tool calls, reasoning and token counts in the same way for every provider."""
+"""The interface of model providers, and parsing of tool calls, reasoning and token counts that they share."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
+from typing import Protocol, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from outlast.activities.conversations.contracts import AnswerPart, ReasoningPart, TextPart, ToolCallPart
 from outlast.activities.json_numbers import number_flaws
-from outlast.activities.llm.contracts import (
-    AnswerPart,
-    CallModelInput,
-    ModelStep,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-)
+from outlast.activities.llm.contracts import CallModelInput, ModelStep
 from outlast.activities.unicode_text import valid_json_text, valid_text
+
+
+class Listener(Protocol):
+    """Hears what a model says, piece by piece."""
+
+    def text(self, piece: str) -> None:
+        """A piece of text; the joined pieces are `ModelStep.text`."""
+        ...
+
+    def arguments(self, call_id: str, tool: str, piece: str) -> None:
+        """A piece of a call's arguments; the joined pieces of a call are its `raw_arguments`."""
+        ...
+
+
+class Provider(Protocol):
+    """One provider, with its key and its base URL."""
+
+    async def call(self, request: CallModelInput, listener: Listener) -> ModelStep:
+        """Call the model once. A cancellation closes the connection. Raises `ProviderError`; never retries."""
+        ...
+
+    async def close(self) -> None:
+        """Close the open connections."""
+        ...
+
 
 MAX_ARGUMENT_CHARS = 256 * 1024
 """Longer arguments of a model are kept as text only: a turn's workflow would decode and check them."""

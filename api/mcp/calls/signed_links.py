@@ -6,7 +6,7 @@ Neither a history nor a log has them, so nobody but the client can read by them.
 import asyncio
 
 from outlast.activities.contracts import Caller
-from outlast.activities.platform_reads.links import RecordLinks
+from outlast.activities.platform_requests.downloads import RecordLinks
 from outlast.api.mcp.connections import Client
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.workflows.contracts.tool_calls import Content, ResourceLink, ToolResult

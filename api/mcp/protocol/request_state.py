@@ -12,7 +12,8 @@ from mcp_types import INVALID_PARAMS
 from pydantic import SecretStr, ValidationError
 
 from outlast.activities.contracts import Caller, SealedSecret
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.secrets.encryption import SecretSealer
 
 
 class RequestStates:

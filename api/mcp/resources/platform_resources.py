@@ -10,8 +10,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from outlast.activities.platform_reads.bodies import PlatformBodies, PlatformBody, PlatformRefusal
-from outlast.activities.platform_reads.links import RecordLinks
+from outlast.activities.platform_requests.downloads import PlatformBodies, PlatformBody, PlatformRefusal, RecordLinks
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.errors import InvalidCall

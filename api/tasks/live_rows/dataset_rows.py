@@ -9,8 +9,8 @@ from typing import Final
 
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.store.dataset_source import GrowingDataset, RowBatch
-from outlast.activities.outputs.store.room import Room
+from outlast.activities.outputs.dataset_source import GrowingDataset, RowBatch
+from outlast.activities.outputs.reader import Room
 from outlast.activities.pacing import Looks
 from outlast.activities.runs.contracts import RunState
 from outlast.api.errors import ApiError, PlatformUnavailable, RowsGone, RowsRefused, Unauthenticated

@@ -15,7 +15,7 @@ from temporalio.client import Client
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.outputs.store.dataset_source import GrowingDataset
+from outlast.activities.outputs.dataset_source import GrowingDataset
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.errors import NoRows, OutputStoreUnavailable, TaskDataUnavailable, TemporalUnavailable

@@ -6,7 +6,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 
 from temporalio.client import Client
 
-from outlast.activities.outputs.store.room import Room
+from outlast.activities.outputs.reader import Room
 from outlast.activities.runs.contracts import RunState
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_events import position_of, task_events

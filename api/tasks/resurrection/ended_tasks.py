@@ -9,8 +9,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
-from outlast.activities.runs.contracts import RunState
-from outlast.activities.runs.resurrection_rules import cost_of, has_money_left
+from outlast.activities.runs.contracts import RunState, cost_of, has_money_left
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog

@@ -11,7 +11,7 @@ from pydantic import BaseModel, JsonValue
 
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.access.permissions import Rule, names_of
 from outlast.api.access.policy.contracts import Policy
 from outlast.api.errors import InvalidCall

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.show.wording import size
 from outlast.deploy.local import ports

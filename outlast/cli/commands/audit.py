@@ -13,7 +13,7 @@ from outlast.cli.running import finish
 from outlast.cli.show.output import Output
 
 if TYPE_CHECKING:
-    from outlast.activities.secrets.sealer import SecretSealer
+    from outlast.activities.secrets.encryption import SecretSealer
     from outlast.api.audit.verify import ChainReport
 
 app = typer.Typer(no_args_is_help=True, help="Check the audit log: who did what.")
@@ -57,7 +57,8 @@ async def _verify(output: Output, files: list[Path], seal_keys: Path) -> ExitCod
 
 
 def _ring(path: Path) -> "SecretSealer":
-    from outlast.activities.secrets.sealer import SealError, SecretSealer  # noqa: PLC0415
+    from outlast.activities.failures.exceptions import SealError  # noqa: PLC0415
+    from outlast.activities.secrets.encryption import SecretSealer  # noqa: PLC0415
 
     try:
         given = os.environ.get("OUTLAST_SEAL_KEYS")

@@ -187,7 +187,7 @@ async def show_output(context: Context, locator: str) -> ExitCode:
 
 def verify_file(output: "Output", file: Path) -> ExitCode:
     """Check a part file of the store, without a server."""
-    from outlast.activities.outputs.store.verify import verify_part_file  # noqa: PLC0415 (zstandard)
+    from outlast.activities.outputs.verify import verify_part_file  # noqa: PLC0415 (zstandard)
 
     report = verify_part_file(file)
     if output.as_json:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from rich.markup import escape
 
-from outlast.activities.printable import printable
+from outlast.activities.unicode_text import printable
 from outlast.cli.errors import ExitCode
 from outlast.cli.running import Context
 from outlast.cli.show.tables import Column

@@ -5,7 +5,7 @@ import json
 from pydantic import JsonValue
 from rich.markup import escape
 
-from outlast.activities.printable import printable
+from outlast.activities.unicode_text import printable
 from outlast.cli.show.wording import ahead, local_time, one_line
 from outlast.client import Handoff, InputRequest
 

@@ -18,10 +18,10 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 
-from outlast.activities.failures.readable import readable
-from outlast.activities.outputs.format.errors import OutputDamaged, StoreUnavailable
+from outlast.activities.failures.output_errors import OutputDamaged, StoreUnavailable
 from outlast.activities.stuck_tasks.assess import assess, failed_attempts
 from outlast.activities.stuck_tasks.contracts import StuckLimits
+from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
 from outlast.api.access.policy.policy_file import add_key

@@ -12,7 +12,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.converter import DataConverter
 
-from outlast.activities.activity_results import ActivityResults
+from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus, TaskSummary, ToolOutcome

@@ -9,7 +9,7 @@ import pytest
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 
-from outlast.activities.outputs.store.room import Held, Room
+from outlast.activities.outputs.reader import Held, Room
 from outlast.api.temporal.history import RunFold, follow_history
 from tests.support.eventually import eventually
 

@@ -9,8 +9,7 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
-from outlast.activities.outputs.format.payload_keys import payloads_prefix
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects, payloads_prefix
 from outlast.worker.payloads.external_storage import PayloadLost
 from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.tool_call import ToolCallWorkflow

@@ -20,7 +20,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.runs.contracts import RunSpec, RunState, StartRunInput
-from outlast.activities.runs.local_start import LocalStart
+from outlast.activities.runs.starts import LocalStart
 from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.stubs.failures import ToolError

@@ -10,7 +10,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from outlast.activities.runs.operation_ids import operation_id
+from outlast.activities.runs.contracts import operation_id
 from outlast.workflows.contracts.sessions import POSTED_SIGNAL, session_workflow_id
 from tests.support.calls.tasks import completed, events, result_of, started
 from tests.support.eventually import eventually

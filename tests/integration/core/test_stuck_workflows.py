@@ -30,9 +30,15 @@ from outlast.activities.spending.contracts import (
     ledger_id,
 )
 from outlast.activities.stuck_tasks.contracts import END_STUCK, REMEDIES, end_stuck_id
-from outlast.activities.webhooks.contracts import DISABLE_SIGNAL, SUBSCRIPTIONS_WORKFLOW, subscriptions_id
-from outlast.activities.webhooks.queue_contracts import ENQUEUE_SIGNAL, QUEUE_WORKFLOW, queue_id
-from outlast.activities.webhooks.queue_contracts import SETTLE_SIGNAL as SETTLE_DELIVERY_SIGNAL
+from outlast.activities.webhooks.contracts import (
+    DISABLE_SIGNAL,
+    ENQUEUE_SIGNAL,
+    QUEUE_WORKFLOW,
+    SUBSCRIPTIONS_WORKFLOW,
+    queue_id,
+    subscriptions_id,
+)
+from outlast.activities.webhooks.contracts import SETTLE_SIGNAL as SETTLE_DELIVERY_SIGNAL
 from outlast.cli.checks.temporal import check_stuck
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.turns import turn_workflow_id

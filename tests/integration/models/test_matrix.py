@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.activities.llm.providers.capabilities import MATRIX
+from outlast.activities.llm.providers.models import MATRIX
 from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, streamed
 from tests.support.providers.model_requests import PROVIDERS

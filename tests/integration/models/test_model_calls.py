@@ -18,7 +18,7 @@ from temporalio.testing import ActivityEnvironment
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta
-from outlast.activities.llm.providers.prices import Price
+from outlast.activities.llm.providers.models import Price
 from outlast.activities.llm.streaming import DELTAS_TOPIC
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.shared_tools import model_activities

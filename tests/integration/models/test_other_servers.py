@@ -12,9 +12,9 @@ import pytest
 
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.failures.provider_error import ProviderError
+from outlast.activities.failures.exceptions import ProviderError
 from outlast.activities.llm.contracts import ModelStep
-from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.llm.providers.parsing import Provider
 from outlast.activities.llm.providers.tool_definitions import canonical_definitions
 from tests.support.providers.model_requests import DEFINITIONS, Heard, definition, order, providers_for
 from tests.support.providers.script import Break, Hold, Raw, by_position, in_order, says

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from outlast.activities.llm.contracts import ModelMessage, Usage
+from outlast.activities.conversations.contracts import ModelMessage
+from outlast.activities.llm.contracts import Usage
 from outlast.activities.llm.providers.tool_definitions import canonical_definitions
 from tests.support.providers.model_requests import (
     PROVIDERS,

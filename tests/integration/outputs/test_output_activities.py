@@ -11,6 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.contracts import (
     OutputScope,
@@ -22,8 +23,7 @@ from outlast.activities.outputs.contracts import (
     StoredOutput,
     StoreRecordInput,
 )
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.reader import open_output
 from tests.support.calls.stored_outputs import CALLER, SCOPE, bytes_of, keys_of, rows_of
 from tests.support.stacks.sandbox import Sandbox
 

@@ -12,13 +12,12 @@ import pytest
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow
 from temporalio.service import RPCError
 
+from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.object_store.objects import OutputObjects, payloads_prefix
 from outlast.activities.outputs.contracts import OutputScope, SweepReport
-from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.format.manifest import OutputManifest
-from outlast.activities.outputs.format.payload_keys import payloads_prefix
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.activities.outputs.manifest import OutputManifest
+from outlast.activities.outputs.reader import open_output
+from outlast.activities.outputs.writer import OutputWriter
 from outlast.worker.sweep_schedule import SWEEP_SCHEDULE_ID, ensure_sweep_schedule
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE

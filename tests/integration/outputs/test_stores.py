@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from outlast.activities.outputs.format.errors import OutputDamaged, OutputError, StoreUnavailable
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.store.verify import verify_output
-from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.activities.failures.output_errors import OutputDamaged, OutputError, StoreUnavailable
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.outputs.reader import open_output
+from outlast.activities.outputs.verify import verify_output
+from outlast.activities.outputs.writer import OutputWriter
 from outlast.deploy.local.orphans import die_with_parent
 from tests.support.calls.stored_outputs import CALLER, SCOPE, TTL, bytes_of, keys_of, rows_of
 from tests.support.eventually import eventually
@@ -126,7 +126,7 @@ async def test_an_unknown_locator_is_unknown_on_a_real_store(objects: OutputObje
 
 WRITES_FOR_EVER = """
 import asyncio, sys
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
 
 async def main():
     objects = OutputObjects.open(sys.argv[1])

@@ -8,7 +8,7 @@ import pytest
 from apify_client import ApifyClientAsync
 from apify_client.errors import ApifyApiError
 
-from outlast.activities.platform.apify import Run
+from outlast.activities.apify import Run
 from tests.integration.sandbox.server import SandboxServer
 from tests.support.eventually import eventually
 

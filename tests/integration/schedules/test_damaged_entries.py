@@ -20,7 +20,7 @@ from temporalio.client import Client, ScheduleActionStartWorkflow, ScheduleUpdat
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
 from outlast.activities.contracts import SealedSecret
-from outlast.activities.outputs.format.locators import scope_of
+from outlast.activities.outputs.manifest import scope_of
 from outlast.activities.webhooks.contracts import (
     CREATE_UPDATE,
     CreateInput,
@@ -29,7 +29,7 @@ from outlast.activities.webhooks.contracts import (
     WebhookSecret,
     WebhookSubscription,
 )
-from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.activities.webhooks.queues import Subscriptions
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from tests.support.calls.schedules import scheduled, seen

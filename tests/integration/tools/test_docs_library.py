@@ -7,7 +7,7 @@ import pytest
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.web.address_rules import AddressRules, WebAddress
 from outlast.activities.web.contracts import DocsSearchInput
-from outlast.activities.web.docs_library import DocsLibrary, DocsSite, DocsTiming
+from outlast.activities.web.docs import DocsLibrary, DocsSite, DocsTiming
 from outlast.activities.web.fetcher import WebFetcher
 from tests.support.http.pages import WebServer, serving_pages
 

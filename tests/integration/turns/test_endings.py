@@ -5,7 +5,7 @@ import secrets
 import httpx
 from temporalio.client import Client, WorkflowHandle
 
-from outlast.activities.conversations.references import ConversationRef
+from outlast.activities.conversations.contracts import ConversationRef
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionState, session_workflow_id
 from outlast.workflows.contracts.turns import BeginTurn, Budgets, SessionProfile, Spent, TurnEnded

@@ -9,13 +9,12 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.activities.conversations.conversation_blocks import ConversationBlocks
-from outlast.activities.conversations.references import ConversationOwner
-from outlast.activities.conversations.sealed_blocks import conversation_prefix
-from outlast.activities.conversations.sweep import ConversationSweep
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.conversations.blocks import ConversationBlocks, conversation_prefix
+from outlast.activities.conversations.contracts import ConversationOwner
+from outlast.activities.conversations.removal import ConversationSweep
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.outputs.temporal_tasks import TemporalTasks
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionState, session_workflow_id

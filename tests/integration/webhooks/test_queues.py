@@ -10,7 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.activities.webhooks.queue_contracts import RECHECK_SIGNAL, RecheckInput, queue_id
+from outlast.activities.webhooks.contracts import RECHECK_SIGNAL, RecheckInput, queue_id
 from tests.integration.webhooks.conftest import OTHERS
 from tests.support.calls.batches import carried_out, doubles
 from tests.support.calls.webhooks import Json, deliveries, received, subscribed, verified

@@ -7,11 +7,11 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.contracts import SweepInput
-from outlast.activities.outputs.format.manifest import manifest_text, parse_manifest
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.sweep.activities import OutputSweepActivities
-from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
+from outlast.activities.outputs.manifest import manifest_text, parse_manifest
+from outlast.activities.outputs.sweep import OutputSweepActivities
+from outlast.activities.outputs.temporal_tasks import TemporalTasks
 
 
 async def hours_pass(outputs: Path, client: Client, hours: float) -> None:

@@ -7,12 +7,12 @@ from datetime import timedelta
 from obstore.store import MemoryStore
 
 from outlast.activities.contracts import Caller
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.contracts import OutputKind, OutputScope
-from outlast.activities.outputs.format.frames import Sizes
-from outlast.activities.outputs.format.manifest import OutputManifest
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.store.reader import OutputReader
-from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.activities.outputs.frames import Sizes
+from outlast.activities.outputs.manifest import OutputManifest
+from outlast.activities.outputs.reader import OutputReader
+from outlast.activities.outputs.writer import OutputWriter
 
 CALLER = Caller(id="caller-1")
 SCOPE = OutputScope(

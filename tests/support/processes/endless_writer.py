@@ -8,9 +8,9 @@ import os
 import sys
 from datetime import timedelta
 
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.contracts import OutputScope
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.outputs.store.writer import OutputWriter
+from outlast.activities.outputs.writer import OutputWriter
 
 
 async def main(store: str, task_id: str) -> None:

@@ -4,7 +4,7 @@ import gc
 import importlib
 import sys
 
-from outlast.activities.platform import apify
+from outlast.activities import apify
 from outlast.deploy.local.orphans import die_with_parent
 from outlast.workflows.tools import registry
 

@@ -6,16 +6,9 @@ from typing import Self
 import pytest
 
 from outlast.activities.contracts import Caller
-from outlast.activities.llm.contracts import (
-    CallModelInput,
-    Delta,
-    ModelMessage,
-    ModelStep,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
-from outlast.activities.llm.providers.provider import Provider
+from outlast.activities.conversations.contracts import ModelMessage, TextPart, ToolCallPart, ToolResultPart
+from outlast.activities.llm.contracts import CallModelInput, Delta, ModelStep
+from outlast.activities.llm.providers.parsing import Provider
 from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import configured_providers

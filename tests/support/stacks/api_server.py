@@ -9,7 +9,7 @@ import httpx
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.api.app import build_app
 from outlast.api.http.client_connections import limited_protocol
 from outlast.api.services import build_services

@@ -6,9 +6,9 @@ OUTLAST_TOOLS_FROM.
 
 from datetime import timedelta
 
-from outlast.activities.runs import start_recovery
+from outlast.activities.runs import starts
 from outlast.workflows.tools.framework.tool import Tool
 
-start_recovery._CLOCK_SKEW = timedelta(0)  # pyright: ignore[reportPrivateUsage]
+starts._CLOCK_SKEW = timedelta(0)  # pyright: ignore[reportPrivateUsage]
 
 TOOLS: tuple[Tool, ...] = ()

@@ -11,7 +11,7 @@ from docs.examples.hello_tools import TOOLS as EXAMPLES
 from docs.examples.hello_tools import Colour
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.controls import ChatParams
+from outlast.activities.llm.contracts import ChatParams
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.runtime.context import ToolContext
 from outlast.workflows.tools.framework.call_context import CallContext

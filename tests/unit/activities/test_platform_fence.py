@@ -7,8 +7,8 @@ import impit
 import pytest
 
 from outlast.activities.platform.platform_fence import PlatformFence
-from outlast.activities.platform.run_owners import RunOwners
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.platform.request_marks import RunOwners
+from outlast.activities.secrets.encryption import SecretSealer
 
 ROOT = "https://api.apify.test/v2/"
 NEW, OLD = b"n" * 32, b"o" * 32

@@ -14,10 +14,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import Caller
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.spending.contracts import Settlement, Spend
 from outlast.activities.spending.ledger import Ledgers
-from outlast.activities.webhooks.queue_contracts import EnqueueInput, QueueSummary
+from outlast.activities.webhooks.contracts import EnqueueInput, QueueSummary
 from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.oauth.issuer import IssuerKeys, KeySet

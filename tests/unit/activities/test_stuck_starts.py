@@ -9,7 +9,7 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from outlast.activities.runs.contracts import AbortRunInput
-from outlast.activities.stuck_tasks.started_runs import StartedRuns
+from outlast.activities.stuck_tasks.activities import StartedRuns
 from tests.histories.heartbeats import BEFORE, heartbeated
 
 PROLONGED = BEFORE + 3

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.activities.contracts import Caller
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.audit.audit_files import AuditError, AuditFiles
 from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.contracts import AuditEvent, AuditRecord

@@ -4,8 +4,8 @@ import pytest
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.platform_reads.activities import unsigned, url_of_path
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.platform_requests.activities import unsigned, url_of_path
+from outlast.activities.secrets.encryption import SecretSealer
 
 PLATFORM = ApifyPlatform(api_base_url="https://api", operator_token=None, sealer=SecretSealer.ephemeral())
 

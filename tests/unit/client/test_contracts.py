@@ -9,9 +9,10 @@ from typing import get_args
 from pydantic import BaseModel
 
 from outlast.activities.batches.contracts import BatchOptions, ItemRow, ReusedAnswer
+from outlast.activities.conversations import contracts as conversations
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.activities.llm import contracts as llm
-from outlast.activities.llm.controls import ModelControls
+from outlast.activities.llm.contracts import ModelControls
 from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
 from outlast.activities.runs.contracts import RunState, UntilMet
 from outlast.api.rest.operator_routes import Readiness
@@ -59,13 +60,13 @@ ANSWERS: dict[type[BaseModel], type[Response]] = {
     batches.BatchPage: client_batches.BatchPage,
     events.HandoffList: client_handoffs.HandoffList,
     events.OpenHandoff: client_handoffs.OpenHandoff,
-    llm.ImagePart: client_sessions.MessagePart,
-    llm.MediaPart: client_sessions.MessageMedia,
-    llm.ModelMessage: client_sessions.Message,
-    llm.ReasoningPart: client_sessions.MessagePart,
-    llm.TextPart: client_sessions.MessagePart,
-    llm.ToolCallPart: client_sessions.MessagePart,
-    llm.ToolResultPart: client_sessions.MessagePart,
+    conversations.ImagePart: client_sessions.MessagePart,
+    conversations.MediaPart: client_sessions.MessageMedia,
+    conversations.ModelMessage: client_sessions.Message,
+    conversations.ReasoningPart: client_sessions.MessagePart,
+    conversations.TextPart: client_sessions.MessagePart,
+    conversations.ToolCallPart: client_sessions.MessagePart,
+    conversations.ToolResultPart: client_sessions.MessagePart,
     llm.Usage: client_sessions.Usage,
     operations.OpenTask: client_operations.OpenTask,
     operations.Operations: client_operations.Operations,
@@ -179,12 +180,12 @@ UNNAMED: dict[type[BaseModel], dict[str, str]] = {
         "options": "what the platform was asked for, in its own words",
     },
     StoredOutput: {"fields": "for a person who reads the whole document of an output"},
-    llm.ReasoningPart: {
+    conversations.ReasoningPart: {
         "block": "the provider's own object, of use to that provider only",
         "provider_id": "belongs to `block`",
         "model_id": "belongs to `block`",
     },
-    llm.ToolCallPart: {"raw_arguments": "the model's text, of use only where `arguments` is None"},
+    conversations.ToolCallPart: {"raw_arguments": "the model's text, of use only where `arguments` is None"},
     tool_calls.EmbeddedResource: {"resource": "for the program that gets the block of content"},
     tool_calls.ResourceLink: {"size": "for the program that gets the block of content"},
     tool_calls.ToolResult: {"meta": "of MCP, for the program that shows the answer"},

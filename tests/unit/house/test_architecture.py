@@ -45,6 +45,7 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
         "What the front doors share": ("api/offer/planned_runs.py", "import mcp"),
         "Contracts lie": ("activities/dispatch/contracts.py", "import httpx"),
         "Contracts that": ("outlast/contracts/usage.py", "import fastapi"),
+        "Activities": ("activities/platform/platform_fence.py", "import outlast.activities.runs.reads"),
         "Workflow code": ("workflows/contracts/tool_calls.py", "import apify_client"),
         "Tools:": ("workflows/tools/core/actor_names.py", "import outlast.workflows.tools.default.call_actor"),
     }

@@ -17,7 +17,10 @@ FILES = re.compile(r"`((?:workflows|activities|worker|api|deploy|tests|docs)/[\w
 MODULES = re.compile(r"`((?:outlast|tests)(?:\.\w+)+)`")
 GROUPS = {"outlast.tools", "outlast.worker", "outlast.api"}
 """Dotted names that are no modules: the group of entry points, names of loggers."""
-SPANS = "".join((ROOT / path).read_text() for path in ("activities/spans.py", "worker/otlp/call_spans.py"))
+SPANS = "".join(
+    (ROOT / path).read_text()
+    for path in ("activities/spans.py", "activities/llm/activities.py", "worker/otlp/call_spans.py")
+)
 """The modules with the attributes of spans, whose names look like modules."""
 
 

@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue, SecretBytes, SecretStr
 
 from outlast.activities.contracts import Caller
-from outlast.activities.secrets.sealed_json import seal_value
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets.placeholders import seal_value
 from outlast.worker.logs import without_secrets
 
 SECRET = "hunter2"

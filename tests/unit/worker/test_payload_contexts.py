@@ -12,8 +12,8 @@ from temporalio.converter import ActivitySerializationContext, StorageDriverStor
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
 from temporalio.worker._command_aware_visitor import CommandInfo
 
-from outlast.activities.outputs.store.object_store import OutputObjects
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.worker.payloads.codec import EncryptingCodec
 from outlast.worker.payloads.contexts import AlikePayloadsRunner
 from outlast.worker.plugin import OutlastPlugin

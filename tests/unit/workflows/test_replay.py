@@ -11,12 +11,12 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from outlast.activities.webhooks.contracts import (
     DELIVERY_WORKFLOW,
+    QUEUE_WORKFLOW,
     SUBSCRIPTIONS_WORKFLOW,
     Delivered,
     DeliveryInput,
     SubscriptionsState,
 )
-from outlast.activities.webhooks.queue_contracts import QUEUE_WORKFLOW
 from outlast.activities.webhooks.waiting import QueueState
 from outlast.worker.plugin import OutlastPlugin
 from outlast.worker.service import WORKFLOWS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.activities.secrets.sealed_json import is_sealed
+from outlast.activities.secrets.placeholders import is_sealed
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.stubs.signatures import answer_signature, signature
 

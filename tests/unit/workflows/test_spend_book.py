@@ -10,7 +10,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import failure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.spending.contracts import LedgerState, ReserveInput, Settlement, Spend, SpendingCaps
-from outlast.activities.spending.refusals import refused_by_cap
+from outlast.activities.spending.ledger import refused_by_cap
 from outlast.workflows.spending.book import MAX_BOOKED, RECENT_ENTRIES, REMEMBERED_ACTORS, Book
 
 EVENING = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)

@@ -10,8 +10,8 @@ from temporalio import workflow
 from outlast.activities.contracts import Contract, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.violations import quick_violations
-from outlast.activities.printable import printable
-from outlast.activities.secrets.sealed_json import masked, places_of_masks, unmasked
+from outlast.activities.secrets.placeholders import masked, places_of_masks, unmasked
+from outlast.activities.unicode_text import printable
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly

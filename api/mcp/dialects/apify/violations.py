@@ -8,8 +8,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.json_schema.cost import NotCountable, nodes_and_patterns
-from outlast.activities.json_schema.violations import MAX_QUICK_WORK
+from outlast.activities.json_schema.violations import MAX_QUICK_WORK, NotCountable, nodes_and_patterns
 
 _COMPARED = {"minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
 _COUNTED = {

@@ -9,8 +9,8 @@ from outlast.activities.batches import items, results
 from outlast.activities.batches.contracts import BatchPlace, Lines, ResultsState
 from outlast.activities.batches.items import LineReader, LinesDamaged, LineWriter
 from outlast.activities.batches.results import ResultsWriter
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.outputs.reader import open_output
 
 BATCH = "batch-0123"
 PLACE = BatchPlace(

@@ -40,9 +40,9 @@ from outlast.activities.batches.items import ItemList, LineWriter
 from outlast.activities.batches.results import ResultsWriter, results_locator
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.outputs.reader import open_output
 
 BATCH = "batch-0123"
 

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from outlast.activities.conversations.references import ConversationOwner
+from outlast.activities.conversations.contracts import ConversationOwner
 from outlast.workflows.contracts.turns import turn_workflow_id
 
 NAMES = st.text("ab:%3A", min_size=1, max_size=6)

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore
 
-from outlast.activities.conversations import conversation_blocks
-from outlast.activities.conversations.contracts import Block
-from outlast.activities.conversations.conversation_blocks import ConversationBlocks
-from outlast.activities.conversations.references import ConversationOwner, ConversationRef
-from outlast.activities.conversations.sealed_blocks import conversation_prefix, conversations_prefix
-from outlast.activities.conversations.sweep import ConversationSweep
-from outlast.activities.llm.contracts import ModelMessage, TextPart
-from outlast.activities.outputs.store.object_store import OutputObjects, StoredObject
-from outlast.activities.outputs.sweep.temporal_tasks import TemporalTasks
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.conversations import blocks as stored_blocks
+from outlast.activities.conversations.blocks import (
+    ConversationBlocks,
+    conversation_prefix,
+    conversations_prefix,
+)
+from outlast.activities.conversations.contracts import Block, ConversationOwner, ConversationRef, ModelMessage, TextPart
+from outlast.activities.conversations.removal import ConversationSweep
+from outlast.activities.object_store.objects import OutputObjects, StoredObject
+from outlast.activities.outputs.temporal_tasks import TemporalTasks
+from outlast.activities.secrets.encryption import SecretSealer
 
 SEALER = SecretSealer.from_text("test:" + base64.b64encode(bytes(32)).decode())
 TURNS = 50
@@ -83,7 +84,7 @@ def blocks_of(objects: CountingObjects) -> ConversationBlocks:
 async def test_a_block_larger_than_the_cache_is_written_and_read_all_the_same(
     objects: CountingObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation_blocks, "CACHE_BYTES", 10)
+    monkeypatch.setattr(stored_blocks, "CACHE_BYTES", 10)
     blocks, conversation = blocks_of(objects), ConversationRef()
     for number in range(3):
         conversation = await blocks.append(owner(1), conversation, turn(number))

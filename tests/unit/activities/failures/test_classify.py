@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import CancelledError
 
+from outlast.activities import apify
 from outlast.activities.failures.classify import (
     CAPACITY_RETRY_DELAY,
     MAX_MESSAGE_CHARS,
@@ -27,8 +28,7 @@ from outlast.activities.failures.classify import (
     redact,
 )
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.platform import apify
-from outlast.activities.secrets.sealer import SealError
+from outlast.activities.failures.exceptions import SealError
 
 C = ErrorCategory
 TOKEN = "apify_api_AbC123_def-456GHI789jkl"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlast.activities.llm.contracts import ModelMessage, ToolCallPart, ToolResultPart
-from outlast.activities.llm.providers.call_ids import with_portable_calls
+from outlast.activities.conversations.contracts import ModelMessage, ToolCallPart, ToolResultPart
+from outlast.activities.llm.providers.tool_definitions import with_portable_calls
 
 
 def step(*ids: str) -> list[ModelMessage]:

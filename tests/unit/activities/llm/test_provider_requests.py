@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.activities.llm.contracts import CallModelInput, ModelMessage, TextPart, ToolCallPart, ToolResultPart
+from outlast.activities.conversations.contracts import ModelMessage, TextPart, ToolCallPart, ToolResultPart
+from outlast.activities.llm.contracts import CallModelInput
 from outlast.activities.llm.providers import anthropic_messages, openai_chat, openai_responses
 from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions, read_definitions
 from tests.support.providers.model_requests import DEFINITIONS, PROVIDERS, definition, order, user

@@ -14,15 +14,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outlast.activities.failures.output_errors import OutputDamaged, OutputError
+from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.contracts import RestoreOutputInput
-from outlast.activities.outputs.format.errors import OutputDamaged, OutputError
-from outlast.activities.outputs.format.frames import Frame, compress, decompress
-from outlast.activities.outputs.format.locators import parse_locator, scope_of
-from outlast.activities.outputs.format.manifest import OutputManifest, manifest_text
-from outlast.activities.outputs.format.parts import build_part, index_frame
-from outlast.activities.outputs.select.select import select
-from outlast.activities.outputs.store.access import Tombstone, manifest_key, open_output, tombstone_key
-from outlast.activities.outputs.store.object_store import OutputObjects
+from outlast.activities.outputs.frames import Frame, build_part, compress, decompress, index_frame
+from outlast.activities.outputs.manifest import OutputManifest, manifest_text, parse_locator, scope_of
+from outlast.activities.outputs.reader import Tombstone, manifest_key, open_output, tombstone_key
+from outlast.activities.outputs.selection import select
 from tests.support.calls.stored_outputs import CALLER, SCOPE, bytes_of, keys_of, objects_in_memory, stored
 
 ROWS = b"".join(json.dumps({"id": number, "text": "x" * (number % 50)}).encode() + b"\n" for number in range(200))

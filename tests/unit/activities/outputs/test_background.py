@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from outlast.activities.outputs.store.threads import in_background
+from outlast.activities.outputs.writer import in_background
 from tests.support.paths import ROOT
 
 
@@ -29,7 +29,7 @@ _FORBIDDEN = """
 import asyncio, os
 def refuse(*_): raise PermissionError(1, "Operation not permitted")
 os.setpriority = refuse
-from outlast.activities.outputs.store.threads import in_background
+from outlast.activities.outputs.writer import in_background
 print(asyncio.run(in_background(lambda: "stored")))
 """
 

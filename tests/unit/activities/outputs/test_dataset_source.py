@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.outputs.format.frames import MAX_ROW_BYTES
-from outlast.activities.outputs.store.dataset_source import GrowingDataset, RowBatch, row_batches
+from outlast.activities.outputs.dataset_source import GrowingDataset, RowBatch, row_batches
+from outlast.activities.outputs.frames import MAX_ROW_BYTES
 
 
 class Body:

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.outputs.reader import OutputReader, open_output
 from tests.support.calls.stored_outputs import (
     CALLER,
     bytes_of,

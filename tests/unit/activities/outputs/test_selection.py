@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.outputs import selection
 from outlast.activities.outputs.contracts import OutputKind, RestoredOutput, RestoreOutputInput
-from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.format.frames import Sizes
-from outlast.activities.outputs.select import rows as row_selection
-from outlast.activities.outputs.select import streams
-from outlast.activities.outputs.select.select import select
-from outlast.activities.outputs.store.access import open_output
-from outlast.activities.outputs.store.reader import OutputReader
+from outlast.activities.outputs.frames import Sizes
+from outlast.activities.outputs.reader import OutputReader, open_output
+from outlast.activities.outputs.selection import select
 from outlast.activities.unicode_text import valid_text
 from tests.support.calls.stored_outputs import CALLER, objects_in_memory, stored
 
@@ -36,7 +34,7 @@ ROWS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expressions are evaluated behind all other work: on a busy machine that may take all the time of a scan."""
-    monkeypatch.setattr(row_selection, "SCAN_SECONDS", 3_600.0)
+    monkeypatch.setattr(selection, "SCAN_SECONDS", 3_600.0)
 
 
 async def reader_of(content: bytes, kind: OutputKind = "rows", content_type: str = "text/plain") -> OutputReader:
@@ -112,7 +110,7 @@ async def test_a_filter_gives_the_rows_that_match_and_their_fields() -> None:
 
 
 async def test_a_scan_whose_time_is_up_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_selection, "SCAN_SECONDS", 0.0)
+    monkeypatch.setattr(selection, "SCAN_SECONDS", 0.0)
     reader = await reader_of_rows()
     answers = [found async for found in all_answers(reader, offset=480, filter="id >= `498`", query="id")]
     assert len(answers) > 1
@@ -287,8 +285,8 @@ async def test_a_range_of_binary_has_as_many_bytes_as_were_asked_for() -> None:
 async def test_a_stream_of_matches_has_each_once_and_no_more_than_the_limit(
     monkeypatch: pytest.MonkeyPatch, order: dict[str, Any], ids: list[int]
 ) -> None:
-    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", 25)  # of 500, so that processes follow each other
-    pieces = [piece async for piece in streams.matches_stream(await reader_of_rows(), **order)]
+    monkeypatch.setattr(selection, "_BATCHES_PER_PROCESS", 25)  # of 500, so that processes follow each other
+    pieces = [piece async for piece in selection.matches_stream(await reader_of_rows(), **order)]
     found = [json.loads(line) for line in b"".join(pieces).splitlines()]
     assert [row if isinstance(row, int) else row["id"] for row in found] == ids
 
@@ -299,14 +297,14 @@ async def test_a_stream_of_many_small_rows_has_each_once_and_no_more_than_the_li
     monkeypatch: pytest.MonkeyPatch, order: dict[str, Any], batches_per_process: int
 ) -> None:
     """Many rows come in one batch, so that the limit, and the end of a batch, fall into it."""
-    monkeypatch.setattr(streams, "_BATCHES_PER_PROCESS", batches_per_process)
+    monkeypatch.setattr(selection, "_BATCHES_PER_PROCESS", batches_per_process)
     content = b"".join(json.dumps({"id": number, "text": "x" * 50}).encode() + b"\n" for number in range(9_000))
     objects = objects_in_memory()
     manifest = await stored(objects, content, sizes=Sizes())
     reader = await open_output(objects, manifest.locator, CALLER.id)
     assert max([len(batch) async for batch in reader.row_batches(0, None)]) > 1_000
     for limit in (3, 8_997, None):
-        pieces = [piece async for piece in streams.matches_stream(reader, limit=limit, **order)]
+        pieces = [piece async for piece in selection.matches_stream(reader, limit=limit, **order)]
         found = [json.loads(line) for line in b"".join(pieces).splitlines()]
         ids = [row if isinstance(row, int) else row["id"] for row in found]
         assert ids == list(range(2, 9_000))[:limit]
@@ -322,7 +320,7 @@ async def reader_of_one_batch(rows: Sequence[object]) -> OutputReader:
 
 
 async def streamed(reader: OutputReader, **order: Any) -> list[Any]:
-    pieces = [piece async for piece in streams.matches_stream(reader, **order)]
+    pieces = [piece async for piece in selection.matches_stream(reader, **order)]
     return [json.loads(line) for line in b"".join(pieces).splitlines()]
 
 
@@ -359,7 +357,7 @@ async def test_a_json_value_that_fills_an_answer_is_whole_and_a_range_of_it_is_t
 async def test_a_stream_whose_results_reach_the_limit_of_a_batch_goes_on_with_the_next_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streams, "_RESULT_BYTES", 500)
+    monkeypatch.setattr(selection, "_RESULT_BYTES", 500)
     objects = objects_in_memory()
     content = b"".join(b'{"text":"%d %s"}\n' % (number, 300 * b"x") for number in range(12))
     manifest = await stored(objects, content, sizes=Sizes(frame=1_500, part=1_500))
@@ -374,7 +372,7 @@ async def test_a_stream_whose_results_reach_the_limit_of_a_batch_goes_on_with_th
 async def test_a_stream_refuses_a_result_that_is_too_large_and_fields_beside_a_query(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streams, "_RESULT_BYTES", 1_000)
+    monkeypatch.setattr(selection, "_RESULT_BYTES", 1_000)
     reader = await reader_of_one_batch([{"text": "short"}, {"text": 1_500 * "x"}])
     with pytest.raises(OutputError, match=r"result for one row has 150\d bytes"):
         await streamed(reader, query="text")
@@ -393,7 +391,7 @@ async def test_a_stream_of_rows_has_those_from_an_offset_on_up_to_a_limit_and_th
         ({"offset": 500}, []),
     ):
         for fields in ((), ("id", "crawl.status")):
-            pieces = [piece async for piece in streams.rows_stream(reader, **order, fields=fields)]
+            pieces = [piece async for piece in selection.rows_stream(reader, **order, fields=fields)]
             found = [json.loads(line) for line in b"".join(pieces).splitlines()]
             assert found == (
                 [{"id": row["id"], "crawl.status": row["crawl"]["status"]} for row in rows] if fields else rows

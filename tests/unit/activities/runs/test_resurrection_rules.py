@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.runs.contracts import RunState, UntilMet
-from outlast.activities.runs.resurrection_rules import is_cut_short
+from outlast.activities.runs.contracts import RunState, UntilMet, is_cut_short
 
 ENOUGH = UntilMet(condition="rows", rows=2)
 

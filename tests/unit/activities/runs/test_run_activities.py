@@ -11,10 +11,11 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from outlast.activities import apify
 from outlast.activities.contracts import Caller
-from outlast.activities.platform import apify
+from outlast.activities.failures.exceptions import SealError
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.runs import activities, resurrection, until_judge
+from outlast.activities.runs import activities, resurrection, stop_condition
 from outlast.activities.runs.activities import RunActivities
 from outlast.activities.runs.contracts import (
     AbortRunInput,
@@ -28,7 +29,6 @@ from outlast.activities.runs.contracts import (
     WaitRunInput,
 )
 from outlast.activities.runs.resurrection import RunResurrections
-from outlast.activities.secrets.sealer import SealError
 from outlast.activities.spending.contracts import Reserved, Settlement, Spend, SpendingCaps
 from outlast.activities.spending.ledger import Ledgers
 
@@ -115,7 +115,7 @@ def books() -> Books:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(until_judge, "_SETTLE_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(stop_condition, "_SETTLE_PAUSE_SECONDS", 0.0)
     return iter(())
 
 

@@ -13,11 +13,11 @@ from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.outputs.format.errors import OutputError
-from outlast.activities.outputs.store import dataset_source
-from outlast.activities.runs import until_judge
+from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.outputs import dataset_source
+from outlast.activities.runs import stop_condition
 from outlast.activities.runs.contracts import RunState, Until, UntilMet, UntilProgress
-from outlast.activities.runs.until_judge import UntilJudge
+from outlast.activities.runs.stop_condition import UntilJudge
 
 ODD = "odd"
 """An expression: every second row matches it, beginning with the one that has number 1."""
@@ -68,14 +68,14 @@ Judge = Callable[..., UntilJudge]
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
     """A judge of rows in a dataset, as the attempt of an activity has it that begins after `before`."""
-    monkeypatch.setattr(until_judge, "_SETTLE_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(until_judge.activity, "logger", SimpleNamespace(info=lambda *_: None))
+    monkeypatch.setattr(stop_condition, "_SETTLE_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(stop_condition.activity, "logger", SimpleNamespace(info=lambda *_: None))
 
     def made(dataset: Dataset, before: UntilProgress | None = None, **until: Any) -> UntilJudge:
         environment = ActivityEnvironment()
         details = [run().model_dump(), before.model_dump()] if before is not None else []
         environment.info = dataclasses.replace(environment.info, heartbeat_details=details)
-        places = until_judge.asyncio.Semaphore(1)
+        places = stop_condition.asyncio.Semaphore(1)
         return environment.run(lambda: UntilJudge(cast(ApifyClientAsync, dataset), Until(**until), places))
 
     return made
@@ -141,7 +141,7 @@ async def test_rows_are_read_until_enough_of_them_match(judge: Judge) -> None:
 
 async def test_one_look_at_a_run_judges_a_part_of_many_rows(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look has a process of its own, whose CPU time is limited, and the run may cost too much in between."""
-    monkeypatch.setattr(until_judge, "_BATCHES_PER_ROUND", 2)
+    monkeypatch.setattr(stop_condition, "_BATCHES_PER_ROUND", 2)
     monkeypatch.setattr(dataset_source, "_MOST_PAGE_ROWS", 1_000)
     dataset = Dataset(4_500)
     judging = judge(dataset, expression=ODD, matches=2_250)
@@ -154,7 +154,7 @@ async def test_one_look_at_a_run_judges_a_part_of_many_rows(judge: Judge, monkey
 async def test_rows_that_are_too_large_for_an_expression_do_not_match(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(until_judge, "MAX_JSON_BYTES", 50)
+    monkeypatch.setattr(stop_condition, "MAX_JSON_BYTES", 50)
     judging = judge(Dataset(4), expression=ODD)
     assert await judging.judge(run()) is None
     assert judging.progress == UntilProgress(offset=4, matches=0)
@@ -217,7 +217,7 @@ async def test_an_expression_is_given_up_after_three_failures_in_a_row(
     async def expressions(_: object) -> AsyncIterator[Evaluator]:
         yield Evaluator()
 
-    monkeypatch.setattr(until_judge, "expressions", expressions)
+    monkeypatch.setattr(stop_condition, "expressions", expressions)
     dataset = Dataset()
     judging = judge(dataset, expression=ODD)
     fails[:] = [True, True, False, True, True, True]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from outlast.activities.contracts import SealedSecret
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.secrets.encryption import SecretSealer
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 PLAIN = SecretStr("apify_api_plainTextOfTheSecret")

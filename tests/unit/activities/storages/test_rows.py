@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.storages.rows import picked
+from outlast.activities.storages.datasets import picked
 
 ROW: dict[str, Any] = {
     "url": "u",

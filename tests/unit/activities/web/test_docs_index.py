@@ -1,8 +1,8 @@
 """Finding documentation: what sites list, and what a search brings up."""
 
 from outlast.activities.web.address_rules import WebAddress
-from outlast.activities.web.docs_index import DocsIndex, Listed, entries_of, listed_in_llms_txt, listed_in_sitemap
-from outlast.activities.web.markdown import article_of_markdown
+from outlast.activities.web.docs import DocsIndex, Listed, entries_of, listed_in_llms_txt, listed_in_sitemap
+from outlast.activities.web.pages import article_of_markdown
 
 ROOT = WebAddress.parse("https://docs.example/")
 

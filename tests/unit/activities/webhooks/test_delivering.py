@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.secrets.sealer import SecretSealer
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.webhooks.contracts import (
@@ -24,10 +24,8 @@ from outlast.activities.webhooks.contracts import (
     WebhookListener,
     WebhookSecret,
 )
-from outlast.activities.webhooks.posting import WebhookPoster
-from outlast.activities.webhooks.queues import WebhookQueues
-from outlast.activities.webhooks.signing import new_secret, webhook_purpose
-from outlast.activities.webhooks.subscriptions import Subscriptions
+from outlast.activities.webhooks.posting import WebhookPoster, new_secret, webhook_purpose
+from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from tests.support.eventually import eventually
 from tests.support.http.webhooks import receiving_webhooks
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from outlast.activities.webhooks.posting import PostOutcome, asked_pause_seconds, posted
-from outlast.activities.webhooks.retrying import MAX_PAUSE, pause_after, probe_pause
+from outlast.activities.webhooks.waiting import MAX_PAUSE, pause_after, probe_pause
 
 FIRST, GIVE_UP = timedelta(seconds=5), timedelta(hours=72)
 

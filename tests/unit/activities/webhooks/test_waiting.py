@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from outlast.activities.webhooks.queue_contracts import (
+from outlast.activities.webhooks.contracts import (
     EnqueueInput,
     Failure,
     RoundAttempt,
@@ -13,8 +13,14 @@ from outlast.activities.webhooks.queue_contracts import (
     Settled,
     most_waiting_for,
 )
-from outlast.activities.webhooks.retrying import MAX_PAUSE, MAX_PROBE_PAUSE
-from outlast.activities.webhooks.waiting import MAX_WIDTH, OPENS_AFTER, PROBE_AFTER_ARRIVAL, QueueState
+from outlast.activities.webhooks.waiting import (
+    MAX_PAUSE,
+    MAX_PROBE_PAUSE,
+    MAX_WIDTH,
+    OPENS_AFTER,
+    PROBE_AFTER_ARRIVAL,
+    QueueState,
+)
 
 START = datetime(2026, 11, 26, tzinfo=UTC)
 FIRST, GIVE_UP = timedelta(seconds=5), timedelta(hours=72)

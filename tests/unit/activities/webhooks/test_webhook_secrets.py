@@ -6,9 +6,10 @@ import pytest
 from pydantic import SecretStr
 
 from outlast.activities.contracts import SealedSecret
-from outlast.activities.secrets.sealer import SealError, SecretSealer
+from outlast.activities.failures.exceptions import SealError
+from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.webhooks.contracts import MAX_SECRETS, WebhookEndpoint, WebhookSecret
-from outlast.activities.webhooks.signing import webhook_purpose
+from outlast.activities.webhooks.posting import webhook_purpose
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.workspaces import workspace_folders as workspace_files
 from outlast.activities.workspaces.activities import FileLines, ReadFileInput, WorkspaceOwner
-from outlast.activities.workspaces.bounded_output import BoundedOutput
+from outlast.activities.workspaces.bubblewrap import BoundedOutput
 from outlast.activities.workspaces.workspace_folders import WorkspaceFiles, Workspaces, folder_name
 
 OWNER = WorkspaceOwner(caller_id="key:a", session_id="chat")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from outlast.activities.conversations.contracts import MediaPart, ToolCallPart
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import MediaPart, ToolCallPart
-from outlast.activities.llm.providers.tool_media import SHOWN, result_content
+from outlast.activities.llm.providers.requests import SHOWN, result_content
 from outlast.api.adapters.model_calls import ModelCall, Outcome
 from outlast.api.adapters.pieces import details, pieces_of
 from outlast.api.tasks.still_working import still_working

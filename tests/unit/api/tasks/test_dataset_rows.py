@@ -12,7 +12,7 @@ from apify_client import ApifyClientAsync
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.outputs.store.dataset_source import GrowingDataset
+from outlast.activities.outputs.dataset_source import GrowingDataset
 from outlast.activities.runs.contracts import RunState
 from outlast.api.errors import ApiError, PlatformUnavailable, RowsGone, RowsRefused
 from outlast.api.tasks.live_rows import dataset_rows

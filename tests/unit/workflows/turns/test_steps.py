@@ -4,8 +4,9 @@ import json
 from datetime import UTC, datetime
 
 from outlast.activities.contracts import Caller
+from outlast.activities.conversations.contracts import TextPart, ToolCallPart
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import ModelStep, TextPart, ToolCallPart
+from outlast.activities.llm.contracts import ModelStep
 from outlast.activities.webhooks.contracts import WebhookEventType, WebhookListener
 from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolResult
 from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnInput, TurnState, TurnTool

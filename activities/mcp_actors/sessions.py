@@ -1,0 +1,347 @@
+"""Sessions with Actors that are MCP servers, through the MCP SDK, and the failures of their calls."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
+
+import httpx2
+from mcp import Client, ClientSession, MCPError
+from mcp.client import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolRequest,
+    CallToolRequestParams,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    Implementation,
+    InputRequest,
+    InputRequiredResult,
+    InputResponse,
+    PaginatedRequestParams,
+)
+from mcp_types import Tool as WireTool
+from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, ValidationError
+from temporalio import activity
+from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, category_of_status, redact
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.heartbeat import Heartbeats, raise_cancellation
+from outlast.activities.mcp_actors.contracts import (
+    NOT_CALLED,
+    NOT_CONNECTED,
+    RELAY_UPDATE,
+    CallMcpToolInput,
+    CallPhase,
+    CallProgress,
+    McpTool,
+    RelayedAnswer,
+    RelayedQuestion,
+)
+from outlast.activities.mcp_actors.lenient import MAX_NOTES, NOTES, lenient
+from outlast.activities.pacing import Looks
+from outlast.activities.unicode_text import JsonTextCleaner
+
+
+def mcp_failure(category: ErrorCategory, message: str, hint: str | None = None) -> ToolFailure:
+    """A failure of this category, retryable as the category is, without secrets in its message."""
+    return ToolFailure.of(category, redact(message), hint, retryable=category in RETRYABLE)
+
+
+def not_connected(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
+    """The failure of a call whose server was not reached."""
+    return _with_message(error, f"{NOT_CONNECTED} {request.actor}: {error.envelope.message}")
+
+
+def not_called(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
+    """The failure of a call that was sent. Where trying again could help, nobody does: it may have done its work."""
+    where = f"{NOT_CALLED} '{request.tool}' on Actor '{request.actor}'"
+    if not error.envelope.retryable:
+        return _with_message(error, f"{where}: {error.envelope.message}")
+    lost = _with_message(error, f"{where}: its result was lost: {error.envelope.message}")
+    hint = "The tool may have done its work. Check what it has changed before you call it again."
+    return ToolFailure(lost.envelope.model_copy(update={"retryable": False, "hint": hint}))
+
+
+def _with_message(error: ToolFailure, message: str) -> ToolFailure:
+    return ToolFailure(error.envelope.model_copy(update={"message": message}))
+
+
+_MAX_MESSAGE_CHARS = 500
+_OUTAGES = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN})
+_OUTAGE_PAUSE_SECONDS = 1.0
+_outage_pauses = Looks(per_second=50)
+_MAX_ROUNDS = 50
+"""How often one call may ask for input (MCP 2026-07-28)."""
+_ROUND_PAUSE_SECONDS = 0.25
+
+
+class Relay:
+    """Callbacks of one session, for the call that the current activity makes."""
+
+    def __init__(self, heartbeats: Heartbeats) -> None:
+        """Report progress with `heartbeats`."""
+        self._heartbeats = heartbeats
+        self._numbers = itertools.count(1)
+
+    def sent(self) -> None:
+        """Report that the call is being sent: a later attempt must not send it again."""
+        self._heartbeats.send(CallPhase(sent=True))
+
+    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
+        """Report `notifications/progress` of the call."""
+        shown = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
+        reached = CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
+        self._heartbeats.send(CallPhase(sent=True, progress=reached))
+
+    async def elicit(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002  # the SDK gives it by name
+        params: ElicitRequestParams,
+    ) -> ElicitResult | ErrorData:
+        """`elicitation/create`: a form for the user. URLs to visit are declined, since they cannot be passed on."""
+        if not isinstance(params, ElicitRequestFormParams):
+            return ElicitResult(action="decline")
+        schema: dict[str, Any] = dict(params.requested_schema)
+        answer = await self._ask("elicitation/create", params.message, requested_schema=schema)
+        if isinstance(answer, ErrorData) or answer.action != "accept":
+            return answer if isinstance(answer, ErrorData) else ElicitResult(action=answer.action)
+        content: Any = answer.content
+        return ElicitResult(action="accept", content=content)
+
+    async def sample(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002  # the SDK gives it by name
+        params: CreateMessageRequestParams,
+    ) -> CreateMessageResult | ErrorData:
+        """`sampling/createMessage`: a completion by the client's model."""
+        fields: dict[str, Any] = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        fields.pop("_meta", None)
+        answer = await self._ask("sampling/createMessage", "The server asks for a completion.", params=fields)
+        if isinstance(answer, ErrorData):
+            return answer
+        if answer.action != "accept":
+            return ErrorData(code=INVALID_REQUEST, message="No completion: the caller declined or did not answer.")
+        try:
+            return CreateMessageResult.model_validate(answer.content, by_name=False)
+        except ValidationError:
+            return ErrorData(code=INTERNAL_ERROR, message="The caller's completion is not valid.")
+
+    async def _ask(self, method: Any, message: str, **question: Any) -> RelayedAnswer | ErrorData:
+        asked = RelayedQuestion(key=f"relayed-{next(self._numbers)}", method=method, message=message, **question)
+        while True:
+            try:
+                return await _ask_workflow(asked)
+            except WorkflowUpdateFailedError as error:
+                return ErrorData(code=INTERNAL_ERROR, message=redact(f"The caller cannot be asked: {error.cause}"))
+            except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+                raise_cancellation(error)
+            except RPCError as error:
+                if error.status not in _OUTAGES:
+                    return ErrorData(code=INTERNAL_ERROR, message="The caller cannot be asked: its task has ended.")
+            await _outage_pauses.pause(_OUTAGE_PAUSE_SECONDS)
+
+
+async def _ask_workflow(question: RelayedQuestion) -> RelayedAnswer:
+    """Ask the question once, however often an attempt calls this: the update's id contains the question's key."""
+    info = activity.info()
+    handle = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+    update_id = f"{info.activity_id}-{info.attempt}-{question.key}"
+    return await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+        RELAY_UPDATE, question, id=update_id, result_type=RelayedAnswer
+    )
+
+
+class _RawAnswer(BaseModel):
+    """The unparsed result: all its fields are in `model_extra`."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+async def call_to_its_end(session: ClientSession, tool: str, arguments: dict[str, Any], relay: Relay) -> dict[str, Any]:
+    """The raw result of a tool. With MCP 2026-07-28, a tool that asks for input is called again with the answers."""
+    params = CallToolRequestParams(name=tool, arguments=arguments)
+    raw: dict[str, Any] = {}
+    for _ in range(_MAX_ROUNDS):
+        request = CallToolRequest(params=params)
+        answer = await session.send_request(request, _RawAnswer, progress_callback=relay.progressed)
+        raw = answer.model_extra or {}
+        if raw.get("resultType") != "input_required":
+            break
+        asked = InputRequiredResult.model_validate(raw, by_name=False)
+        answers = await _input_responses(session, asked)
+        params = params.model_copy(update={"input_responses": answers, "request_state": asked.request_state})
+    return raw
+
+
+async def _input_responses(session: ClientSession, asked: InputRequiredResult) -> dict[str, InputResponse] | None:
+    if not asked.input_requests:
+        await asyncio.sleep(_ROUND_PAUSE_SECONDS)  # the server only wants the call again
+        return None
+    requests = asked.input_requests
+    given = await asyncio.gather(*(_input_response(session, key, request) for key, request in requests.items()))
+    return dict(zip(requests, given, strict=True))
+
+
+async def _input_response(session: ClientSession, key: str, request: InputRequest) -> InputResponse:
+    """The answer of the session's callbacks, which also serve servers of earlier protocol versions."""
+    meta = request.params.meta if request.params else None
+    context = ClientRequestContext(session=session, request_id=key, meta=meta)
+    answer = await session.dispatch_input_request(context, request)
+    if isinstance(answer, ErrorData):
+        raise MCPError.from_error_data(answer)
+    return answer
+
+
+_CONNECT_SECONDS = 60.0
+"""A standby Actor may have to be started first."""
+_ANSWER_SECONDS = 3_600.0
+_MAX_PAGES = 20
+_MAX_TOOLS = 500
+_MESSAGES = frozenset({"application/json", "text/event-stream"})
+_OF_THE_BODY_AS_SENT = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+
+Answer = TypeVar("Answer")
+
+
+async def list_tools(url: str, token: SecretStr) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
+    """The tools of the server that can be used, and notes on the others. Raises `ToolFailure`."""
+
+    async def listed(session: ClientSession) -> tuple[list[WireTool], list[str]]:
+        found, notes = list[WireTool](), list[str]()
+        cursor, seen = None, set[str | None]()
+        while cursor not in seen and len(seen) < _MAX_PAGES:
+            seen.add(cursor)
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            found += page.tools
+            notes += (page.meta or {}).get(NOTES, [])
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found[:_MAX_TOOLS], notes[:MAX_NOTES]
+
+    tools, notes = await _with_session(url, token, listed)
+    return tuple({tool.name: _tool_of(tool) for tool in reversed(tools)}.values())[::-1], tuple(notes)
+
+
+async def call_tool(
+    url: str, token: SecretStr, request: CallMcpToolInput, arguments: dict[str, Any], heartbeats: Heartbeats
+) -> dict[str, Any]:
+    """The raw result of the tool, called with `arguments`. Raises `ToolFailure`: once it was called, none to retry."""
+    relay = Relay(heartbeats)
+    sent = False
+
+    async def call(session: ClientSession) -> dict[str, Any]:
+        nonlocal sent
+        sent = True
+        relay.sent()
+        return await call_to_its_end(session, request.tool, arguments, relay)
+
+    try:
+        return await _with_session(url, token, call, relay=relay)
+    except ToolFailure as error:
+        raise (not_called(error, request) if sent else not_connected(error, request)) from None
+
+
+async def _with_session(
+    url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]], *, relay: Relay | None = None
+) -> Answer:
+    """The result of `use`, called with a session. Raises `ToolFailure` for every error."""
+    try:
+        async with _session(url, token, relay) as session:
+            return await use(session)
+    except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+        raise _as_failure(error) from None
+
+
+@asynccontextmanager
+async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGenerator[ClientSession]:
+    headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_ValidText()) as http:
+        transport = lenient(streamable_http_client(url, http_client=http))
+        info = Implementation(name="outlast", version="1")
+        elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
+        asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
+        async with asked as client:
+            yield client.session
+
+
+class _ValidText(httpx2.AsyncHTTPTransport):
+    """A transport whose responses have valid text: the SDK cannot parse a message with half of a character."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send the request."""
+        response = await super().handle_async_request(request)
+        mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if mime not in _MESSAGES:
+            return response
+        # The body is decompressed here, since text is cleaned behind that.
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_BODY_AS_SENT]
+        return httpx2.Response(
+            response.status_code, headers=headers, stream=_CleanedStream(response), extensions=response.extensions
+        )
+
+
+class _CleanedStream(httpx2.AsyncByteStream):
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        cleaner = JsonTextCleaner()
+        async for chunk in self._response.aiter_bytes():
+            yield cleaner.feed(chunk)
+        yield cleaner.end()
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _tool_of(tool: WireTool) -> McpTool:
+    hints = tool.annotations
+    return McpTool(
+        name=tool.name,
+        title=tool.title or (hints.title if hints else None),
+        description=tool.description or "",
+        input_schema=cast(dict[str, JsonValue], tool.input_schema),
+        output_schema=cast(dict[str, JsonValue] | None, tool.output_schema),
+        read_only=bool(hints and hints.read_only_hint),
+        destructive=not hints or hints.destructive_hint is not False,
+        idempotent=bool(hints and hints.idempotent_hint),
+        open_world=not hints or hints.open_world_hint is not False,
+    )
+
+
+def _as_failure(error: BaseException) -> ToolFailure:
+    """The failure for an error of the SDK, whose task groups wrap it in one or more exception groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    match error:
+        case ToolFailure():
+            return error
+        case MCPError():
+            # The SDK uses INTERNAL_ERROR for HTTP errors too, such as that of an Actor which is still starting, and
+            # PARSE_ERROR, with the words of pydantic, for an answer that it cannot read.
+            is_lost = error.code in (INTERNAL_ERROR, PARSE_ERROR)
+            said = "no message of JSON-RPC" if error.code == PARSE_ERROR else f"{error} (code {error.code})"
+            category = ErrorCategory.PLATFORM if is_lost else ErrorCategory.VALIDATION
+            return mcp_failure(category, f"The MCP server answered: {said}")
+        case httpx2.HTTPStatusError():
+            status = error.response.status_code
+            return mcp_failure(category_of_status(status), f"The Actor's server answered {status}.")
+        case httpx2.TimeoutException() | TimeoutError():
+            return mcp_failure(ErrorCategory.TIMEOUT, "The Actor's server did not answer in time.")
+        case httpx2.HTTPError() | OSError():
+            return mcp_failure(ErrorCategory.NETWORK, f"The Actor's server cannot be reached: {type(error).__name__}.")
+        case _:
+            return mcp_failure(ErrorCategory.UNKNOWN, f"{type(error).__name__}: {error}")

@@ -1,0 +1,270 @@
+"""The object store: a folder, S3, GCS or Azure, through obstore.
+
+parts/<scope>/<task id>.<16 hex>/00000.<16 hex>.zst   frames, written as they arrive, never changed
+manifests/<scope>/<name>.json                         written last and atomically: an output with one is complete
+tombstones/<scope>/<name>.json                        the reason why an output was removed
+payloads/<namespace>/<workflow id>/<sha256>           large payloads of Temporal, and large parts of inputs
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import LocalStore, ObjectStore, from_url
+
+from outlast.activities.failures.output_errors import ObjectUnavailable, OutputDamaged, StoreUnavailable
+
+if TYPE_CHECKING:
+    from obstore import ListResult, ListStream, ObjectMeta
+
+from outlast.fingerprints import as_folder
+
+_LIST_CHUNK = 500
+_STAGED = re.compile(r".+#\d+")
+"""The names that obstore gives to incomplete files on disk; they remain after a crash."""
+_ENDPOINTS = ("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "azure_storage_endpoint")
+_RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object of a listing."""
+
+    key: str
+    size: int
+    modified_at: datetime
+
+
+class OutputObjects:
+    """Reads and writes objects by key.
+
+    Every method raises `StoreUnavailable` (a retry may help), `PermissionError`, or `OSError` for a folder that cannot
+    be written.
+    """
+
+    def __init__(self, store: ObjectStore, folder: Path | None = None) -> None:
+        """Keep objects in `store`; `folder` is its path when it is on disk."""
+        self._store = store
+        self._folder = folder
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where the objects are."""
+        return self._store
+
+    @property
+    def folder(self) -> Path | None:
+        """Its path when it is on disk."""
+        return self._folder
+
+    @classmethod
+    def open(cls, url: str, **options: Any) -> "OutputObjects":
+        """Open a store by its URL: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder`, or a folder's path.
+
+        Credentials and endpoints come from the usual environment variables of each service (`AWS_ACCESS_KEY_ID`,
+        `AWS_ENDPOINT_URL`, …) or from `options`, under obstore's names. Plain HTTP is used only for an endpoint that
+        starts with `http://`.
+        """
+        if "://" not in url or url.startswith("file://"):
+            path = Path(unquote(urlsplit(url).path) if url.startswith("file://") else url).expanduser().resolve()
+            return cls(LocalStore(path, mkdir=True, automatic_cleanup=True), path)
+        return cls(_store_at(url, **{"client_options": _client_options(options), "retry_config": _RETRIES, **options}))
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Write an object atomically: a reader sees the old object or the new one, also after a crash."""
+        with _own_errors():
+            # After a crash, the parts of a multipart upload would remain on the server, where no listing shows them.
+            await obstore.put_async(self._store, key, data, use_multipart=False)
+
+    async def get(self, key: str) -> bytes | None:
+        """The whole object, or None when it does not exist.
+
+        Raises `ObjectUnavailable` for a file that cannot be read, although others can.
+        """
+        try:
+            with _own_errors():
+                result = await obstore.get_async(self._store, key)
+                return bytes(await result.bytes_async())
+        except FileNotFoundError:
+            return None
+        except (StoreUnavailable, PermissionError):
+            await self._check_file(key)
+            raise
+
+    async def _check_file(self, key: str) -> None:
+        """Raise `ObjectUnavailable` if it is the file of this object that cannot be read, not the store."""
+        if self._folder is None:
+            return
+        path = self._folder / key
+        try:
+            await asyncio.to_thread(path.read_bytes)
+        except OSError as error:
+            if await asyncio.to_thread(os.access, self._folder, os.R_OK | os.X_OK):
+                raise ObjectUnavailable(f"Its file cannot be read ({error.strerror}).") from error
+
+    async def get_range(self, key: str, start: int, end: int) -> bytes:
+        """Bytes `start` to `end` (exclusive). Raises `OutputDamaged` when the object is missing or too short."""
+        if not 0 <= start < end:
+            raise OutputDamaged("A part is shorter than its index says.")
+        try:
+            with _own_errors():
+                data = bytes(await obstore.get_range_async(self._store, key, start=start, end=end))
+        except FileNotFoundError as error:
+            raise OutputDamaged("A part is missing.") from error
+        except OSError as error:
+            # Stores also fail for a range beyond the end of the object.
+            size = await self.size(key)
+            if size is None or size < end:
+                raise OutputDamaged("A part is shorter than it was.") from error
+            raise
+        if len(data) != end - start:
+            raise OutputDamaged("A part is shorter than it was.")
+        return data
+
+    async def size(self, key: str) -> int | None:
+        """The size of an object in bytes, or None when it does not exist."""
+        try:
+            with _own_errors():
+                return (await obstore.head_async(self._store, key))["size"]
+        except FileNotFoundError:
+            return None
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, also incomplete files. Objects that do not exist are ignored."""
+        for key in keys:
+            if _STAGED.fullmatch(key) and self._folder is not None:
+                await asyncio.to_thread(_inside(self._folder, key).unlink, missing_ok=True)
+                continue
+            try:
+                with _own_errors():
+                    await obstore.delete_async(self._store, key)
+            except FileNotFoundError:
+                continue
+
+    async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
+        """The objects in the folder `prefix` and below it, without those that are still being written."""
+        with _own_errors():
+            chunks: ListStream[Sequence[ObjectMeta]]
+            chunks = obstore.list(self._store, prefix, chunk_size=_LIST_CHUNK)  # pyright: ignore[reportUnknownMemberType]
+            async for chunk in chunks:
+                for entry in chunk:
+                    yield StoredObject(entry["path"], entry["size"], entry["last_modified"])
+
+    async def folders(self, prefix: str) -> tuple[str, ...]:
+        """Names of the folders in the folder `prefix`, sorted."""
+        with _own_errors():
+            found: ListResult[Sequence[ObjectMeta]]
+            found = await obstore.list_with_delimiter_async(self._store, prefix)  # pyright: ignore[reportUnknownMemberType]
+        return tuple(sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"]))
+
+    async def staged_leftovers(self) -> tuple[StoredObject, ...]:
+        """Incomplete files of running or killed writes, in a store on disk. Recent ones may still be written."""
+        folder = self._folder
+        return () if folder is None else await asyncio.to_thread(lambda: tuple(_staged_below(folder)))
+
+
+def part_key(scope: str, upload: str, number: int, stored_digest: str) -> str:
+    """The key of a part. It contains a digest of the object, so that no attempt overwrites the part of another."""
+    return f"{parts_prefix(scope, upload)}/{number:05d}.{stored_digest[:16]}.zst"
+
+
+def parts_prefix(scope: str, upload: str) -> str:
+    """The prefix of the parts of one upload."""
+    return f"parts/{scope}/{upload}"
+
+
+_store_at = cast("Callable[..., ObjectStore]", from_url)
+"""Its type stubs expect the options of one service, which only the URL determines."""
+
+
+def _client_options(options: dict[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = dict(options.pop("client_options", {}))
+    endpoints = [str(options.get(name, "")) for name in _ENDPOINTS]
+    endpoints += [os.environ.get(name.upper(), "") for name in _ENDPOINTS]
+    allow_http = any(endpoint.startswith("http://") for endpoint in endpoints)
+    timeouts = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(minutes=5)}
+    return {**timeouts, "allow_http": allow_http, **given}
+
+
+@contextmanager
+def _own_errors() -> Generator[None]:
+    """Turn obstore's exceptions into those of this module; `FileNotFoundError` passes unchanged."""
+    try:
+        yield
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise PermissionError(f"The output store refuses access: {_first_line(error)}") from error
+    except BaseError as error:
+        raise StoreUnavailable(f"The output store does not respond: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    """The message without the dump of internal structures that obstore appends."""
+    return str(error).partition("\n")[0][:300]
+
+
+def _inside(folder: Path, key: str) -> Path:
+    path = (folder / key).resolve()
+    if not path.is_relative_to(folder):
+        raise PermissionError("A key must not point outside the store.")
+    return path
+
+
+def _staged_below(folder: Path) -> Iterable[StoredObject]:
+    for path in folder.rglob("*#*"):
+        if not _STAGED.fullmatch(path.name):
+            continue
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            continue  # It was completed meanwhile.
+        yield StoredObject(
+            path.relative_to(folder).as_posix(), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC)
+        )
+
+
+PAYLOADS = "payloads"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class StoredPayload:
+    """The parts of a payload's key."""
+
+    namespace: str
+    workflow_id: str
+    digest: str
+
+
+def payload_key(payload: StoredPayload) -> str:
+    """The key of the payload."""
+    return f"{payloads_prefix(payload.namespace, payload.workflow_id)}/{payload.digest}"
+
+
+def payloads_prefix(namespace: str, workflow_id: str | None = None) -> str:
+    """The prefix of the payloads of a namespace, or of one of its workflows."""
+    parts = (PAYLOADS, as_folder(namespace)) + ((as_folder(workflow_id),) if workflow_id is not None else ())
+    return "/".join(parts)
+
+
+def parse_payload_key(key: str) -> StoredPayload | None:
+    """The parts of a payload's key; None for any other key."""
+    match key.split("/"):
+        case [prefix, namespace, workflow_id, digest] if prefix == PAYLOADS and _DIGEST.fullmatch(digest):
+            return StoredPayload(_from_folder(namespace), _from_folder(workflow_id), digest)
+        case _:
+            return None
+
+
+def _from_folder(folder: str) -> str:
+    return re.sub(
+        r"(?:=[0-9A-F]{2})+", lambda found: bytes.fromhex(found[0].replace("=", "")).decode(errors="replace"), folder
+    )

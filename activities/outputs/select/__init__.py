@@ -1,1 +1,0 @@
-"""Selecting a part of a stored output: ranges, fields, filters and queries."""

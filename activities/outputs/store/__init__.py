@@ -1,1 +1,0 @@
-"""Reading, writing, verifying and removing outputs in an object store."""

@@ -1,1 +1,0 @@
-"""The sweep, which deletes outputs and payloads that are no longer needed."""

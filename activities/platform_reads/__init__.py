@@ -1,1 +1,0 @@
-"""Reading what the platform's API says of something, as it says it."""

@@ -1,0 +1,1 @@
+"""Requests to the platform's API whose answers are returned as the API sends them."""

@@ -1,0 +1,302 @@
+"""Activities that read, change and watch objects of the platform's API, and return the API's own objects."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import orjson
+from pydantic import JsonValue
+from temporalio import activity
+
+from outlast.activities import apify
+from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import ToolFailure, not_found
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.heartbeat import Heartbeats, activity_scope, heartbeating
+from outlast.activities.json_values import loads
+from outlast.activities.pacing import Looks
+from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.platform_requests.contracts import (
+    PlatformObject,
+    PlatformReadInput,
+    PlatformWriteInput,
+    WatchedRun,
+    WatchRunInput,
+    WatchRunResult,
+)
+from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
+
+_ATTEMPT_TIMEOUT = timedelta(seconds=30)
+_NO_SEGMENTS = frozenset({"", ".", ".."})
+"""What means another address than it reads."""
+_MAX_PARAMETER_CHARS = 1_000
+_SIGNING_KEYS = frozenset({"urlSigningSecretKey"})
+_SIGNATURES = frozenset({"signature", "token"})
+
+
+class PlatformReadActivities:
+    """Reads on behalf of the caller that each request names, and reaches what that caller may."""
+
+    def __init__(self, platform: ApifyPlatform) -> None:
+        """Read through `platform`."""
+        self._platform = platform
+
+    @activity.defn
+    async def read_platform(self, request: PlatformReadInput) -> PlatformObject:
+        """The object at a path. Fails with `not_found` when the caller has none there."""
+        async with activity_scope():
+            client = self._platform.client(request.caller)
+            _check_parameters(request)
+            response = await client.http_client.call(
+                method="GET",
+                url=url_of_path(self._platform, request.path),
+                params=cast(dict[str, object], request.parameters) or None,
+                timeout=_ATTEMPT_TIMEOUT,
+            )
+            body = response.read()
+            if len(body) > request.max_bytes:
+                raise _too_large(request, len(body))
+            answer: JsonValue = loads(body)
+            data = unsigned(answer.get("data")) if isinstance(answer, dict) else answer
+            return PlatformObject(data=_only(request.members, data))
+
+
+def _only(members: tuple[str, ...] | None, data: JsonValue) -> JsonValue:
+    if members is None or not isinstance(data, dict):
+        return data
+    return {name: data[name] for name in members if name in data}
+
+
+def url_of_path(platform: ApifyPlatform, path: Sequence[str]) -> str:
+    """The address of a path below `/v2`. Raises `ToolFailure` for an id that no server takes in an address."""
+    collection, *rest = path
+    for segment in rest:
+        platform.url_of(collection, segment)
+        if segment in _NO_SEGMENTS:
+            raise not_found(f"There is no {segment!r} among the {collection}.")
+    tail = "".join(f"/{quote(segment.replace('/', '~'), safe='~')}" for segment in rest)
+    return f"{platform.api_base_url}/v2/{collection}{tail}"
+
+
+def _check_parameters(request: PlatformReadInput) -> None:
+    """Raise `ToolFailure` for a parameter that is too long for an address."""
+    for name, value in request.parameters.items():
+        if isinstance(value, str) and len(value) > _MAX_PARAMETER_CHARS:
+            message = f"{name} has {len(value)} characters; the limit is {_MAX_PARAMETER_CHARS}."
+            raise ToolFailure.of(ErrorCategory.VALIDATION, message, "Write it shorter.")
+
+
+def unsigned(value: JsonValue) -> JsonValue:
+    """`value` without what lets every reader of a history read a storage: keys for signing, signatures in addresses."""
+    if isinstance(value, dict):
+        return {name: unsigned(entry) for name, entry in value.items() if name not in _SIGNING_KEYS}
+    if isinstance(value, list):
+        return [unsigned(entry) for entry in value]
+    return _without_signature(value) if isinstance(value, str) and value.startswith(("http://", "https://")) else value
+
+
+def _without_signature(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return address
+    if not parts.query:
+        return address
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    kept = [(name, value) for name, value in given if name not in _SIGNATURES]
+    return address if len(kept) == len(given) else urlunsplit(parts._replace(query=urlencode(kept)))
+
+
+def _too_large(request: PlatformReadInput, size: int) -> ToolFailure:
+    return ToolFailure.of(
+        ErrorCategory.VALIDATION,
+        f"What the platform says of {'/'.join(request.path)} has {size} bytes; the limit is {request.max_bytes}.",
+        "Ask for fewer entries.",
+    )
+
+
+_TIMEOUT = timedelta(seconds=30)
+_CLOCKS_DIFFER = timedelta(minutes=1)
+_CONFLICT = 409
+
+
+class PlatformWriteActivities:
+    """Writes on behalf of the caller that each request names, within what that caller may reach."""
+
+    def __init__(self, platform: ApifyPlatform) -> None:
+        """Write through `platform`."""
+        self._platform = platform
+
+    @activity.defn
+    async def write_platform(self, request: PlatformWriteInput) -> PlatformObject:
+        """The object as it is then; of a deleted one nothing."""
+        async with activity_scope():
+            client = self._platform.client(request.caller)
+            written = await self._written(client, request)
+            for place in request.hidden:
+                written = written.model_copy(update={"data": without(written.data, place.split("/"))})
+            return written
+
+    async def _written(self, client: "apify.ApifyClientAsync", request: PlatformWriteInput) -> PlatformObject:
+        try:
+            return await self._send(client, request)
+        except apify.NotFoundError:
+            if request.method != "DELETE" or not _may_have_been_done():
+                raise
+            return PlatformObject(data=None)
+        except apify.ApifyApiError as error:
+            if error.status_code != _CONFLICT or request.made is None or not _may_have_been_done():
+                raise
+            made = await self._made_before(client, request.made)
+            if made is None:
+                raise
+            return made
+
+    async def _send(self, client: "apify.ApifyClientAsync", request: PlatformWriteInput) -> PlatformObject:
+        opened = self._platform.open_input(request.body, request.caller)
+        for place in request.texts:
+            opened = with_text_at(opened, place.split("/"))
+        body = None if opened is None else orjson.dumps(opened)
+        response = await client.http_client.call(
+            method=request.method,
+            url=url_of_path(self._platform, request.path),
+            headers={"Content-Type": "application/json; charset=utf-8"} if body is not None else None,
+            data=body,
+            timeout=_TIMEOUT,
+        )
+        content = response.read()
+        answer: JsonValue = loads(content) if content else None
+        return PlatformObject(data=unsigned(answer.get("data")) if isinstance(answer, dict) else None)
+
+    async def _made_before(self, client: "apify.ApifyClientAsync", path: tuple[str, ...]) -> PlatformObject | None:
+        """The object of this name, when it was made since this write was asked for: by an earlier attempt."""
+        response = await client.http_client.call(method="GET", url=url_of_path(self._platform, path), timeout=_TIMEOUT)
+        found = cast(JsonObject, orjson.loads(response.read()))["data"]
+        created = found.get("createdAt") if isinstance(found, dict) else None
+        if not isinstance(created, str):
+            return None
+        asked = activity.info().scheduled_time - _CLOCKS_DIFFER
+        return PlatformObject(data=unsigned(found)) if _moment(created) >= asked else None
+
+
+def with_text_at(value: JsonValue, place: Sequence[str]) -> JsonValue:
+    """`value` with the JSON text of what lies at `place`; `*` stands for every element of a list."""
+    if not place:
+        return orjson.dumps(value).decode()
+    here, below = place[0], place[1:]
+    if isinstance(value, list) and here == "*":
+        return [with_text_at(entry, below) for entry in value]
+    if isinstance(value, dict) and here in value:
+        return {**value, here: with_text_at(value[here], below)}
+    return value
+
+
+def without(value: JsonValue, place: Sequence[str]) -> JsonValue:
+    """`value` without what lies at `place`; `*` stands for every element of a list."""
+    here, below = place[0], place[1:]
+    if isinstance(value, list) and here == "*":
+        return [without(entry, below) for entry in value]
+    if not isinstance(value, dict) or here not in value:
+        return value
+    if not below:
+        return {name: entry for name, entry in value.items() if name != here}
+    return {**value, here: without(value[here], below)}
+
+
+def _may_have_been_done() -> bool:
+    """Whether an earlier attempt may have done it, and its answer was lost."""
+    return activity.info().attempt > 1
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+_LOOK_EVERY = timedelta(seconds=3)
+"""Longest wait of one request, while few wait. The platform answers at once when the run ends; a status message may be
+this old."""
+_LOOKS_PER_SECOND = 50
+
+
+class RunWatchActivities:
+    """Watches runs that their callers name; what they may not reach looks as if it did not exist."""
+
+    def __init__(self, platform: ApifyPlatform) -> None:
+        """Ask `platform`."""
+        self._platform = platform
+        self._looks = Looks(_LOOKS_PER_SECOND)
+
+    @activity.defn
+    async def watch_run(self, request: WatchRunInput) -> WatchRunResult:
+        """The run when it has ended, or after the time to wait. Fails with `not_found` when the caller has no such run.
+
+        The heartbeat details are a `WatchedRun`: progress is readable and adds nothing to the history. Another attempt
+        waits for what is left of the time.
+        """
+        with as_activity_failure():
+            client = self._platform.client(request.caller)
+            until = activity.info().scheduled_time + timedelta(seconds=request.wait_seconds)
+            async with heartbeating() as heartbeats:
+                run = await self._look(client, request.run_id)
+                if _is_final(run) or _left(until) <= timedelta(0):
+                    return WatchRunResult(data=run)
+                actor = await self._actor_name(client, run)
+                with self._looks.follower():
+                    while True:
+                        watched = _watched(run, actor)
+                        _tell(heartbeats, watched)
+                        if _is_final(run) or _left(until) <= timedelta(0):
+                            return WatchRunResult(data=run, watched=watched)
+                        every = timedelta(seconds=self._looks.pause_seconds(_LOOK_EVERY.total_seconds()))
+                        run = await self._look(client, request.run_id, wait=min(_left(until), every))
+
+    async def _look(
+        self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
+    ) -> JsonObject:
+        """The run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
+        seconds = max(round(wait.total_seconds()), 1) if wait else 0
+        response = await client.http_client.call(
+            method="GET",
+            url=url_of_path(self._platform, ("actor-runs", run_id)),
+            params={"waitForFinish": seconds} if seconds else None,
+            timeout=timedelta(seconds=seconds) + _ATTEMPT_TIMEOUT,
+        )
+        return cast(JsonObject, unsigned(cast("dict[str, JsonValue]", orjson.loads(response.read()))["data"]))
+
+    async def _actor_name(self, client: "apify.ApifyClientAsync", run: JsonObject) -> str | None:
+        """The Actor as `user/name`; None when it cannot be looked up."""
+        try:
+            url = url_of_path(self._platform, ("acts", str(run.get("actId"))))
+            response = await client.http_client.call(method="GET", url=url, timeout=_ATTEMPT_TIMEOUT)
+            actor: Any = orjson.loads(response.read())["data"]
+        except apify.ApifyApiError:
+            return None
+        return f"{actor['username']}/{actor['name']}"
+
+
+def _watched(run: JsonObject, actor: str | None) -> WatchedRun:
+    """How the run stands. What it last said while it ran says nothing of its end."""
+    message = run.get("statusMessage")
+    counts = not _is_final(run) or run.get("isStatusMessageTerminal") is True
+    return WatchedRun(
+        run_id=str(run.get("id")),
+        actor_name=actor,
+        run_status=str(run.get("status")),
+        run_message=str(message) if message and counts else None,
+    )
+
+
+def _tell(heartbeats: Heartbeats, watched: WatchedRun) -> None:
+    """Send a heartbeat at once; Temporal's SDK holds back those that follow too soon."""
+    heartbeats.send(watched)
+
+
+def _is_final(run: JsonObject) -> bool:
+    return run.get("status") in FINAL_RUN_STATUSES
+
+
+def _left(until: datetime) -> timedelta:
+    return until - datetime.now(UTC)

@@ -1,1 +1,0 @@
-"""Writing objects of the platform's API: saved tasks, schedules."""

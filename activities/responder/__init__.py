@@ -1,1 +1,0 @@
-"""Messages of tools to users, through the operator's webhook."""
