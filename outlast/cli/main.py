@@ -1,66 +1,97 @@
-"""`outlast`, the command."""
+"""`outlast`, the command line: its commands, and the start and end of the process."""
 
-from outlast.loading import loading
+import gc
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated
 
-with loading():
-    import gc
-    import logging
-    import os
-    import sys
-    from collections.abc import Iterable
-    from importlib import import_module
-    from typing import Annotated
+import typer
 
-    import typer
+from outlast.cli.client_tools.command import client
+from outlast.cli.commands import (
+    admin,
+    audit,
+    batch,
+    bench,
+    keys,
+    mcp,
+    outputs,
+    policy,
+    saved,
+    schedules,
+    sessions,
+    tasks,
+    tools,
+    webhooks,
+)
+from outlast.cli.commands.backup import backup, restore
+from outlast.cli.commands.call import call
+from outlast.cli.commands.chat import chat
+from outlast.cli.commands.demo import demo
+from outlast.cli.commands.doctor import doctor
+from outlast.cli.commands.providers import providers
+from outlast.cli.commands.stack import down, up
+from outlast.cli.commands.top import top
+from outlast.cli.commands.usage import usage
 
-    from outlast.cli.show.help_text import with_flowing_help
-
-_ALLOCATIONS = 50_000
-"""Between two searches for garbage. Most commands make fewer objects that are not those of modules."""
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
     "not run; [bold]2[/] bad input; [bold]3[/] the server cannot be reached; [bold]4[/] no valid credential; "
     "[bold]5[/] the server failed; [bold]6[/] there is no result yet; [bold]130[/] Ctrl-C (the task goes on)."
 )
-_STACK = "The stack"
-_TASKS = "Tools and tasks"
-_COMMANDS = {
-    "up": ("commands.up", "up", _STACK),
-    "down": ("commands.down", "down", _STACK),
-    "demo": ("commands.demo", "demo", _STACK),
-    "backup": ("commands.backup", "backup", _STACK),
-    "restore": ("commands.backup", "restore", _STACK),
-    "doctor": ("commands.doctor", "doctor", _STACK),
-    "top": ("commands.top", "top", _STACK),
-    "mcp": ("commands.mcp", "app", _STACK),
-    "call": ("commands.call", "call", _TASKS),
-    "chat": ("commands.chat", "chat", _TASKS),
-    "client": ("client_tools.command", "client", _TASKS),
-    "providers": ("commands.providers", "providers", _TASKS),
-    "usage": ("commands.usage", "usage", _TASKS),
-    "sessions": ("commands.sessions", "app", _TASKS),
-    "tasks": ("commands.tasks", "app", _TASKS),
-    "batch": ("batches.command", "app", _TASKS),
-    "schedules": ("schedules.command", "app", _TASKS),
-    "saved": ("saved_calls.command", "app", _TASKS),
-    "webhooks": ("webhooks.command", "app", _TASKS),
-    "output": ("commands.outputs", "app", _TASKS),
-    "tools": ("commands.tools", "app", _TASKS),
-    "admin": ("commands.admin", "app", _STACK),
-    "keys": ("commands.keys", "app", _STACK),
-    "policy": ("commands.policy", "app", _STACK),
-    "audit": ("commands.audit", "app", _STACK),
-    "bench": ("commands.bench_tools", "app", _STACK),
+_ALLOCATIONS = 50_000
+"""Allocations between two garbage collections. Most commands make fewer objects that are not those of modules."""
+_STACK: dict[str, typer.Typer | Callable[..., None]] = {
+    "up": up,
+    "down": down,
+    "demo": demo,
+    "backup": backup,
+    "restore": restore,
+    "doctor": doctor,
+    "top": top,
+    "mcp": mcp.app,
 }
-"""The module of each command, its function or its own commands there, and where the help shows it."""
-_ASKING = frozenset(
-    {"batch", "call", "output", "providers", "saved", "schedules", "sessions", "tasks", "tools", "usage", "webhooks"}
-)
-"""Commands that ask a server and do no more: they start no process, and run no code of the user's."""
+_TASKS: dict[str, typer.Typer | Callable[..., None]] = {
+    "call": call,
+    "chat": chat,
+    "client": client,
+    "providers": providers,
+    "usage": usage,
+    "sessions": sessions.app,
+    "tasks": tasks.app,
+    "batch": batch.app,
+    "schedules": schedules.app,
+    "saved": saved.app,
+    "webhooks": webhooks.app,
+    "output": outputs.app,
+    "tools": tools.app,
+}
+_OPERATION: dict[str, typer.Typer | Callable[..., None]] = {
+    "admin": admin.app,
+    "keys": keys.app,
+    "policy": policy.app,
+    "audit": audit.app,
+    "bench": bench.app,
+}
 
 
-def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
-    """The command line with these commands, whose modules are loaded; with all of them by default."""
+def main() -> None:
+    """Run the command line. Ends the process with one of `ExitCode`."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or pipe that cannot show a character gets a replacement, not an exception.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    gc.set_threshold(_ALLOCATIONS)
+    # An orderly end takes 20 ms, and threads of the Temporal SDK may abort it (a known race).
+    os._exit(_exit_code_of(command_line()))
+
+
+def command_line() -> typer.Typer:
+    """The command line with all commands."""
     app = typer.Typer(
         name="outlast",
         help="Durable tool execution for AI agents: every tool call is a Temporal workflow.",
@@ -72,20 +103,17 @@ def command_line(names: Iterable[str] = _COMMANDS) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(outlast)
-    for name in names:
-        module, attribute, panel = _COMMANDS[name]
-        part = getattr(import_module(f"outlast.cli.{module}"), attribute)
-        if isinstance(part, typer.Typer):
-            app.add_typer(part, name=name, rich_help_panel=panel)
-        else:
-            app.command(name, rich_help_panel=panel)(part)
+    for panel, commands in (("The stack", _STACK), ("Tools and tasks", _TASKS), ("The stack", _OPERATION)):
+        for name, command in commands.items():
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=panel)
+            else:
+                app.command(name, rich_help_panel=panel)(command)
     return with_flowing_help(app)
 
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version  # noqa: PLC0415 (20 ms)
-
         typer.echo(version("outlast"))
         raise typer.Exit
 
@@ -98,26 +126,8 @@ def outlast(
     """Options of the command itself."""
 
 
-def main() -> None:
-    """Run the command line; leaves the process with one of `ExitCode`."""
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal or pipe that cannot show a character gets a replacement, not an exception.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    gc.set_threshold(_ALLOCATIONS)
-    named = sys.argv[1] if len(sys.argv) > 1 else None
-    if named in _ASKING:
-        # To look for plugins, pydantic reads what every installed package says about itself: 13 ms.
-        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    with loading():
-        # A command loads no other one; only the help of all, and an unknown command, need all.
-        app = command_line([named] if named in _COMMANDS else _COMMANDS)
-    # An end in order takes 20 ms, and threads of the Temporal SDK may abort it (a known race).
-    os._exit(exit_code_of(app))
-
-
-def exit_code_of(app: typer.Typer) -> int:
-    """Run the command of `sys.argv` to its end, with everything written that it has said."""
+def _exit_code_of(app: typer.Typer) -> int:
+    """Run the command of `sys.argv` to its end, and write all of its output."""
     try:
         app(prog_name="outlast")
     except SystemExit as ended:
@@ -130,3 +140,24 @@ def exit_code_of(app: typer.Typer) -> int:
     for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by the shell
         stream.flush()
     return code
+
+
+def with_flowing_help(app: typer.Typer) -> typer.Typer:
+    """Remove the line breaks inside paragraphs of the commands' help: a terminal wraps it at its own width."""
+    for command in app.registered_commands:
+        command.help = flowing(command.help or inspect.getdoc(command.callback) or "")
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            with_flowing_help(group.typer_instance)
+    callback = app.registered_callback
+    if callback is not None and not isinstance(app.info.help, str):
+        callback.help = flowing(inspect.getdoc(callback.callback) or "")
+    return app
+
+
+def flowing(text: str) -> str:
+    """`text` without line breaks inside paragraphs. Paragraphs with indented lines, such as examples, are kept."""
+    return "\n\n".join(
+        paragraph if "\n " in paragraph else paragraph.replace("\n", " ")
+        for paragraph in inspect.cleandoc(text).split("\n\n")
+    )

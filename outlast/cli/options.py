@@ -1,14 +1,19 @@
-"""Options that several commands share."""
+"""Options of every command that talks to a server, declared once."""
 
+import functools
+import inspect
 import os
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from outlast.paths import default_data_dir
+
+R = TypeVar("R")
 
 _SERVER = "Server"
 
@@ -71,3 +76,40 @@ class Options:
     def __repr__(self) -> str:
         """Without the token."""
         return f"Options(url={self.url!r}, data_dir={self.data_dir!r}, as_json={self.as_json})"
+
+
+def server_options(*, as_json: bool | None = None) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorator: replace the first parameter of a command, its `Options`, by `--json --url --token --data-dir`.
+
+    The command gets its other parameters by name. `as_json` is the fixed form of the output of a command without
+    `--json`.
+    """
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        shared = {name: one for name, one in _SHARED.items() if name != "as_json" or as_json is None}
+
+        @functools.wraps(command)
+        def with_flags(**given: Any) -> R:
+            fixed: dict[str, Any] = {} if as_json is None else {"as_json": as_json}
+            return command(Options(**fixed, **{name: given.pop(name) for name in shared}), **given)
+
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + [*shared.values()]
+        # Typer reads both.
+        with_flags.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        with_flags.__annotations__ = {one.name: one.annotation for one in parameters}
+        return with_flags
+
+    return decorate
+
+
+def _shared(name: str, default: object, annotation: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_SHARED = {
+    "as_json": _shared("as_json", False, JsonOption),
+    "url": _shared("url", None, UrlOption),
+    "token": _shared("token", None, TokenOption),
+    "data_dir": _shared("data_dir", DEFAULT_DATA_DIR, DataDirOption),
+}

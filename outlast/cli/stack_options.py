@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from outlast.cli.show.parse_durations import parse_duration
+from outlast.cli.args import parse_duration
 
 _PORTS = "Ports (a default that is taken gives way; one asked for is used or refused; 0 is any free one)"
 

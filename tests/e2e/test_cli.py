@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.fork_server.protocol import LOCK_NAME, SOCKET_NAME
 from tests.support.console_examples import page_of_reason
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
@@ -67,7 +65,6 @@ def demo(data_dir: Path) -> Ended:
 def stack(data_dir: Path, demo: Ended) -> Iterator[RunningStack]:
     """`outlast up` on the directory that the demo has left, with the tools of another package."""
     assert demo.code in (0, 1)
-    (data_dir / LOCK_NAME).touch()  # as `outlast mcp` leaves it
     with running_stack(data_dir, "--tools-from", "docs.examples.hello_tools") as stack:
         yield stack
 
@@ -281,9 +278,3 @@ def test_a_part_file_is_verified_without_a_server(stack: RunningStack, data_dir:
         damaged.unlink()
     assert broken.code == 1
     assert "✗" in broken.out
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no fork server elsewhere")
-@pytest.mark.usefixtures("stack")
-async def test_a_stack_prepares_for_clients_of_outlast_mcp_where_it_has_had_some(data_dir: Path) -> None:
-    await eventually((data_dir / SOCKET_NAME).is_socket)

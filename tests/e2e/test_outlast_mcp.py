@@ -3,14 +3,11 @@
 import asyncio
 import json
 import secrets
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +15,6 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import TextContent
 
-from outlast.cli.fork_server import protocol
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.state import StackState, find_running
 from tests.support.eventually import eventually
@@ -122,89 +118,6 @@ async def expect_the_selectors_of_apifys_server(data_dir: Path) -> None:
     ):
         async with started_by_client(data_dir, *flags, **variables) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == expected, variables
-
-
-def fork_servers(data_dir: Path) -> list[psutil.Process]:
-    """The fork server of the directory and its forks; the server first."""
-    command = ["-m", "outlast.cli.fork_server", str(data_dir)]
-    all_processes = psutil.process_iter(["cmdline", "create_time"])
-    found = [process for process in all_processes if (process.info["cmdline"] or [])[-3:] == command]
-    return sorted(found, key=lambda process: process.info["create_time"])
-
-
-async def forking(data_dir: Path) -> psutil.Process:
-    """The directory's fork server, once it takes requests."""
-
-    def listens() -> bool:
-        with socket.socket(socket.AF_UNIX) as connection, protocol.socket_path(data_dir) as path:
-            try:
-                connection.connect(path)
-            except (FileNotFoundError, ConnectionRefusedError):
-                return False
-            connection.sendall(b"no request")
-            connection.shutdown(socket.SHUT_WR)
-            return connection.recv(1) == b""  # it was read, and refused
-
-    await eventually(lambda: asyncio.to_thread(listens))
-    return fork_servers(data_dir)[0]
-
-
-def client_of(data_dir: Path, *flags: str) -> "subprocess.Popen[str]":
-    """`outlast mcp`, which has answered its first request."""
-    client = subprocess.Popen(
-        [str(Path(sys.executable).parent / "outlast"), "mcp", "--data-dir", str(data_dir), *flags],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=clean_environment(OUTLAST_LOG_LEVEL="warning"), cwd="/",
-    )  # fmt: skip
-    assert asked(client, INITIALIZE)["result"]["serverInfo"]["name"] == "outlast"
-    return client
-
-
-def asked(client: "subprocess.Popen[str]", request: dict[str, object]) -> dict[str, Any]:
-    assert client.stdin is not None
-    assert client.stdout is not None
-    client.stdin.write(json.dumps(request) + "\n")
-    client.stdin.flush()
-    return json.loads(client.stdout.readline())
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no fork server elsewhere")
-async def test_later_clients_are_served_by_forks_that_share_nothing_else(tmp_path: Path) -> None:
-    async with started_by_client(tmp_path) as first:
-        server = await forking(tmp_path)
-        assert "OUTLAST_LOG_LEVEL" not in server.environ()
-        stopped, killed, kept = [await asyncio.to_thread(client_of, tmp_path, "--ui", "openai") for _ in range(3)]
-        forks = {process.pid for process in fork_servers(tmp_path)[1:]}
-        assert len(forks) == 3, "each of the three is a fork"
-        server.kill()
-        listing = asked(kept, {"jsonrpc": "2.0", "id": 8, "method": "tools/list", "params": {}})
-        assert "search-actors-internal" in [tool["name"] for tool in listing["result"]["tools"]]
-        assert "search-actors-internal" not in [tool.name for tool in (await first.list_tools()).tools]
-
-        stopped.terminate()
-        killed.kill()
-        for client in (stopped, killed):
-            client.wait(180)  # not `communicate`, at whose end of the input a client ends by itself, with 0
-            client.communicate()
-        assert (stopped.returncode, killed.returncode) == (128 + signal.SIGTERM, -signal.SIGKILL)
-        await eventually(lambda: len(forks & {process.pid for process in fork_servers(tmp_path)}) == 1)
-        kept.communicate(timeout=180)
-        assert kept.returncode == 0
-
-        later = await asyncio.to_thread(client_of, tmp_path)
-        assert fork_servers(tmp_path)[1:] == [], "it serves itself, and leaves a new server behind"
-        second_server = await forking(tmp_path)
-        with socket.socket(socket.AF_UNIX) as connection, protocol.socket_path(tmp_path) as path:
-            connection.connect(path)
-            protocol.send_request(connection, protocol.Request("newer code", [], "/", {}, []))
-            assert connection.recv(1) == b""
-        await eventually(lambda: second_server not in fork_servers(tmp_path))
-        later.kill()
-        later.communicate()
-        state = find_running(tmp_path)
-    assert state is not None
-    kill_everything(state)
 
 
 INITIALIZE: dict[str, object] = {

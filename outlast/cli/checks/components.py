@@ -14,9 +14,8 @@ from pydantic import SecretStr
 
 from outlast.activities.secrets.secret_files import secret_from_file
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
-from outlast.cli.checks.clock import Clock, clock_at
-from outlast.cli.client_errors import cli_error
-from outlast.cli.connecting import trying_once
+from outlast.cli.checks.machine import Clock, clock_at
+from outlast.cli.connection import cli_error, trying_once
 from outlast.cli.options import Options
 from outlast.cli.show.wording import counted
 from outlast.client import (

@@ -3,13 +3,22 @@
 import os
 import platform
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.connection import trying_once
+from outlast.cli.options import Options
 from outlast.cli.show.wording import size
+from outlast.client import ConnectionFailed, OutlastError
 from outlast.deploy.local import ports
 from outlast.deploy.local.data_directory import TEMPORAL_DATABASE, broken_parts
 from outlast.deploy.local.errors import MissingServerError, StackError
@@ -17,6 +26,87 @@ from outlast.deploy.local.external_services import look_outside
 from outlast.deploy.local.private_files import is_private
 from outlast.deploy.local.temporal_server import find_executable
 from outlast.disk_space import free_bytes, written_places
+
+_LIMITS = "Limits"
+_SERIES = "outlast_limit_near_ratio"
+_NEAR = 0.8
+
+
+async def check_limits(options: Options) -> Check:
+    """No caller is near a limit of the policy. Each API process reports its own share."""
+    try:
+        async with trying_once(options) as client:
+            metrics = await client.metrics()
+    except ConnectionFailed:
+        return skip(_LIMITS, "the API does not answer")
+    except OutlastError:
+        return skip(_LIMITS, "the API shows no metrics here")
+    if _SERIES not in metrics:
+        return skip(_LIMITS, "the API shows no metrics here")
+    near = [f"{caller} uses {share:.0%} of {limit}" for caller, limit, share in _shares(metrics) if share >= _NEAR]
+    if near:
+        return warn(
+            _LIMITS, "; ".join(near), "Raise these limits in the policy (docs/policy.md), or ask the caller why."
+        )
+    return ok(_LIMITS, "nobody is near one")
+
+
+def _shares(metrics: str) -> list[tuple[str, str, float]]:
+    return [
+        (sample.labels["caller"], sample.labels["limit"], sample.value)
+        for family in text_string_to_metric_families(metrics)
+        for sample in family.samples
+        if sample.name == _SERIES
+    ]
+
+
+Clock = Callable[[], Awaitable[datetime | None]]
+"""Asks a server what time it is, in whole seconds; gives None where it does not answer or does not say."""
+
+_CLOCK = "Clock"
+_TIMEOUT_SECONDS = 5
+_NOTICEABLE_SECONDS = 5
+_TOO_FAR_SECONDS = 120
+"""A run whose start was not answered is looked for in the time since, less two minutes (docs/decisions/0002)."""
+_ADVICE = "Set the clock by NTP (chrony, systemd-timesyncd) on the machine that is wrong."
+
+
+async def check_clock(clocks: Mapping[str, Clock]) -> Check:
+    """This machine agrees with these servers, by their names, on what time it is.
+
+    A server that does not answer is a row of its own elsewhere.
+    """
+    off = {name: skew for name, clock in clocks.items() if (skew := await _skew(clock)) is not None}
+    if not off:
+        return skip(_CLOCK, "nobody answers to compare it with")
+    name, worst = max(off.items(), key=lambda one: abs(one[1]))
+    offset = f"{abs(worst):.0f} s {'behind' if worst > 0 else 'ahead of'} that of {name}"
+    if abs(worst) > _TOO_FAR_SECONDS:
+        return fail(_CLOCK, offset, f"A run whose start was not answered may be started again. {_ADVICE}")
+    if abs(worst) > _NOTICEABLE_SECONDS:
+        return warn(_CLOCK, offset, f"Deadlines, keys and access tokens end early or late. {_ADVICE}")
+    return ok(_CLOCK, f"as that of {', '.join(off)}")
+
+
+async def clock_at(url: str) -> datetime | None:
+    """The time of the HTTP server at `url` (the header `Date`, RFC 9110 section 6.6.1)."""
+    loopback = httpx.URL(url).host in ("127.0.0.1", "::1", "localhost")
+    try:
+        async with httpx.AsyncClient(trust_env=not loopback, timeout=_TIMEOUT_SECONDS) as http:
+            answer = await http.head(url)
+        return parsedate_to_datetime(answer.headers["Date"])
+    except (httpx.HTTPError, KeyError, ValueError):
+        return None
+
+
+async def _skew(clock: Clock) -> float | None:
+    """By how many seconds that clock is ahead of this one; None when it does not say."""
+    asked = time.time()
+    server_time = await clock()
+    between = (asked + time.time()) / 2
+    # Fractions of a second are left out: half a second on average.
+    return None if server_time is None else server_time.timestamp() + 0.5 - between
+
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES = 2_000_000_000

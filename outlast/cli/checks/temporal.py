@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from pydantic import ValidationError
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.stuck_tasks.assess import reported
+from outlast.api.settings import ApiSettings
 from outlast.api.temporal.queue_states import served_queues
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.checks.components import Surroundings
-from outlast.cli.checks.namespace_retention import check_retention
 from outlast.cli.show.wording import counted, duration
 from outlast.contracts.operations import QueueState, WorkerState
 from outlast.deploy.local.errors import StackError
@@ -23,13 +25,57 @@ from outlast.deploy.local.external_services import look_outside
 from outlast.worker.connection import connect_plainly
 from outlast.worker.search_attributes import missing_search_attributes
 from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import MAX_DEADLINE_SECONDS
+
+_RETENTION = "Retention"
+
+
+async def check_retention(client: Client, *, embedded: bool) -> Check:
+    """Ended tasks are kept at least as long as sessions, deadlines and stored outputs live.
+
+    Raises `RPCError` when Temporal does not answer, or has no such namespace.
+    """
+    described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+    kept = described.config.workflow_execution_retention_ttl.ToTimedelta()
+    try:
+        lifetimes = _lifetimes(ApiSettings())
+    except ValidationError:
+        return skip(_RETENTION, "the settings have to be right first")
+    longer = {what: lifetime for what, lifetime in lifetimes.items() if lifetime > kept}
+    if not longer:
+        return ok(_RETENTION, f"ended tasks are kept for {in_words(kept)}, as long as all that refers to them")
+    names = ", ".join(f"{what} for {in_words(lifetime)}" for what, lifetime in longer.items())
+    days = -(-max(longer.values()) // timedelta(days=1))
+    how = (
+        f"Set OUTLAST_RETENTION_DAYS={days} and restart." if embedded else f"`outlast admin setup --retention {days}d`."
+    )
+    return warn(
+        _RETENTION,
+        f"ended tasks are kept for {in_words(kept)}; {names}",
+        f"Results and events end before what refers to them. {how}",
+    )
+
+
+def _lifetimes(settings: ApiSettings) -> Mapping[str, timedelta]:
+    return {
+        "sessions live": settings.session_idle,
+        "deadlines reach": timedelta(seconds=MAX_DEADLINE_SECONDS),
+        "outputs are stored": timedelta(seconds=settings.output_ttl_seconds),
+    }
+
+
+def in_words(time: timedelta) -> str:
+    """`30 days`, `36 hours`."""
+    days, hours = time.days, time.seconds // 3600
+    return f"{days} days" if days > 1 else f"{days * 24 + hours} hours"
+
 
 _TIMEOUT_SECONDS = 10
 _SLOW_SECONDS = 60
 _MAX_STUCK = 1_000
 _EXPIRES_SOON = timedelta(days=14)
 _CERTIFICATE = "TEMPORAL_TLS_CLIENT_CERT_PATH"
-_NAME = "Temporal namespace"
+_NAMESPACE = "Temporal namespace"
 
 
 async def check_namespace(around: Surroundings) -> list[Check]:
@@ -38,24 +84,24 @@ async def check_namespace(around: Surroundings) -> list[Check]:
     try:
         environment = _environment(around)
         if environment is None:
-            return [skip(_NAME, "no TEMPORAL_ADDRESS, and no stack runs")]
+            return [skip(_NAMESPACE, "no TEMPORAL_ADDRESS, and no stack runs")]
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             client = await connect_plainly(environment)
             return [
-                ok(_NAME, f"{client.namespace} at {client.service_client.config.target_host}"),
+                ok(_NAMESPACE, f"{client.namespace} at {client.service_client.config.target_host}"),
                 await check_search_attributes(client),
                 await check_retention(client, embedded=embedded),
                 *await check_queues(client),
                 await check_stuck(client),
             ]
     except TimeoutError:
-        return [fail(_NAME, f"no answer within {_TIMEOUT_SECONDS} s", _CONNECTION_ADVICE)]
+        return [fail(_NAMESPACE, f"no answer within {_TIMEOUT_SECONDS} s", _CONNECTION_ADVICE)]
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            return [fail(_NAME, error.message, "Create it: `outlast admin setup`, or correct TEMPORAL_NAMESPACE.")]
-        return [fail(_NAME, f"{error.status.name}: {error.message}", _CONNECTION_ADVICE)]
+            return [fail(_NAMESPACE, error.message, "Create it: `outlast admin setup`, or correct TEMPORAL_NAMESPACE.")]
+        return [fail(_NAMESPACE, f"{error.status.name}: {error.message}", _CONNECTION_ADVICE)]
     except (RuntimeError, ValueError, OSError, StackError) as error:
-        return [fail(_NAME, str(error).partition("\n")[0], _CONNECTION_ADVICE)]
+        return [fail(_NAMESPACE, str(error).partition("\n")[0], _CONNECTION_ADVICE)]
 
 
 _CONNECTION_ADVICE = "Check TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, and the API key or certificate (docs/cluster.md)."

@@ -3,16 +3,17 @@
 import asyncio
 import json
 import traceback
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from rich.markup import escape
 
-from outlast.cli.client_errors import cli_error
-from outlast.cli.client_tools.consent import Consent
-from outlast.cli.client_tools.devtools import JsonObject
-from outlast.cli.client_tools.tool_list import Offered
+from outlast.cli.client_tools.browser_tabs import JsonObject, Wanted, answer_with_tabs
+from outlast.cli.connection import cli_error
+from outlast.cli.errors import BadInput
+from outlast.cli.prompts import Lines
 from outlast.cli.show.output import Output
 from outlast.client import (
     ApiError,
@@ -29,6 +30,65 @@ from outlast.client import (
     Unauthenticated,
     Unavailable,
 )
+
+_YES = ("y", "yes")
+
+
+class Consent:
+    """The permissions of the user, for as long as the client runs."""
+
+    def __init__(self, output: Output, lines: Lines | None, server_url: str) -> None:
+        """Ask by `lines`; without them everything is allowed."""
+        self._output = output
+        self._lines = lines
+        self._server_url = server_url
+        self._allowed: set[tuple[str, str]] = set()
+
+    async def given_for(self, tool: ClientTool, handoff: OpenHandoff) -> bool:
+        """Whether the tool may run for this hand-off.
+
+        A yes is remembered for calls that send the same, a no is for this one time; so is the end of all input.
+        """
+        if self._lines is None:
+            return True
+        leaves = tool.sends_for(handoff.parameters)
+        if (tool.tool, leaves) in self._allowed:
+            return True
+        self._output.note(f"[magenta]?[/] [bold]{tool.tool}[/] sends to {self._server_url}: {escape(leaves)}.")
+        try:
+            answer = await self._lines.ask(self._output, "  Allow it while this client runs? [bold]yes or no[/]")
+        except EOFError:
+            return False
+        if answer.lower() not in _YES:
+            return False
+        self._allowed.add((tool.tool, leaves))
+        return True
+
+
+Offered = Mapping[tuple[str, str], ClientTool]
+"""Client tools by the names of tool and phase."""
+
+
+def offered(browser_url: str, own: Iterable[ClientTool] = ()) -> Offered:
+    """Everything that is offered. Raises `BadInput` when two client tools answer the same phase."""
+    tools: dict[tuple[str, str], ClientTool] = {}
+    for tool in (_list_tabs(browser_url), *own):
+        if tools.setdefault((tool.tool, tool.phase), tool) is not tool:
+            raise BadInput(f"Two client tools answer the phase {tool.phase!r} of {tool.tool}: keep one of them.")
+    return tools
+
+
+def _list_tabs(browser_url: str) -> ClientTool:
+    async def run(handoff: OpenHandoff) -> JsonObject:
+        return await answer_with_tabs(browser_url, handoff.parameters)
+
+    def sends(parameters: Mapping[str, JsonValue]) -> str:
+        wanted = Wanted.by(parameters)
+        kind = ("normal and incognito " if wanted.normal else "incognito ") if wanted.incognito else ""
+        return f"title and address of every {kind}tab of the browser at {browser_url}"
+
+    return ClientTool("list_tabs", "collect_tabs", run, sends)
+
 
 Identity = tuple[str, str, object]
 

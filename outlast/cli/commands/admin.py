@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from outlast.cli.args import parse_duration
 from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.options import JsonOption
-from outlast.cli.running import finish
+from outlast.cli.runner import finish
 from outlast.cli.show.output import Output
-from outlast.cli.show.parse_durations import parse_duration
 
 if TYPE_CHECKING:
     from outlast.api.temporal.namespace_setup import SetupStep

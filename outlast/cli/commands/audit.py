@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption
-from outlast.cli.running import finish
+from outlast.cli.runner import finish
 from outlast.cli.show.output import Output
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from outlast.cli.commands.up import stack_failure
+from outlast.cli.commands.stack import stack_failure
 from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.options import DEFAULT_DATA_DIR, JsonOption
-from outlast.cli.running import finish
+from outlast.cli.runner import finish
 from outlast.cli.show.output import Output
 from outlast.cli.show.wording import counted, size
 from outlast.cli.stack_options import StackDataDirOption
@@ -104,7 +105,6 @@ def _left_to_do(manifest: "BackupManifest", data_dir: Path) -> list[str]:
 
 def _interruptible(work: "Callable[[], BackupManifest]") -> "BackupManifest":
     """Do work that waits for nothing but the disk; Ctrl-C ends it at once."""
-    import sqlite3  # noqa: PLC0415
 
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
 

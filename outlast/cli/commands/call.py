@@ -1,21 +1,18 @@
 """`outlast call`: call a tool as a task, and follow it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from outlast.cli.ask.arguments import read_arguments
-from outlast.cli.ask.until_conditions import UNTIL_HELP, until_of
-from outlast.cli.completion import complete_tool
+from outlast.cli.args import UNTIL_HELP, parse_duration, parse_usd, read_arguments, until_of
+from outlast.cli.connection import complete_tool
 from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import Context, run_action
-from outlast.cli.show.parse_durations import parse_duration, parse_usd
-
-if TYPE_CHECKING:
-    from outlast.client import CallOptions, Task, TaskAnswer
+from outlast.cli.runner import Context, server_command
+from outlast.cli.show.follow_task import exit_code_of, going_on, print_rows_beside_progress, show_progress, summary_line
+from outlast.cli.show.wording import duration
+from outlast.client import CallOptions, Task, TaskAnswer
 
 _LIMITS = "Limits"
 _RESULT_SECONDS = 120
@@ -102,7 +99,9 @@ MaxRunTimeOption = Annotated[
 UntilOption = Annotated[list[str] | None, _limit_option(UNTIL_HELP, metavar="CONDITION")]
 
 
-def call(
+@server_command()
+async def call(
+    context: Context,
     tool: ToolArgument,
     arguments: JsonArgument = None,
     arg: PairOption = None,
@@ -119,11 +118,7 @@ def call(
     reuse: ReuseOption = None,
     refresh: RefreshOption = False,
     resurrect: ResurrectOption = None,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Call a tool, show how far it is, print its answer.
 
     The call is a durable task: Ctrl-C stops the watching, not the task.
@@ -153,7 +148,7 @@ def call(
         follow_rows,
         until or [],
     )
-    run_action(Options(url, token, data_dir, as_json), lambda context: call_tool(context, request))
+    return await call_tool(context, request)
 
 
 async def call_tool(context: Context, request: CallRequest) -> ExitCode:
@@ -173,7 +168,6 @@ async def call_tool(context: Context, request: CallRequest) -> ExitCode:
 
 def _origin_text(task: "Task") -> str:
     """How the task came to answer the call, where it was there already."""
-    from outlast.cli.show.wording import duration  # noqa: PLC0415 (rarely)
 
     if task.reused is None:
         return ""
@@ -182,7 +176,6 @@ def _origin_text(task: "Task") -> str:
 
 async def see_through(context: Context, task: "Task", *, rows: bool = False) -> "TaskAnswer":
     """Follow `task` on the screen until its handler has returned, with its `rows` where they are wanted; its answer."""
-    from outlast.cli.show.follow_task import going_on, show_progress  # noqa: PLC0415 (httpx)
 
     context.interrupted = going_on(context, task.id)
     url = context.client.connection.url
@@ -190,8 +183,6 @@ async def see_through(context: Context, task: "Task", *, rows: bool = False) -> 
     told = f"  [dim]reused, {origin}[/]" if origin else ""
     context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{told}  [dim]on {escape(url)}[/]")
     if rows:
-        from outlast.cli.show.row_lines import print_rows_beside_progress  # noqa: PLC0415 (httpx)
-
         await print_rows_beside_progress(context, task)
     elif task.finished_at is None:
         await show_progress(context, task)
@@ -200,7 +191,6 @@ async def see_through(context: Context, task: "Task", *, rows: bool = False) -> 
 
 def show_answer(context: Context, answer: "TaskAnswer", *, told: bool = False) -> ExitCode:
     """Print an answer; the exit code that goes with it. Where its rows were `told`, only an error is printed."""
-    from outlast.cli.show.follow_task import exit_code_of, summary_line  # noqa: PLC0415 (httpx)
 
     output, task = context.output, answer.task
     if output.as_json:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from outlast.cli.connection import as_cli_errors
 from outlast.cli.errors import ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import finish
-from outlast.cli.show.entries import Entries
+from outlast.cli.options import Options, server_options
+from outlast.cli.runner import finish
 from outlast.cli.show.output import Output, with_commands
+from outlast.cli.show.tables import Entries
 
 if TYPE_CHECKING:
     from outlast.cli.checks.check import Check
@@ -20,20 +21,15 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[bold red]✗[/]", "skip": "[dim]-[/]"}
 
 
-def doctor(
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-    as_json: JsonOption = False,
-) -> None:
+@server_options()
+def doctor(options: Options) -> None:
     """Look at every part and say what is wrong. Exit code 1 when something is."""
-    output = Output(as_json=as_json)
-    finish(output, lambda: diagnose(output, Options(url, token, data_dir, as_json)))
+    output = Output(as_json=options.as_json)
+    finish(output, lambda: diagnose(output, options))
 
 
 async def diagnose(output: Output, options: Options) -> ExitCode:
     """Make all checks and print them."""
-    from outlast.cli.client_errors import as_cli_errors  # noqa: PLC0415 (httpx)
 
     with as_cli_errors():
         checks = await _all_checks(options)
@@ -47,7 +43,7 @@ async def diagnose(output: Output, options: Options) -> ExitCode:
 
 
 async def _all_checks(options: Options) -> "list[Check]":
-    from outlast.cli.checks import clock, components, issuer, limits, machine, policy, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.cli.checks import access, components, machine, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
     from outlast.client.connection import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
@@ -59,7 +55,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         machine.check_disk(data_dir, environment),
         machine.check_seal_keys(data_dir, environment),
         machine.check_encryption(environment),
-        policy.check_policy(environment),
+        access.check_policy(environment),
         *settings.check_variables(),
         await settings.check_store(data_dir),
         *await settings.check_store_owner(environment),
@@ -68,13 +64,13 @@ async def _all_checks(options: Options) -> "list[Check]":
         *([] if around.state else machine.check_ports(environment)),
         components.check_stack(around),
         *await components.check_server(options, around),
-        await policy.check_policy_in_force(options),
-        await limits.check_limits(options),
+        await access.check_policy_in_force(options),
+        await machine.check_limits(options),
         await components.check_platform(around),
-        await issuer.check_issuer(),
+        await access.check_issuer(),
         await components.check_metrics(around),
         await components.check_temporal_ui(around),
-        await clock.check_clock(components.clocks(options, around)),
+        await machine.check_clock(components.clocks(options, around)),
         temporal.check_certificate(environment),
         *await temporal.check_namespace(around),
     ]

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from pydantic import ValidationError
 
 from outlast.cli.commands.policy import named_file
+from outlast.cli.connection import trying_once
 from outlast.cli.errors import BadInput, CliError, ExitCode
 from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import finish
+from outlast.cli.runner import finish
 from outlast.cli.show.output import Output
 from outlast.cli.show.tables import Column
+from outlast.client import OutlastError
 
 if TYPE_CHECKING:
     from outlast.api.access.policy.contracts import KeyEntry
@@ -81,7 +84,6 @@ def revoke(
 async def _create(
     output: Output, file: Path | None, caller: str, scopes: str, expires: str | None, key_id: str | None
 ) -> ExitCode:
-    from pydantic import ValidationError  # noqa: PLC0415 (200 ms)
 
     from outlast.api.access.api_keys import new_key  # noqa: PLC0415
     from outlast.api.access.policy.contracts import KeyEntry  # noqa: PLC0415
@@ -191,8 +193,6 @@ def _without_keys(anonymous: str | None) -> str:
 
 async def _holdings(options: Options, caller: str) -> dict[str, object] | str:
     """What the caller has besides its keys; the reason where that cannot be known."""
-    from outlast.cli.connecting import trying_once  # noqa: PLC0415 (httpx)
-    from outlast.client import OutlastError  # noqa: PLC0415
 
     try:
         async with asyncio.timeout(_HOLDINGS_SECONDS), trying_once(options) as client:

@@ -2,24 +2,22 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import SecretStr
 
-from outlast.cli.commands.up import refuse_wrong_settings, stack_config, stack_failure
+from outlast.cli.commands.stack import refuse_wrong_settings, stack_config, stack_failure
 from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.cli.fork_server.asking import carried_out_by_fork, leave_fork_server
 from outlast.cli.install.command import install, uninstall
 from outlast.cli.options import DEFAULT_DATA_DIR
-from outlast.cli.running import finish
-from outlast.cli.show.logged_output import LoggedOutput
-from outlast.cli.show.output import Output
+from outlast.cli.runner import finish
+from outlast.cli.show.output import LoggedOutput, Output
 from outlast.cli.stack_options import BeginAnewOption, StackDataDirOption, ToolsFromOption
-from outlast.loading import loading
 
 if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection
@@ -28,14 +26,13 @@ if TYPE_CHECKING:
     from outlast.deploy.local.state import StackAddresses
 
 _CONNECTION = "What this connection offers"
-_BEGINNING = ("outlast.cli.checks.settings", "outlast.deploy.local.shared_stack")
 _SERVER = (
-    *_BEGINNING,
     "outlast.api.mcp.stdio",
     "outlast.api.services",
     "outlast.worker.connection",
     "outlast.worker.otlp.traces",
 )
+"""Modules that take a second to load (the SDKs of Temporal and MCP), meanwhile the stack starts."""
 
 
 app = typer.Typer(invoke_without_command=True)
@@ -116,9 +113,6 @@ def mcp(
     if context.invoked_subcommand is not None:
         _refuse_flags_before(context)
         return
-    code = carried_out_by_fork(data_dir)
-    if code is not None:
-        raise typer.Exit(code)
     given = {
         "mode": mode,
         "telemetry-enabled": telemetry_enabled,
@@ -151,30 +145,17 @@ def _refuse_flags_before(context: typer.Context) -> None:
         raise typer.BadParameter(f"Write {flags} behind {context.invoked_subcommand}.")
 
 
-def load_beginning() -> None:
-    """Load what checks the settings and starts a stack."""
-    _load(_BEGINNING)
-
-
-def load_server() -> None:
-    """Load what serving needs. Costs a second (the Temporal and the MCP SDK), which no other command must pay."""
-    _load(_SERVER)
-
-
-def _load(modules: Sequence[str]) -> None:
-    with loading():
-        for module in modules:
-            import_module(module)
+def _load_server() -> None:
+    for module in _SERVER:
+        import_module(module)
 
 
 async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, object]) -> ExitCode:
     """Serve one client until it closes standard input. A failure to start is reported to the client, too."""
     try:
-        load_beginning()
         config = stack_config(given)
         await refuse_wrong_settings(config)
         async with _stack_in_use(output, config) as addresses:
-            load_server()
             await _serve_on(config, addresses, flags)
             output.note("The client has disconnected.")
     except CliError as error:
@@ -200,7 +181,6 @@ async def _serve_on(config: "StackConfig", addresses: "StackAddresses", flags: C
     try:
         services = build_services(settings, await connect(settings, lazy=True))
         await services.callers.resolve(local.token)
-        leave_fork_server(config.data_dir)
         await serve_stdio(services, local)
     finally:
         stop_tracing()
@@ -218,7 +198,6 @@ async def _stack_in_use(output: Output, config: "StackConfig") -> "AsyncGenerato
 
     What serving needs is loaded while the stack starts.
     """
-    from contextlib import AsyncExitStack  # noqa: PLC0415
 
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
     from outlast.deploy.local.shared_stack import used_stack  # noqa: PLC0415
@@ -228,7 +207,7 @@ async def _stack_in_use(output: Output, config: "StackConfig") -> "AsyncGenerato
         try:
             verb = "Joining the stack" if find_running(config.data_dir) else "Starting a stack"
             output.note(f"{verb} on {config.data_dir}.")
-            addresses = await used.enter_async_context(used_stack(config, load_server))
+            addresses = await used.enter_async_context(used_stack(config, _load_server))
         except (StackError, OSError) as error:
             raise stack_failure(error) from error
         output.note(f"Serving MCP on standard input and output. REST API of the stack: {addresses.api_url}")
@@ -259,7 +238,6 @@ def _reportable(error: Exception) -> CliError | None:
 
 def connection_of(flags: ConnectionFlags, settings: "ApiSettings") -> "LocalConnection":
     """The connection that the flags describe. Raises `BadInput`."""
-    from pydantic import SecretStr  # noqa: PLC0415
 
     from outlast.api.errors import BadRequest  # noqa: PLC0415
     from outlast.api.mcp.connections import selection_from  # noqa: PLC0415

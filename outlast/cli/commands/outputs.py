@@ -3,19 +3,19 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from outlast.cli.ask.ranges import Span, parse_span
+from outlast.cli.args import Span, parse_span
 from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import Context, finish, run_action
-
-if TYPE_CHECKING:
-    from outlast.cli.show.output import Output
-    from outlast.client import AsyncStream, StoredOutput
+from outlast.cli.options import Options, server_options
+from outlast.cli.runner import Context, finish, run_action, server_command
+from outlast.cli.show.output import Output
+from outlast.cli.show.wording import ahead, local_time, size
+from outlast.client import AsyncStream, RowSelection, StoredOutput
+from outlast.client.whole_files import whole_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ class Part:
 
     def pieces(self, context: Context, locator: str) -> "AsyncStream[bytes]":
         """The part, in pieces. Raises `BadInput`."""
-        from outlast.client import RowSelection  # noqa: PLC0415 (httpx)
 
         selects = bool(self.rows or self.fields or self.where or self.query)
         if selects and self.byte_span is not None:
@@ -51,7 +50,9 @@ LocatorArgument = Annotated[str, typer.Argument(metavar="LOCATOR", help="The loc
 
 
 @app.command()
-def get(
+@server_command(as_json=False)
+async def get(
+    context: Context,
     locator: LocatorArgument,
     rows: Annotated[str | None, typer.Option(metavar="FROM:TO", help="Only these rows: 100:200, :50, 1000:")] = None,
     byte_range: Annotated[
@@ -67,81 +68,63 @@ def get(
         str | None, typer.Option(metavar="JMESPATH", help="What this makes of each row, or of the JSON value.")
     ] = None,
     file: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")] = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Print a stored output, or write it to a file: rows as lines of JSON, anything else as it is.
 
     A whole output goes on where it stopped when the connection is lost. A file appears when it is complete.
     """
-
-    async def action(context: Context) -> ExitCode:
-        part = Part(
-            rows=parse_span(rows, "--rows") if rows else None,
-            byte_span=parse_span(byte_range, "--bytes") if byte_range else None,
-            fields=fields,
-            where=where,
-            query=query,
-        )
-        return await get_output(context, locator, part, file)
-
-    run_action(Options(url, token, data_dir), action)
+    part = Part(
+        rows=parse_span(rows, "--rows") if rows else None,
+        byte_span=parse_span(byte_range, "--bytes") if byte_range else None,
+        fields=fields,
+        where=where,
+        query=query,
+    )
+    return await get_output(context, locator, part, file)
 
 
 @app.command()
-def info(
+@server_command()
+async def info(
+    context: Context,
     locator: LocatorArgument,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Show what a stored output is, and until when it is kept."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: show_output(context, locator))
+    return await show_output(context, locator)
 
 
 @app.command()
+@server_options()
 def verify(
+    options: Options,
     subject: Annotated[str, typer.Argument(metavar="LOCATOR|FILE", help="A locator, or a part file of the store.")],
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
 ) -> None:
     """Check a stored output against its digests.
 
     Of a locator every byte is read by the server; a part file (`parts/…/00000.zst`) is checked here against
     docs/output-format.md, without a server. Exit code 1 when something is wrong.
     """
-    options = Options(url, token, data_dir, as_json)
-    if Path(subject).exists():
-        from outlast.cli.show.output import Output  # noqa: PLC0415 (rich)
-
-        output = Output(as_json=as_json)
+    file = Path(subject)
+    if file.exists():
+        output = Output(as_json=options.as_json)
 
         async def check() -> ExitCode:
-            return verify_file(output, Path(subject))
+            return verify_file(output, file)
 
         finish(output, check)
     run_action(options, lambda context: verify_locator(context, subject))
 
 
 @app.command()
-def rm(
+@server_command(as_json=False)
+async def rm(
+    context: Context,
     locator: LocatorArgument,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Remove a stored output before its time."""
-
-    async def action(context: Context) -> ExitCode:
-        await context.client.outputs.delete(locator)
-        context.output.note(f"Removed {escape(locator)}.")
-        return ExitCode.OK
-
-    run_action(Options(url, token, data_dir), action)
+    await context.client.outputs.delete(locator)
+    context.output.note(f"Removed {escape(locator)}.")
+    return ExitCode.OK
 
 
 async def get_output(context: Context, locator: str, part: Part, file: Path | None) -> ExitCode:
@@ -160,8 +143,6 @@ async def get_output(context: Context, locator: str, part: Part, file: Path | No
 
 
 async def _into_file(context: Context, locator: str, part: Part, file: Path) -> ExitCode:
-    from outlast.cli.show.wording import size  # noqa: PLC0415 (rich)
-    from outlast.client.whole_files import whole_file  # noqa: PLC0415 (httpx)
 
     written = 0
     try:
@@ -201,7 +182,6 @@ def verify_file(output: "Output", file: Path) -> ExitCode:
 
 async def verify_locator(context: Context, locator: str) -> ExitCode:
     """Have every byte of an output read and checked by the server."""
-    from outlast.cli.show.wording import size  # noqa: PLC0415 (rich)
 
     found = await context.client.outputs.info(locator)
     read = 0
@@ -218,7 +198,6 @@ async def verify_locator(context: Context, locator: str) -> ExitCode:
 
 
 def _sheet(found: "StoredOutput") -> list[tuple[str, str]]:
-    from outlast.cli.show.wording import ahead, local_time, size  # noqa: PLC0415 (rich)
 
     count = f", {found.count:,} {'rows' if found.kind == 'rows' else 'elements'}" if found.count is not None else ""
     return [

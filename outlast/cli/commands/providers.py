@@ -1,17 +1,13 @@
 """`outlast providers`: the providers of models, and what is known of their models."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from outlast.cli.errors import ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import Context, run_action
+from outlast.cli.runner import Context, server_command
 from outlast.cli.show.tables import Column
-
-if TYPE_CHECKING:
-    from outlast.client import Model, Provider
+from outlast.client import Model, Provider
 
 _PROVIDER_COLUMNS = (
     Column("PROVIDER", style="bold"),
@@ -28,17 +24,15 @@ _MODEL_COLUMNS = (
 )
 
 
-def providers(
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+@server_command()
+async def providers(
+    context: Context,
+) -> ExitCode:
     """List the providers of models, whether a worker has their keys, and the models that are known.
 
     A name that ends with * stands for all models whose names begin so.
     """
-    run_action(Options(url, token, data_dir, as_json), _list)
+    return await _list(context)
 
 
 async def _list(context: Context) -> ExitCode:

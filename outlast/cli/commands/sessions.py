@@ -1,21 +1,18 @@
 """`outlast sessions`: list, read, rename, delete, export and import conversations."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from pydantic import JsonValue
 from rich.markup import escape
 
+from outlast.cli.args import json_object
 from outlast.cli.errors import ExitCode
-from outlast.cli.json_files import json_object
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import Context, run_action
+from outlast.cli.runner import Context, server_command
 from outlast.cli.show.tables import Column
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from outlast.client import Message
+from outlast.cli.show.wording import ago, one_line
+from outlast.client import Message
 
 app = typer.Typer(no_args_is_help=True, help="List, read, rename, delete, export and import conversations.")
 
@@ -30,84 +27,72 @@ _COLUMNS = (
 
 
 @app.command()
-def ls(
+@server_command()
+async def ls(
+    context: Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Sessions to list at most.")] = 20,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """List your conversations, those first that began last."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: _list(context, limit))
+    return await _list(context, limit)
 
 
 @app.command()
-def get(
+@server_command()
+async def get(
+    context: Context,
     session_id: SessionIdArgument,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Print what was said in a conversation, from its beginning."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: _show_messages(context, session_id))
+    return await _show_messages(context, session_id)
 
 
 @app.command()
-def rename(
+@server_command()
+async def rename(
+    context: Context,
     session_id: SessionIdArgument,
     title: Annotated[str, typer.Argument(metavar="TITLE", help="Its new title.", show_default=False)],
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Give a conversation another title."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: _rename(context, session_id, title))
+    return await _rename(context, session_id, title)
 
 
 @app.command()
-def delete(
+@server_command()
+async def delete(
+    context: Context,
     session_id: SessionIdArgument,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Delete a conversation and the stored outputs of its calls. It cannot be undone: export it first."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: _delete(context, session_id))
+    return await _delete(context, session_id)
 
 
 @app.command()
-def export(
+@server_command(as_json=True)
+async def export(
+    context: Context,
     session_id: SessionIdArgument,
     outputs: Annotated[bool, typer.Option("--outputs", help="With the stored outputs that it refers to.")] = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Print a conversation as one JSON document: `outlast sessions export ID > chat.json`."""
-    run_action(Options(url, token, data_dir, as_json=True), lambda context: _export(context, session_id, outputs))
+    return await _export(context, session_id, outputs)
 
 
 @app.command(name="import")
-def import_(
+@server_command()
+async def import_(
+    context: Context,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="What `export` has printed.", show_default=False, dir_okay=False)
     ],
     session: Annotated[str | None, typer.Option(metavar="ID", help="Id of the new session.")] = None,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Begin a conversation with what was exported."""
     exported = json_object(file, "what `outlast sessions export` prints")
-    run_action(Options(url, token, data_dir, as_json), lambda context: _import(context, exported, session))
+    return await _import(context, exported, session)
 
 
 async def _list(context: Context, limit: int) -> ExitCode:
-    from outlast.cli.show.wording import ago, one_line  # noqa: PLC0415 (rich)
 
     async with context.client.sessions.list(limit=limit) as listed:
         entries = [entry async for entry in listed]

@@ -1,12 +1,12 @@
 """`outlast tasks`: list, look at, watch, collect, answer, cancel and resurrect tasks."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
 
-from outlast.cli.ask.given_answers import Given, question_key
+from outlast.cli.args import Given, parse_duration, question_key
 from outlast.cli.commands.call import (
     DeadlineOption,
     DetachOption,
@@ -17,14 +17,13 @@ from outlast.cli.commands.call import (
     see_through,
     show_answer,
 )
-from outlast.cli.completion import complete_asking, complete_task, complete_tool
+from outlast.cli.connection import complete_asking, complete_task, complete_tool
 from outlast.cli.errors import ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import Context, run_action
-from outlast.cli.show.parse_durations import parse_duration
-
-if TYPE_CHECKING:
-    from outlast.client import ResurrectOptions, Task
+from outlast.cli.prompts import ask_until_taken, submit, typed_lines
+from outlast.cli.runner import Context, server_command
+from outlast.cli.show.follow_task import exit_code_of, going_on, print_rows, show_events, show_progress, summary_line
+from outlast.cli.show.task_display import TASK_COLUMNS, show_waiting, task_row, task_sheet
+from outlast.client import ResurrectOptions, Task
 
 app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect, answer and cancel tasks.")
 
@@ -53,7 +52,9 @@ class Listing:
 
 
 @app.command()
-def ls(
+@server_command()
+async def ls(
+    context: Context,
     status: Annotated[Status | None, typer.Option(help="Only tasks in this state.")] = None,
     tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only calls of this session.")] = None,
@@ -63,73 +64,63 @@ def ls(
     page_token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="`next_page_token` of the list before (see --json).")
     ] = None,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """List your tasks: open ones first, then those that ended last."""
     listing = Listing(status, tool, session, batch, schedule, limit, page_token)
-    run_action(Options(url, token, data_dir, as_json), lambda context: list_tasks(context, listing))
+    return await list_tasks(context, listing)
 
 
 @app.command()
-def waiting(
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+@server_command()
+async def waiting(
+    context: Context,
+) -> ExitCode:
     """List what waits for you: what your tasks ask, and calls of others that you may approve."""
-    run_action(Options(url, token, data_dir, as_json), list_waiting)
+    return await list_waiting(context)
 
 
 @app.command()
-def get(
+@server_command()
+async def get(
+    context: Context,
     task_id: TaskIdArgument,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Show one task: its state, its run, where its workflow is."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: get_task(context, task_id))
+    return await get_task(context, task_id)
 
 
 @app.command()
-def watch(
+@server_command()
+async def watch(
+    context: Context,
     task_id: TaskIdArgument,
     after: Annotated[str | None, typer.Option(metavar="EVENT", help="Only events after the one with this id.")] = None,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Follow a task until its workflow has ended; with --json, one event per line.
 
     Reconnects when the server goes away. Ctrl-C stops the watching, not the task. The exit code is the task's.
     """
-    run_action(Options(url, token, data_dir, as_json), lambda context: watch_task(context, task_id, after))
+    return await watch_task(context, task_id, after)
 
 
 @app.command()
-def result(
+@server_command()
+async def result(
+    context: Context,
     task_id: TaskIdArgument,
     wait: Annotated[
         float | None,
         typer.Option("--wait", "-w", parser=parse_duration, metavar="TIME", help="Wait for it this long: 90s, 10m."),
     ] = None,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Print a task's result. Exit code 6 when there is none yet."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: task_result(context, task_id, wait or 0))
+    return await task_result(context, task_id, wait or 0)
 
 
 @app.command()
-def rows(
+@server_command()
+async def rows(
+    context: Context,
     task_id: TaskIdArgument,
     after: Annotated[
         str | None,
@@ -138,11 +129,7 @@ def rows(
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Print the rows to come, too, or only those so far.")
     ] = True,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Print the rows of a task's runs as they come, one line of JSON each; with --json, each with its id.
 
     Reconnects when the server goes away; no row comes twice. Ctrl-C stops the printing, not the task.
@@ -151,29 +138,27 @@ def rows(
       outlast tasks rows TASK > rows.jsonl
       outlast tasks rows TASK --after "$(wc -l < rows.jsonl)" >> rows.jsonl
     """
-    run_action(
-        Options(url, token, data_dir, as_json), lambda context: task_rows(context, task_id, after, follow=follow)
-    )
+    return await task_rows(context, task_id, after, follow=follow)
 
 
 @app.command()
-def cancel(
+@server_command()
+async def cancel(
+    context: Context,
     task_id: TaskIdArgument,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Stay until the task has ended.")] = False,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Cancel a task and abort its run.
 
     The task is cancelled once the platform says that the run has ended.
     """
-    run_action(Options(url, token, data_dir, as_json), lambda context: cancel_task(context, task_id, wait=wait))
+    return await cancel_task(context, task_id, wait=wait)
 
 
 @app.command()
-def resurrect(
+@server_command()
+async def resurrect(
+    context: Context,
     task_id: TaskIdArgument,
     detach: DetachOption = False,
     deadline: DeadlineOption = None,
@@ -185,11 +170,7 @@ def resurrect(
     force: Annotated[
         bool, typer.Option("--force", help="Also when the run failed by itself, or has produced nothing.")
     ] = False,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Have the run of an ended task go on, instead of paying a new one.
 
     A new task follows it to its answer, with what the run produced in all its lives. Limits take the place of the
@@ -208,12 +189,13 @@ def resurrect(
         "memory_mbytes": memory,
         "force": force,
     }
-    options = Options(url, token, data_dir, as_json)
-    run_action(options, lambda context: resurrect_task(context, task_id, changes, detach=detach))
+    return await resurrect_task(context, task_id, changes, detach=detach)
 
 
 @app.command()
-def answer(
+@server_command()
+async def answer(
+    context: Context,
     task_id: AskingTaskArgument,
     content: Annotated[
         str | None,
@@ -230,11 +212,7 @@ def answer(
     no: Annotated[bool, typer.Option("--no", help="Do not approve the call.")] = False,
     note: Annotated[str | None, typer.Option(metavar="TEXT", help="A note with the approval.")] = None,
     decline: Annotated[bool, typer.Option("--decline", help="Give no answer.")] = False,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Answer what a task asks: with what is given here, else by asking you.
 
     Examples:
@@ -242,7 +220,7 @@ def answer(
       outlast tasks answer TASK -a colour=red
     """
     given = Given(content, arg or [], key, "yes" if yes else "no" if no else None, note, decline)
-    run_action(Options(url, token, data_dir, as_json), lambda context: answer_task(context, task_id, given))
+    return await answer_task(context, task_id, given)
 
 
 async def resurrect_task(context: Context, task_id: str, changes: "ResurrectOptions", *, detach: bool) -> ExitCode:
@@ -255,8 +233,6 @@ async def resurrect_task(context: Context, task_id: str, changes: "ResurrectOpti
 
 async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:
     """Send one answer, typed on the command line or on the terminal."""
-    from outlast.cli.ask.answering import ask_until_taken, submit  # noqa: PLC0415 (httpx)
-    from outlast.cli.ask.prompts import typed_lines  # noqa: PLC0415
 
     task = await context.client.get(task_id)
     key = question_key(task, given)
@@ -277,7 +253,6 @@ async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:
 
 async def list_tasks(context: Context, listing: Listing) -> ExitCode:
     """Print as many tasks as asked for, page by page."""
-    from outlast.cli.show.task_display import TASK_COLUMNS, task_row  # noqa: PLC0415 (pydantic)
 
     tasks: list[Task] = []
     page_token = listing.page_token
@@ -310,14 +285,12 @@ async def list_tasks(context: Context, listing: Listing) -> ExitCode:
 
 async def list_waiting(context: Context) -> ExitCode:
     """Print what waits for the caller."""
-    from outlast.cli.show.open_handoffs import show_waiting  # noqa: PLC0415 (pydantic)
 
     return await show_waiting(context)
 
 
 async def get_task(context: Context, task_id: str) -> ExitCode:
     """Print one task."""
-    from outlast.cli.show.task_display import task_sheet  # noqa: PLC0415 (pydantic)
 
     task = await context.client.get(task_id)
     if context.output.as_json:
@@ -329,7 +302,6 @@ async def get_task(context: Context, task_id: str) -> ExitCode:
 
 async def watch_task(context: Context, task_id: str, after: str | None) -> ExitCode:
     """Print a task's events to the end."""
-    from outlast.cli.show.follow_task import exit_code_of, going_on, show_events, summary_line  # noqa: PLC0415 (httpx)
 
     task = await context.client.get(task_id)
     context.interrupted = going_on(context, task_id)
@@ -342,7 +314,6 @@ async def watch_task(context: Context, task_id: str, after: str | None) -> ExitC
 
 async def task_result(context: Context, task_id: str, wait_seconds: float) -> ExitCode:
     """Print the result of a task."""
-    from outlast.cli.show.follow_task import going_on  # noqa: PLC0415 (httpx)
 
     if wait_seconds > 0:
         context.interrupted = going_on(context, task_id)
@@ -351,8 +322,6 @@ async def task_result(context: Context, task_id: str, wait_seconds: float) -> Ex
 
 async def task_rows(context: Context, task_id: str, after: str | None, *, follow: bool) -> ExitCode:
     """Print the rows of a task."""
-    from outlast.cli.show.follow_task import going_on  # noqa: PLC0415 (httpx)
-    from outlast.cli.show.row_lines import print_rows  # noqa: PLC0415 (httpx)
 
     context.interrupted = going_on(context, task_id)
     await print_rows(context, task_id, after=after, follow=follow)
@@ -361,7 +330,6 @@ async def task_rows(context: Context, task_id: str, after: str | None, *, follow
 
 async def cancel_task(context: Context, task_id: str, *, wait: bool) -> ExitCode:
     """Ask for a task to be cancelled and, if told to, stay until it has ended."""
-    from outlast.cli.show.follow_task import going_on, show_progress, summary_line  # noqa: PLC0415 (httpx)
 
     output = context.output
     task = await context.client.cancel(task_id)

@@ -1,22 +1,84 @@
 """`outlast tools`: what can be called."""
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
 
 import typer
 from rich.markup import escape
 
-from outlast.cli.completion import complete_tool
+from outlast.cli.connection import complete_tool
 from outlast.cli.errors import ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption, Options, TokenOption, UrlOption
-from outlast.cli.running import Context, run_action
-from outlast.cli.show.entries import Entries
+from outlast.cli.runner import Context, server_command
 from outlast.cli.show.output import Output
-from outlast.cli.show.schema_words import describe_arguments, example_arguments
-from outlast.cli.show.tables import Column
+from outlast.cli.show.tables import Column, Entries
 from outlast.cli.show.wording import one_line, printable
+from outlast.client import Tool
 
-if TYPE_CHECKING:
-    from outlast.client import Tool
+_EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentWords:
+    """One argument as a person reads it."""
+
+    name: str
+    type: str
+    is_required: bool
+    explanation: str
+
+
+def describe_arguments(schema: Mapping[str, Any]) -> list[ArgumentWords]:
+    """Every argument of an input schema, in its order."""
+    required = _list(schema.get("required"))
+    properties = _object(schema.get("properties")).items()
+    return [
+        ArgumentWords(name, type_words(_object(part)), name in required, _explanation(_object(part)))
+        for name, part in properties
+    ]
+
+
+def example_arguments(schema: Mapping[str, Any]) -> str:
+    """The least that has to be given, as JSON, with the schema's own examples where it has some."""
+    properties = _object(schema.get("properties"))
+    example = {str(name): _example(_object(properties.get(str(name)))) for name in _list(schema.get("required"))}
+    return json.dumps(example, ensure_ascii=False)
+
+
+def type_words(schema: Mapping[str, Any]) -> str:
+    """`string`, `number | string`, `any`; null is not mentioned."""
+    if "$ref" in schema:
+        return "object"
+    choices = [type_words(_object(choice)) for choice in _list(schema.get("anyOf"))]
+    kind = schema.get("type")
+    kinds = choices or [str(part) for part in _list(kind)] or ([kind] if isinstance(kind, str) else [])
+    return " | ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or ("null" if kinds else "any")
+
+
+def _explanation(schema: Mapping[str, Any]) -> str:
+    text = one_line(str(schema.get("description") or schema.get("title") or ""))
+    choices = _list(schema.get("enum"))
+    text += f" One of {', '.join(map(str, choices))}." if choices else ""
+    default = schema.get("default")
+    text += f" Default {json.dumps(default)}." if default not in (None, "", [], {}) else ""
+    return text.strip()
+
+
+def _example(schema: Mapping[str, Any]) -> Any:
+    for key in ("prefill", "default", "example"):
+        if schema.get(key) is not None:
+            return schema[key]
+    return _EXAMPLES.get(type_words(schema), "…")
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
 
 app = typer.Typer(no_args_is_help=True, help="List the tools that can be called, and show their arguments.")
 
@@ -33,31 +95,27 @@ ModeOption = Annotated[str | None, typer.Option(help="As which mode presents the
 
 
 @app.command()
-def ls(
+@server_command()
+async def ls(
+    context: Context,
     mode: ModeOption = None,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """List the tools."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: list_tools(context, mode))
+    return await list_tools(context, mode)
 
 
 @app.command()
-def get(
+@server_command()
+async def get(
+    context: Context,
     name: Annotated[
         str,
         typer.Argument(metavar="TOOL", help="Name of a tool, or any Actor as user/name.", autocompletion=complete_tool),
     ],
     mode: ModeOption = None,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Show what a tool does and which arguments it takes."""
-    run_action(Options(url, token, data_dir, as_json), lambda context: get_tool(context, name, mode))
+    return await get_tool(context, name, mode)
 
 
 async def list_tools(context: Context, mode: str | None) -> ExitCode:

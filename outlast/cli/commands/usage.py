@@ -1,31 +1,25 @@
 """`outlast usage`: what was spent."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from outlast.cli.errors import ExitCode
+from outlast.cli.errors import BadInput, ExitCode
 from outlast.cli.options import (
-    DEFAULT_DATA_DIR,
     CsvSafeOption,
-    DataDirOption,
-    JsonOption,
-    Options,
-    TokenOption,
-    UrlOption,
 )
-from outlast.cli.running import Context, run_action
+from outlast.cli.runner import Context, server_command
 from outlast.cli.show.tables import Column
-
-if TYPE_CHECKING:
-    from outlast.client import CapUsage, UsageOptions, UsageReport
+from outlast.client import CapUsage, UsageOptions, UsageReport
 
 _DAYS = ["%Y-%m-%d"]
 
 
-def usage(
+@server_command()
+async def usage(
+    context: Context,
     by: Annotated[
         list[str] | None,
         typer.Option(help="Group by `day`, `tool`, `actor`, `model`, `session`, `payer` or `caller`; repeatable."),
@@ -40,14 +34,10 @@ def usage(
     caller: Annotated[str | None, typer.Option(help="Another caller, or `*` for all, with leave to see them.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     csv_safe: CsvSafeOption = True,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
+) -> ExitCode:
     """Show what your calls have cost, and what your caps leave."""
-    if as_csv and as_json:
-        raise typer.BadParameter("give --csv or --json")
+    if as_csv and context.output.as_json:
+        raise BadInput("--csv and --json exclude each other.")
     wanted: UsageOptions = {
         "first_day": since.date() if since else None,
         "last_day": until.date() if until else None,
@@ -57,10 +47,7 @@ def usage(
         "session_id": session,
         "caller": caller,
     }
-    run_action(
-        Options(url, token, data_dir, as_json),
-        lambda context: _usage(context, wanted, as_csv=as_csv, csv_safe=csv_safe),
-    )
+    return await _usage(context, wanted, as_csv=as_csv, csv_safe=csv_safe)
 
 
 async def _usage(context: Context, wanted: "UsageOptions", *, as_csv: bool, csv_safe: bool) -> ExitCode:

@@ -10,21 +10,24 @@ import typer
 from rich.markup import escape
 
 from outlast.cli.errors import BadInput, ExitCode
-from outlast.cli.install.changes import Change, installed, planned
-from outlast.cli.install.client_entries import (
+from outlast.cli.install.clients import (
+    CLIENTS,
+    ClientName,
+    Machine,
+    McpClient,
     Server,
     entry,
     headers_of,
     is_temporary,
     outlast_command,
+    this_machine,
     variables_of,
 )
-from outlast.cli.install.clients import CLIENTS, ClientName, Machine, McpClient, this_machine
+from outlast.cli.install.config_files import Change, installed, planned
 from outlast.cli.options import JsonOption
-from outlast.cli.running import finish
+from outlast.cli.runner import finish
 from outlast.cli.show.output import Output
 from outlast.cli.show.tables import Column
-from outlast.loading import loading
 
 if TYPE_CHECKING:
     from outlast.workflows.tools.framework.selection import SelectionRules
@@ -216,9 +219,8 @@ def _note_unknown_words(output: Output, query: Mapping[str, str]) -> None:
     """
     if not query.keys() & {"mode", "ui", "payment"}:
         return
-    with loading():
-        from outlast.workflows.tools.loader import normalised_mode  # noqa: PLC0415 (a second)
-        from outlast.workflows.tools.registry import MODES, selection_rules  # noqa: PLC0415
+    from outlast.workflows.tools.loader import normalised_mode  # noqa: PLC0415 (server)
+    from outlast.workflows.tools.registry import MODES, selection_rules  # noqa: PLC0415 (server)
 
     mode = normalised_mode(query["mode"]) if "mode" in query else None
     if mode is None:

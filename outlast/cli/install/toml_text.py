@@ -4,7 +4,6 @@ import re
 import tomllib
 from typing import cast
 
-import tomlkit
 from pydantic import JsonValue
 
 _HEADER = re.compile(r"\s*\[")
@@ -26,6 +25,8 @@ def parsed(text: str) -> JsonValue:
 
 def dumped(path: tuple[str, str], value: dict[str, JsonValue]) -> str:
     """The lines of the table at `path`."""
+    import tomlkit  # noqa: PLC0415 (20 ms that other commands need not take)
+
     return tomlkit.dumps({path[0]: {path[1]: value}}).removeprefix(f"[{path[0]}]\n")
 
 

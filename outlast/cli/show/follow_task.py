@@ -1,19 +1,21 @@
 """Following a task on the screen."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from pydantic import BaseModel, Field
 from rich.markup import escape
 
-from outlast.cli.ask.answering import answering
-from outlast.cli.connecting import waiting_note, waiting_text
+from outlast.cli.connection import waiting_note, waiting_text
 from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.running import Context
+from outlast.cli.prompts import answering
+from outlast.cli.runner import Context
 from outlast.cli.show.progress import TaskProgress
 from outlast.cli.show.task_display import age_seconds, took
 from outlast.cli.show.wording import duration, one_line, size, styled_status
-from outlast.client import Event, InputRequest, Task, Waiting
+from outlast.client import Conflict, Event, InputRequest, Task, TaskRow, Waiting
 
 _LABELS = {
     "created": "created",
@@ -166,3 +168,29 @@ def _local_clock(time: str | None) -> str:
         return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S") if time else " " * 8
     except ValueError:
         return " " * 8
+
+
+async def print_rows(context: Context, task_id: str, *, after: str | None, follow: bool) -> None:
+    """Print the rows after the one with id `after`; with `--json` each with its id."""
+    async with context.client.rows(task_id, after=after, follow=follow) as rows:
+        async for row in rows:
+            context.output.line(_line(row, with_id=context.output.as_json))
+
+
+async def print_rows_beside_progress(context: Context, task: Task) -> None:
+    """Print the rows of a task to the end, and on a terminal that does not show them how far it is."""
+    printing = _print_any_rows(context, task.id)
+    output = context.output
+    if output.as_json or not output.is_live or output.out.file.isatty() or task.finished_at is not None:
+        await printing
+        return
+    await asyncio.gather(printing, show_progress(context, task))
+
+
+async def _print_any_rows(context: Context, task_id: str) -> None:
+    with suppress(Conflict):  # It has none: its answer says why.
+        await print_rows(context, task_id, after=None, follow=True)
+
+
+def _line(row: TaskRow, *, with_id: bool) -> object:
+    return row.document() if with_id else row.data

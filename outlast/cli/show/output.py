@@ -4,14 +4,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.text import Text
 
 from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.show.entries import Entries
-from outlast.cli.show.tables import Column, FittingTable
+from outlast.cli.show.tables import Column, Entries, FittingTable
 from outlast.cli.show.wording import printable
 
 _WIDTH_OF_PIPES = 240
@@ -92,3 +93,30 @@ def with_commands(text: str) -> str:
 def _console(file: TextIO) -> Console:
     known_width = file.isatty() or "COLUMNS" in os.environ
     return Console(file=file, highlight=False, emoji=False, width=None if known_width else _WIDTH_OF_PIPES)
+
+
+class LoggedOutput(Output):
+    """Writes notes and errors to standard error, each as a JSON object on one line, with the keys of all log lines."""
+
+    def __init__(self, logger: str) -> None:
+        super().__init__(as_json=False)
+        self._logger = logger
+
+    def note(self, renderable: RenderableType = "") -> None:
+        """Log what would be written to standard error."""
+        text = Text.from_markup(renderable).plain if isinstance(renderable, str) else str(renderable)
+        self._write("info", text)
+
+    def command(self, line: str) -> None:
+        """Log a command that may be typed."""
+        self._write("info", line)
+
+    def error(self, error: CliError) -> None:
+        """Log what is wrong and what to do."""
+        self._write("error", " ".join([error.message, *error.lines, *([error.hint] if error.hint else [])]))
+
+    def _write(self, level: str, event: str) -> None:
+        timestamp = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        line = {"event": event, "level": level, "logger": self._logger, "timestamp": timestamp}
+        self.err.file.write(json.dumps(line) + "\n")
+        self.err.file.flush()

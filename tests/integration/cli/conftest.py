@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from outlast.cli import connecting
+from outlast.cli import runner
 from outlast.cli.main import command_line
 from tests.support.http.fake_api import FakeApi, running_fake_api
 
@@ -53,7 +53,7 @@ def clean_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(connecting, "RETRIES", replace(connecting.RETRIES, first_pause_seconds=0.01))
+    monkeypatch.setattr(runner, "RETRIES", replace(runner.RETRIES, first_pause_seconds=0.01))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from outlast.cli import connecting
+from outlast.cli import runner
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.conftest import Outlast
 from tests.support.http.fake_api import Answer, Drop, FakeApi, problem
@@ -38,7 +38,7 @@ def test_a_read_is_repeated_while_temporal_is_away_and_says_what_it_waits_for(
 
 
 def test_patience_has_an_end(fake_api: FakeApi, outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "RETRIES", replace(connecting.RETRIES, request_seconds=0.1))
+    monkeypatch.setattr(runner, "RETRIES", replace(runner.RETRIES, request_seconds=0.1))
     fake_api.on("GET", "/v1/tasks", AWAY)
     ended = outlast("tasks", "ls", "--json")
     assert ended.code == 3

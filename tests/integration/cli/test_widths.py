@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from rich.console import Console, RenderableType
 
-from outlast.cli.show.demo_display import row_table
-from outlast.cli.show.stack_report import address_table
+from outlast.cli.commands.demo import row_table
+from outlast.cli.commands.stack import address_table
 from outlast.deploy.local.state import StackAddresses
 from tests.integration.cli.answers import ID, task
 from tests.integration.cli.test_terminal import environment

@@ -20,9 +20,7 @@ Outlast = Callable[..., Result]
 def outlast(service: Service, monkeypatch: pytest.MonkeyPatch) -> Outlast:
     monkeypatch.setenv("OUTLAST_URL", service.api_url)
     monkeypatch.setenv("COLUMNS", "200")
-    return lambda *arguments: CliRunner().invoke(
-        command_line(["sessions"]), ["sessions", *arguments], prog_name="outlast"
-    )
+    return lambda *arguments: CliRunner().invoke(command_line(), ["sessions", *arguments], prog_name="outlast")
 
 
 @pytest.fixture

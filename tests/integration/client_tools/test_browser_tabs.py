@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.client_tools import browser_tabs, devtools
+from outlast.cli.client_tools import browser_tabs
 from outlast.cli.client_tools.browser_tabs import answer_with_tabs
 from outlast.workflows.tools.common import list_tabs
 from outlast.workflows.tools.common.list_tabs import BrowserTabs, Tab
@@ -88,13 +88,13 @@ async def test_the_browser_is_asked_only_for_what_the_call_wants(
 ) -> None:
     """What is said on the wire, as the connection's own method sees it."""
     said: list[str] = []
-    call = devtools.DevTools.call
+    call = browser_tabs.DevTools.call
 
-    async def heard(self: devtools.DevTools, method: str, **params: Any) -> Any:
+    async def heard(self: browser_tabs.DevTools, method: str, **params: Any) -> Any:
         said.append(method)
         return await call(self, method, **params)
 
-    monkeypatch.setattr(devtools.DevTools, "call", heard)
+    monkeypatch.setattr(browser_tabs.DevTools, "call", heard)
     # On a busy machine a page takes longer to say something than it is waited for.
     monkeypatch.setattr(browser_tabs, "STATE_SECONDS", 60)
     monkeypatch.setattr(browser_tabs, "ALL_STATES_SECONDS", 60)
@@ -137,7 +137,7 @@ async def test_no_browser_is_a_problem_that_says_what_to_do() -> None:
 
 
 async def test_something_else_at_the_port_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devtools, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(browser_tabs, "CONNECT_SECONDS", 1)
     with serving_pages() as site:
         answers: list[dict[str, Any]] = []
         for body in ("<html>", "[]", "{}", f'{{"webSocketDebuggerUrl": "{site.url}/devtools/browser/x"}}'):

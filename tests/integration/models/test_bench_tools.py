@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.chat.bench_prompts import PROMPTS
+from outlast.cli.commands.bench import PROMPTS
 from tests.support.paths import ROOT
 from tests.support.processes.terminal import outlast_command
 from tests.support.providers.script import Asked, Call, Step, says

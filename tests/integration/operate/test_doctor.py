@@ -33,10 +33,10 @@ from outlast.api.access.policy.contracts import KeyEntry
 from outlast.api.access.policy.policy_file import add_key
 from outlast.cli.checks import machine, settings
 from outlast.cli.checks import temporal as temporal_rows
+from outlast.cli.checks.access import check_policy
 from outlast.cli.checks.check import Check
-from outlast.cli.checks.clock import check_clock, clock_at
 from outlast.cli.checks.components import Surroundings
-from outlast.cli.checks.policy import check_policy
+from outlast.cli.checks.machine import check_clock, clock_at
 from outlast.worker.search_attributes import DATETIME, register_search_attributes
 from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 from tests.support.eventually import eventually

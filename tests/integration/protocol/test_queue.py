@@ -15,7 +15,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from outlast.activities.dispatch.contracts import dispatch_workflow_id
 from outlast.api.temporal.history import time_of
 from outlast.api.temporal.task_view import QUEUED_MESSAGE
-from outlast.cli.checks.limits import check_limits
+from outlast.cli.checks.machine import check_limits
 from outlast.cli.options import Options
 from tests.support.calls.tasks import events
 from tests.support.eventually import eventually

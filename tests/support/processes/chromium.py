@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from outlast.cli.client_tools.devtools import DevTools, devtools_of
+from outlast.cli.client_tools.browser_tabs import DevTools, devtools_of
 from outlast.deploy.local.orphans import die_with_parent
 from tests.support.eventually import eventually
 from tests.support.needs import require

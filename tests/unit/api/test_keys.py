@@ -37,7 +37,7 @@ def policy_file(tmp_path: Path) -> Path:
 
 
 def cli(path: Path, *arguments: str, code: int = 0) -> dict[str, object]:
-    done = CliRunner().invoke(command_line(["keys"]), ["keys", *arguments, "--file", str(path), "--json"])
+    done = CliRunner().invoke(command_line(), ["keys", *arguments, "--file", str(path), "--json"])
     assert done.exit_code == code, done.output
     return json.loads(done.stdout)
 

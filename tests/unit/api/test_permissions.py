@@ -155,7 +155,7 @@ def test_a_rule_that_fits_no_tool_is_told_and_explained(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('[[rules]]\ncaller = "*"\ntool = "user/paid"\naction = "ask"\napprover = "finance"\n')
         file.write('[callers."key:boss"]\nroles = ["ops"]\n')
-    done = CliRunner().invoke(command_line(["policy"]), ["policy", "check", str(path), "--json"])
+    done = CliRunner().invoke(command_line(), ["policy", "check", str(path), "--json"])
     told = json.loads(done.stdout)
     first, second, third = told["warnings"]
     assert "there is no end mark" in told["advice"][0]
@@ -163,16 +163,14 @@ def test_a_rule_that_fits_no_tool_is_told_and_explained(tmp_path: Path) -> None:
     assert "or by its id" in second
     assert "no caller has the role 'finance'" in third
     command = ["policy", "explain", "key:ann", "call-actor", "--actor", "user~name", "--file", str(path), "--json"]
-    explained = json.loads(CliRunner().invoke(command_line(["policy"]), command).stdout)
+    explained = json.loads(CliRunner().invoke(command_line(), command).stdout)
     assert explained == {"action": "deny", "rule": "*:user/name=deny", "names": ["call-actor", "user--name"]}
     path.write_text(path.read_text().replace('"ops"', '"finance"'))
     asked = json.loads(
-        CliRunner()
-        .invoke(command_line(["policy"]), [part.replace("user~name", "user/paid") for part in command])
-        .stdout
+        CliRunner().invoke(command_line(), [part.replace("user~name", "user/paid") for part in command]).stdout
     )
     assert (asked["action"], asked["approvers"], asked["held_by"]) == ("ask", ["finance"], ["key:boss"])
-    assert CliRunner().invoke(command_line(["policy"]), ["policy", "check", str(path)]).stdout.count("finance") == 0
+    assert CliRunner().invoke(command_line(), ["policy", "check", str(path)]).stdout.count("finance") == 0
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))

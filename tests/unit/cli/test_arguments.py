@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.ask.arguments import read_arguments
+from outlast.cli.args import read_arguments
 from outlast.cli.errors import BadInput, ExitCode
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.batches.asked import Asked, Changes, ItemLimits, Reusing, Source
-from outlast.cli.batches.display import progress_line, state_line
+from outlast.cli.commands.batch_actions import Asked, Changes, ItemLimits, Reusing, Source, progress_line, state_line
 from outlast.cli.errors import BadInput
 from outlast.client import Batch
 

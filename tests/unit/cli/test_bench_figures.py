@@ -3,8 +3,7 @@
 import itertools
 from typing import Any
 
-from outlast.cli.chat.bench_figures import Figures
-from outlast.cli.chat.bench_prompts import PROMPTS, mask_of
+from outlast.cli.commands.bench import PROMPTS, Figures, mask_of
 from outlast.client import Event
 
 USAGE = {"input_tokens": 100, "output_tokens": 10, "cache_read_tokens": 60, "cache_write_tokens": 20}

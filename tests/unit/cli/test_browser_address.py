@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.cli.client_tools.devtools import checked_browser_url
+from outlast.cli.client_tools.browser_tabs import checked_browser_url
 from outlast.cli.errors import BadInput
 
 

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from outlast.cli.client_errors import cli_error
+from outlast.cli.connection import cli_error
 from outlast.cli.errors import CliError, ExitCode
 from outlast.client import ConnectionFailed, NoServer, OutlastError, WaitTimedOut
 from outlast.client.responses import api_error

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.checks.clock import check_clock
 from outlast.cli.checks.components import Surroundings, clocks
-from outlast.cli.checks.limits import check_limits
+from outlast.cli.checks.machine import check_clock, check_limits
 from outlast.cli.options import Options
 from outlast.deploy.local.stack import DataDirectoryLock
 from outlast.deploy.local.state import StackAddresses, StackState, write_state

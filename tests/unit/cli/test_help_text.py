@@ -3,8 +3,7 @@
 import pytest
 import typer
 
-from outlast.cli.main import command_line
-from outlast.cli.show.help_text import flowing
+from outlast.cli.main import command_line, flowing
 
 
 def helps(app: typer.Typer) -> list[str]:

@@ -1,6 +1,6 @@
 """Input schemas in words."""
 
-from outlast.cli.show.schema_words import ArgumentWords, describe_arguments, example_arguments, type_words
+from outlast.cli.commands.tools import ArgumentWords, describe_arguments, example_arguments, type_words
 
 SCHEMA = {
     "type": "object",

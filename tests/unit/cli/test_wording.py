@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from outlast.cli.show.parse_durations import parse_duration
+from outlast.cli.args import parse_duration
 from outlast.cli.show.wording import ago, clock, duration, one_line, printable, size
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -144,9 +144,7 @@ def test_nothing_is_overwritten(data_dir: Path, tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o600
     before = {path: path.read_bytes() for path in (*data_dir.rglob("*"), tmp_path / "b") if path.is_file()}
     for command, told in (("backup", "exists already"), ("restore", "is not empty")):
-        ended = CliRunner().invoke(
-            command_line(["backup", "restore"]), [command, str(tmp_path / "b"), "--data-dir", str(data_dir)]
-        )
+        ended = CliRunner().invoke(command_line(), [command, str(tmp_path / "b"), "--data-dir", str(data_dir)])
         assert ended.exit_code == 1
         assert told in " ".join(ended.stderr.split())
     assert {path: path.read_bytes() for path in (*data_dir.rglob("*"), tmp_path / "b") if path.is_file()} == before

@@ -1,1 +1,0 @@
-"""Questions on the terminal, and answers given as flags."""

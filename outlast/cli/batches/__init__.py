@@ -1,1 +1,0 @@
-"""`outlast batch`: one tool for many inputs."""

@@ -1,1 +1,0 @@
-"""`outlast chat` and the benchmark of conversations."""

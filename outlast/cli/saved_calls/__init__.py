@@ -1,1 +1,0 @@
-"""`outlast saved`."""
