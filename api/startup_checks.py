@@ -3,7 +3,7 @@
 import re
 
 from outlast.api.settings import ApiSettings
-from outlast.workflows.tools.aliases import TOOL_ALIASES
+from outlast.workflows.tools.framework.selection import TOOL_ALIASES
 from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import MODES

@@ -65,14 +65,11 @@ if TYPE_CHECKING:
         TextContent,
         ToolResult,
     )
-    from outlast.workflows.runtime.context import (
+    from outlast.workflows.handler_api.context import (
         ToolContext,
     )
-    from outlast.workflows.stubs.failures import (
+    from outlast.workflows.handler_api.failures import (
         ToolError,
-    )
-    from outlast.workflows.tools.framework.call_context import (
-        CallContext,
     )
     from outlast.workflows.tools.framework.phases import (
         Approval,
@@ -80,6 +77,9 @@ if TYPE_CHECKING:
         ClientPhase,
         Reply,
         plain,
+    )
+    from outlast.workflows.tools.framework.plain_functions import (
+        CallContext,
     )
     from outlast.workflows.tools.framework.tool import (
         Arguments,
@@ -172,9 +172,9 @@ _AUTHORING = {
         "TextContent",
         "ToolResult",
     ),
-    "outlast.workflows.runtime.context": ("ToolContext",),
-    "outlast.workflows.stubs.failures": ("ToolError",),
-    "outlast.workflows.tools.framework.call_context": ("CallContext",),
+    "outlast.workflows.handler_api.context": ("ToolContext",),
+    "outlast.workflows.handler_api.failures": ("ToolError",),
+    "outlast.workflows.tools.framework.plain_functions": ("CallContext",),
     "outlast.workflows.tools.framework.phases": ("Approval", "Authority", "ClientPhase", "Reply", "plain"),
     "outlast.workflows.tools.framework.tool": (
         "Arguments",

@@ -21,7 +21,7 @@ from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import without_credentials
 from outlast.activities.secrets.placeholders import is_sealed
 from outlast.worker.log_lines import TaskLines, one_line
-from outlast.workflows.stubs.task_log import TASK_LOGGER, Part
+from outlast.workflows.handler_api.observability import TASK_LOGGER, Part
 
 _MASK = "[redacted]"
 

@@ -14,11 +14,11 @@ from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.framework.call_context import CallContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import (
     RUN_PLAIN_FUNCTION,
+    CallContext,
     PlainFunctionInput,
     PlainFunctionResult,
 )

@@ -38,8 +38,8 @@ from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
 from outlast.workflows.contracts.sessions import TASK_COMPLETED_SIGNAL, session_workflow_id
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus
 from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringStatus
-from outlast.workflows.schedules.pauses import reason_to_pause
-from outlast.workflows.stubs.signatures import signature
+from outlast.workflows.schedules.firing import reason_to_pause
+from outlast.workflows.signatures import signature
 from outlast.workflows.webhooks.announcing import TASK_ENDS, announce
 
 _LATE_ITEMS = timedelta(seconds=20)

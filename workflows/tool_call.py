@@ -29,13 +29,12 @@ from outlast.workflows.contracts.tool_calls import (
     ToolResult,
 )
 from outlast.workflows.contracts.written_json import UnusableAnswer
+from outlast.workflows.handler_api.context import Guarded, ToolContext
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.handler_api.observability import Part, log_end, upsert_search_attributes
 from outlast.workflows.metrics import count_tool_call
-from outlast.workflows.runtime.context import Guarded, ToolContext
-from outlast.workflows.runtime.executors import describe_run
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.stubs.search_attributes import upsert_search_attributes
-from outlast.workflows.stubs.signatures import signature
-from outlast.workflows.stubs.task_log import Part, log_end
+from outlast.workflows.signatures import signature
+from outlast.workflows.tools.framework.executors import describe_run
 from outlast.workflows.tools.framework.middleware import run_handler
 from outlast.workflows.tools.framework.results import with_changes
 from outlast.workflows.tools.registry import UnknownTool, tells_changes, tool_for

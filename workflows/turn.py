@@ -5,12 +5,15 @@ any other. When a process dies, the turn continues where it was: a call that has
 """
 
 import asyncio
+import base64
 from contextlib import suppress
 from datetime import timedelta
 
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
-from temporalio.contrib.workflow_streams import WorkflowStream
+from temporalio.contrib.workflow_streams import WorkflowStream, WorkflowStreamState
+from temporalio.converter import PayloadConverter
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cancelled_exception
 from temporalio.workflow import ParentClosePolicy
 
@@ -29,9 +32,10 @@ with workflow.unsafe.imports_passed_through():
 
 from outlast.activities.bounds import MAX_MINUTES
 from outlast.activities.contracts import Contract
-from outlast.activities.conversations.contracts import ConversationOwner, KeepMessagesInput, ModelMessage, TextPart
+from outlast.activities.conversations.contracts import ConversationOwner, KeepMessagesInput
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
+from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, TextDelta, TextPart, Usage
+from outlast.activities.llm.streaming import DELTAS_TOPIC
 from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
@@ -47,6 +51,7 @@ from outlast.workflows.contracts.tool_calls import (
     ToolOutcome,
     ToolResult,
 )
+from outlast.workflows.contracts.tool_masks import Resolution
 from outlast.workflows.contracts.turns import (
     Ending,
     StepSeconds,
@@ -57,13 +62,11 @@ from outlast.workflows.contracts.turns import (
     TurnState,
     TurnStatus,
 )
+from outlast.workflows.handler_api.activity_calls import tool_errors
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.handler_api.observability import log_accepted, upsert_search_attributes
 from outlast.workflows.metrics import count_step, count_turn, record_mask_resolution
-from outlast.workflows.runtime.masks import Resolution
-from outlast.workflows.stubs.call_activity import tool_errors
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.stubs.search_attributes import upsert_search_attributes
-from outlast.workflows.stubs.signatures import answer_signature, signature
-from outlast.workflows.stubs.task_log import log_accepted
+from outlast.workflows.signatures import answer_signature, signature
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.registry import executor_kind
 from outlast.workflows.turns import events
@@ -75,7 +78,7 @@ from outlast.workflows.turns.budgets import (
     last_step,
     with_summary,
 )
-from outlast.workflows.turns.compacting import (
+from outlast.workflows.turns.compaction import (
     can_be_compacted,
     compacted,
     conversation_before,
@@ -93,7 +96,6 @@ from outlast.workflows.turns.steps import (
     ran_out,
     result_part,
 )
-from outlast.workflows.turns.words_so_far import words_so_far
 
 STEP_ACTIVITY_PREFIX = "step-"
 """Prefix of the activity ids of model calls; the step's number follows, so that the history shows it."""
@@ -486,3 +488,15 @@ def _did_not_end(tool: str, error: ChildWorkflowError) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.UNKNOWN, tool, f"The task did not end by itself: {error.cause or error}"[:2_000]
     )
+
+
+def words_so_far(stream: WorkflowStreamState, step: int, converter: PayloadConverter) -> str:
+    """The text of the step's latest attempt. A repeated attempt begins again, so older ones do not count."""
+    deltas = [
+        converter.from_payload(Payload.FromString(base64.b64decode(item.data)), TextDelta)
+        for item in stream.log
+        if item.topic == DELTAS_TOPIC
+    ]
+    of_step = [delta for delta in deltas if delta.step == step]
+    latest = max((delta.attempt for delta in of_step), default=0)
+    return "".join(delta.text for delta in of_step if delta.attempt == latest)

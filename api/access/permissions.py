@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
-from outlast.workflows.contracts.permissions import PermissionRuling
-from outlast.workflows.tools.aliases import TOOL_ALIASES
+from outlast.workflows.contracts.tool_calls import PermissionRuling
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
+from outlast.workflows.tools.framework.selection import TOOL_ALIASES
 
 if TYPE_CHECKING:  # the tools take half a second to load, which a check of the settings need not wait for
     from outlast.workflows.tools.framework.tool import Tool

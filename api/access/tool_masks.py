@@ -7,9 +7,9 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.api.errors import MaskedToolCalled
 from outlast.api.metrics import MASK_RESOLUTIONS
 from outlast.api.settings import ApiSettings
-from outlast.workflows.runtime.masks import Outcome, Resolution, canonical, masked_tool, resolve
-from outlast.workflows.tools.aliases import TOOL_ALIASES
+from outlast.workflows.contracts.tool_masks import Outcome, Resolution, canonical, masked_tool, resolve
 from outlast.workflows.tools.common.invalid import unknown_tool_envelope
+from outlast.workflows.tools.framework.selection import TOOL_ALIASES
 
 log = logging.getLogger("outlast.api")
 

@@ -19,7 +19,7 @@ from outlast.api.settings import ApiSettings
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
 from outlast.worker.connection import connect
 from outlast.workflows.contracts.tool_calls import CallOptions
-from outlast.workflows.runtime.masks import normalised
+from outlast.workflows.contracts.tool_masks import normalised
 from outlast.workflows.tools.extensions import load_extensions
 
 BACK_ENDS: Mapping[str, BackEnd] = MappingProxyType(
@@ -81,7 +81,7 @@ class Adapter:
     ) -> Answered:
         """Run the tool calls in `message`, a model's message as the provider gave it.
 
-        `tool_mask` says which tools may be called, see `workflows.runtime.masks`; the list of tools stays as it is.
+        `tool_mask` selects the tools that may be called, see `workflows.contracts.tool_masks`. The list of tools stays.
 
         The calls run concurrently. A call that is still running after `wait_seconds` is answered with its task's ID. A
         repeated call (same ID, session and message) is the same task. Raises `ApiError` for errors that are not about

@@ -18,8 +18,8 @@ from outlast.api.services import Services
 from outlast.api.settings import split_names
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
 from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 router = APIRouter(prefix="/v1/adapters", tags=["adapters"], route_class=KnownParametersRoute)
 

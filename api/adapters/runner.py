@@ -22,7 +22,7 @@ from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.tools.common.invalid import invalid_result
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 from outlast.workflows.tools.registry import UnknownTool
-from outlast.workflows.turns.cut_off import cut_off_call
+from outlast.workflows.turns.steps import cut_off_call
 
 MAX_CALLS = 128
 """Maximum number of calls in one message."""

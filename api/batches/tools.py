@@ -22,7 +22,7 @@ from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.batch_tools import (
     BatchArguments,
     GetBatchArguments,

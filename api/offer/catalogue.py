@@ -16,7 +16,6 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.errors import InvalidCall, PlatformUnavailable, Unauthenticated, UnknownToolCalled
-from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.actor_mcp import proxied_tools, standby_without_server, tool_not_named
 from outlast.workflows.tools.core.actor_names import (
     actor_tool_name,
@@ -26,7 +25,7 @@ from outlast.workflows.tools.core.actor_names import (
     without_address,
 )
 from outlast.workflows.tools.framework.ids import unquoted
-from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, Selection
+from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import ToolSet, base_tools, load_tools, tool_set
 from outlast.workflows.tools.registry import MODES, UnknownTool, actor_tool_of, mcp_tools_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from outlast.activities.skills.skill_folder import SkillCard, SkillFolder
-from outlast.workflows.runtime.masks import is_active
+from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.tools.framework.mode import Instruction
 from outlast.workflows.tools.loader import ToolSet
 from outlast.workflows.tools.registry import MODES

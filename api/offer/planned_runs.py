@@ -4,8 +4,7 @@ from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.errors import InvalidCall
 from outlast.api.offer.catalogue import CalledActor, Catalogue
-from outlast.workflows.tools.framework.places import values_at
-from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.tool import Tool, values_at
 
 
 async def planned_actors(

@@ -14,7 +14,7 @@ from outlast.api.schedules.client import ScheduleClient
 from outlast.api.tasks.client import TaskClient
 from outlast.contracts.schedules import SavedCallUse, Schedule, ScheduledCall, ScheduleRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.call_schedule_tools import (
     CallScheduleArguments,
     ChangeCallScheduleArguments,

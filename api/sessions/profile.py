@@ -15,13 +15,12 @@ from outlast.api.offer.listing_log import log_listing
 from outlast.api.offer.portable_names import fitting_names
 from outlast.api.offer.portable_schemas import PortableTool, portable
 from outlast.contracts.sessions import SessionRequest
+from outlast.workflows.contracts.tool_masks import canonical
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
-from outlast.workflows.runtime.masks import canonical
-from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.extensions import extension_entries
-from outlast.workflows.tools.framework.selection import Selection
+from outlast.workflows.tools.framework.selection import TOOL_ALIASES, Selection
 from outlast.workflows.tools.loader import tool_set
-from outlast.workflows.turns.prompt import system_text
+from outlast.workflows.turns.steps import system_text
 
 DefinitionHook = Callable[[Definition], Definition]
 TURN_MODE = "default"

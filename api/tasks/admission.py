@@ -37,9 +37,8 @@ from outlast.api.tasks.until_rules import check_until
 from outlast.api.tasks.wait_argument import without_wait
 from outlast.api.webhooks.listeners import Listeners
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
-from outlast.workflows.contracts.permissions import PermissionRuling
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import CallOptions, TaskSummary, ToolCall
+from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
@@ -359,7 +358,7 @@ class Admission:
 
 
 def is_quick_read(tool: Tool) -> bool:
-    """Whether a call of `tool` reads something of the platform, see `workflows/stubs/quick_reads.py`.
+    """Whether a call of `tool` reads something of the platform, see `workflows/handler_api/activity_calls.py`.
 
     Tools of other packages are none: what they do is not known, and the API's event loop would do it.
     """

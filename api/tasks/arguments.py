@@ -13,7 +13,7 @@ from outlast.activities.json_schema.coercion import Coerced, coerced, with_kinds
 from outlast.activities.secrets.placeholders import MASK, is_mark, places_of_masks
 from outlast.api.errors import InvalidCall, SchemaChecksBusy, UnfitInput
 from outlast.api.offer.catalogue import CalledActor
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.core.actor_names import normalised_actor, without_address
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments

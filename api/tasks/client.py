@@ -84,8 +84,8 @@ from outlast.workflows.contracts.tool_calls import (
     ToolOutcome,
     ToolResult,
 )
-from outlast.workflows.stubs.signatures import signature
-from outlast.workflows.stubs.task_log import MESSAGES, TASK_LOGGER, task_facts
+from outlast.workflows.handler_api.observability import MESSAGES, TASK_LOGGER, task_facts
+from outlast.workflows.signatures import signature
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework.tool import Tool
 

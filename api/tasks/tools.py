@@ -13,7 +13,7 @@ from outlast.api.tasks.question_text import how_to_approve, is_approval, questio
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.task_tools import (
     AnswerTaskArguments,
     GetTaskArguments,

@@ -10,8 +10,8 @@ from typing import Any
 
 from outlast.api.errors import BadRequest
 from outlast.workflows.tools.core.actor_names import split_actor_tool
+from outlast.workflows.tools.framework.mode import STANDARD_WAIT, WaitRule
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
-from outlast.workflows.tools.framework.waiting import STANDARD_WAIT, WaitRule
 from outlast.workflows.tools.registry import MODES
 
 WAIT_ARGUMENT = "waitSecs"

@@ -10,8 +10,7 @@ from outlast.activities.runs.contracts import EndedRun
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.temporal.temporal_names import FETCH_DATASET_ITEMS, STORE_DATASET, WAIT_FOR_RUN
-from outlast.workflows.contracts.row_text import digest_of_rows, rows_as_lines
-from outlast.workflows.contracts.tool_calls import ToolOutcome
+from outlast.workflows.contracts.tool_calls import ToolOutcome, digest_of_rows, rows_as_lines
 
 _RESULTS = {WAIT_FOR_RUN: EndedRun, FETCH_DATASET_ITEMS: DatasetPage, STORE_DATASET: StoredDataset}
 """The activities that return rows of a run."""

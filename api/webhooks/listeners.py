@@ -18,7 +18,7 @@ from outlast.activities.webhooks.queues import Subscriptions
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.webhooks.address_check import WebhookAddresses
-from outlast.workflows.contracts.own_webhooks import OwnWebhook
+from outlast.workflows.contracts.tool_calls import OwnWebhook
 
 KNOWN_SECONDS = 5.0
 """How long an API process goes by what it knows of a caller's subscriptions: calls that begin later hear of changes."""

@@ -17,10 +17,9 @@ from outlast.activities.bounds import MAX_COUNT, Usd
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS
 from outlast.workflows.batches.contracts import BatchStatus
-from outlast.workflows.contracts.own_webhooks import OwnWebhook
-from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.tool_calls import CallOptions, OwnWebhook
+from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.tools.framework.ids import Id
 
 MAX_MAPPED = 100

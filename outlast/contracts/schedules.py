@@ -19,8 +19,8 @@ from outlast.activities.bounds import Usd
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.contracts.batches import BatchRequest
 from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.schedules.contracts import (
     MAX_TIMES,
     FiringStatus,

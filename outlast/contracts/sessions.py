@@ -24,9 +24,9 @@ from outlast.activities.llm.contracts import ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputKind
 from outlast.activities.outputs.manifest import MAX_LOCATOR_CHARS
 from outlast.workflows.contracts.tool_calls import OutputOptions
+from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 
 MAX_TITLE = 200
 MAX_IMPORTED_TURNS = 10_000

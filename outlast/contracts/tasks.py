@@ -17,8 +17,8 @@ from outlast.workflows.contracts.tool_calls import (
     TaskStatus,
     ToolResult,
 )
+from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.tools.framework.ids import Id
 
 

@@ -3,8 +3,8 @@
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.tools.framework.ids import Id
 
 

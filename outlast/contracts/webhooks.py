@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from outlast.activities.webhooks.contracts import WebhookEventType
-from outlast.workflows.contracts.own_webhooks import Address, SigningSecret
+from outlast.workflows.contracts.tool_calls import Address, SigningSecret
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
 MAX_GRACE_SECONDS = 30 * 24 * 3600

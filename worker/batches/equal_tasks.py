@@ -21,8 +21,7 @@ from outlast.activities.outputs.manifest import parse_locator
 from outlast.activities.outputs.reader import load_manifest
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import memo, search_attributes
-from outlast.workflows.contracts.reuse import same_task_id, same_task_number
-from outlast.workflows.contracts.tool_calls import TaskSummary
+from outlast.workflows.contracts.tool_calls import TaskSummary, same_task_id, same_task_number
 from outlast.workflows.tool_call import ToolCallWorkflow
 
 _REMEMBERED = 10_000

@@ -13,8 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from outlast.activities.bounds import reading_recorded
 from outlast.activities.unicode_text import valid_json
-from outlast.workflows.contracts.row_text import without_repeated_rows
-from outlast.workflows.contracts.tool_calls import ToolOutcome, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolOutcome, ToolResult, without_repeated_rows
 
 NOT_JSON = "not_json"
 """Type of the failure of a step whose argument or result cannot be written."""

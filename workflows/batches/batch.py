@@ -5,7 +5,9 @@ does, and when the batch is over. Its history has a few events for each round, w
 """
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, RetryState, is_cancelled_exception
@@ -23,6 +25,8 @@ with workflow.unsafe.imports_passed_through():
 from outlast.activities.batches.contracts import (
     BATCH_WORKFLOW,
     ROUND_ITEMS,
+    BatchOptions,
+    BatchPlace,
     BatchState,
     CloseInput,
     LegInput,
@@ -32,12 +36,13 @@ from outlast.activities.batches.contracts import (
     item_limit,
 )
 from outlast.activities.bounds import MAX_SECONDS, usd_flaw
-from outlast.workflows.batches.announcements import announce_batch
+from outlast.activities.contracts import JsonObject
+from outlast.activities.webhooks.contracts import WebhookEventType
 from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus, BatchSummary
-from outlast.workflows.batches.decisions import ROUND_NAMES, next_step, status_of, stopped_without_money
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
 from outlast.workflows.metrics import count_batch
+from outlast.workflows.webhooks.announcing import announce
 
 
 @workflow.defn(name=BATCH_WORKFLOW)
@@ -222,3 +227,63 @@ class BatchWorkflow:
 def _is_cancelled(error: ActivityError) -> bool:
     """Whether it ended because of a cancellation: an attempt that fails after one, or dies, is not repeated."""
     return is_cancelled_exception(error) or error.retry_state is RetryState.CANCEL_REQUESTED
+
+
+ROUND_NAMES: Mapping[Step, str] = MappingProxyType({"run": "items", "drain": "the last items", "abort": "cancel items"})
+
+
+def next_step(options: BatchOptions, state: BatchState) -> Step | None:
+    """What the next round does; None when nothing is left to do."""
+    if state.stop is None:
+        return "run" if state.has_more or state.under_way else None
+    if not state.under_way:
+        return None
+    cancels = state.stop is StopReason.CANCELLED or options.stop.under_way == "cancel"
+    return "abort" if cancels else "drain"
+
+
+def stopped_without_money(batch: BatchInput, state: BatchState) -> bool:
+    """Whether nothing is under way, and the budget does not leave enough for another item."""
+    options, place = batch.options, batch.place
+    if options.budget_usd is None or not place.is_paid or state.stop is not None or state.under_way:
+        return False
+    return state.has_more and item_limit(options, state, own_usd=place.own_limit_usd) is None
+
+
+def status_of(place: BatchPlace, state: BatchState) -> BatchStatus:
+    """The outcome of the batch."""
+    if state.stop is StopReason.CANCELLED:
+        return BatchStatus.CANCELLED
+    return BatchStatus.COMPLETED if state.counts.ended == place.items.count else BatchStatus.STOPPED
+
+
+async def announce_batch(batch: BatchInput, state: BatchState, status: str, *, has_ended: bool) -> None:
+    """Announce the state of a batch: after a round, or at its end."""
+    await announce(
+        batch.listeners,
+        WebhookEventType.BATCH_COMPLETED if has_ended else WebhookEventType.BATCH_PROGRESS,
+        batch_data(batch, state, status),
+        caller_id=batch.place.caller_id,
+        # Within one run, a retry or a resume, the number of ended items only grows.
+        number=state.counts.ended,
+        awaits_end=has_ended,
+    )
+
+
+def batch_data(batch: BatchInput, state: BatchState, status: str) -> JsonObject:
+    """The data of an event of a batch."""
+    place, counts = batch.place, state.counts
+    link = f"/v1/batches/{place.batch_id}"
+    data: JsonObject = {
+        "batch_id": place.batch_id,
+        "tool": str(place.call.get("tool", "")),
+        "status": status,
+        "total": place.items.count,
+        **counts.model_dump(),
+        "under_way": len(state.under_way),
+        "cost_usd": float(state.cost_usd),
+        "links": {"batch": link, "results": f"{link}/results"},
+    }
+    if state.stop is not None:
+        data |= {"stopped_by": state.stop.value, "message": (state.stop_words or "")[:500]}
+    return data

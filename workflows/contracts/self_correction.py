@@ -25,7 +25,7 @@ class CallOutcome(Contract):
 
     tool: str
     signature: str | None = Field(
-        default=None, description="Of a call that failed: see `outlast.workflows.stubs.signatures.signature`."
+        default=None, description="Of a call that failed: see `outlast.workflows.signatures.signature`."
     )
     retryable: bool = False
     answer_signature: str | None = Field(default=None, description="Of a call that succeeded, with its answer.")

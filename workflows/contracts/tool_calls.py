@@ -1,36 +1,186 @@
-"""Contracts of a tool call: the call, its result, and the description of its task."""
+"""Contracts of a tool call: the call and its options, its result, and the description of its task.
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+A history contains rows only once: the recorded form of a `ToolResult` has `rows_at`, the position in its first text
+where the rows of its structured form belong. An outcome refers to the rows of a run by their digest."""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Protocol, Self, cast, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
+    BeforeValidator,
     Field,
     JsonValue,
+    SecretStr,
     ValidationError,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
+from pydantic_core import from_json, to_json
 
 from outlast.activities.bounds import PositiveSeconds
-from outlast.activities.contracts import Caller, Contract, SealedSecret
+from outlast.activities.contracts import Caller, Contract, JsonObject, SealedSecret
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState, Until
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.unicode_text import ValidText
-from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS, WebhookListener
-from outlast.workflows.contracts.own_webhooks import OwnWebhook
-from outlast.workflows.contracts.permissions import PermissionRuling
-from outlast.workflows.contracts.reuse import Reuse
-from outlast.workflows.contracts.row_text import WORTH_CHARS, digest_of_rows, rows_as_lines, with_repeated_rows
+from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS, SECRET_PREFIX, WebhookEventType, WebhookListener
 from outlast.workflows.contracts.written_json import as_json
 
-DEFAULT_DEADLINE_SECONDS = 24 * 3600
+MAX_AGE = timedelta(days=30)
+"""The oldest answer that may be reused."""
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
+
+def age_of(text: str) -> timedelta:
+    """`90s`, `10m`, `6h` or `7d` as a duration."""
+    return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+
+
+def same_task_id(digest: str, number: int) -> str:
+    """The id of a task that equal calls share: the first one of their digest, or the one that follows it."""
+    return f"same-{digest}-{number}"
+
+
+def same_task_number(task_id: str) -> int:
+    """Which one of its digest the task is."""
+    return int(task_id.rpartition("-")[2])
+
+
+def _as_text(value: object) -> object:
+    """Seconds as a number are seconds."""
+    return f"{value}s" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _checked_age(text: str) -> str:
+    if not timedelta(0) < age_of(text) <= MAX_AGE:
+        raise ValueError(f"an age is longer than zero and at most {MAX_AGE.days}d")
+    return text
+
+
+Age = Annotated[
+    str, BeforeValidator(_as_text), Field(max_length=8, pattern=r"^[0-9]{1,7}[smhd]$"), AfterValidator(_checked_age)
+]
+"""How old an answer may be: `90s`, `10m`, `6h`, `7d`, or seconds as a number; at most `30d`."""
+
+
+class Reuse(Contract):
+    """Whether a call may be answered by an equal one of the same caller."""
+
+    max_age: Age | None = Field(
+        default=None,
+        description="An equal call that runs, or was answered not longer ago than this (`90s`, `10m`, `6h`, `7d`), "
+        "answers this one.",
+    )
+    refresh: bool = Field(
+        default=False, description="Start the call in any case; later equal calls may be answered by it."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.max_age is None and not self.refresh:
+            raise ValueError("say `max_age`, or `refresh`")
+        return self
+
+
+Action = Literal["allow", "ask", "deny"]
+"""Effect of a rule on a call, the strictest last."""
+
+
+class DecidingRule(Protocol):
+    """One of the operator's rules, in whatever form."""
+
+    @property
+    def action(self) -> Action:
+        """What it does with the call."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The rule as it was written."""
+        ...
+
+    @property
+    def approver(self) -> str | None:
+        """With `ask`: the role that another caller must have to approve."""
+        ...
+
+
+class PermissionRuling(Contract):
+    """The verdict of the operator's rules on one call, decided at the front door."""
+
+    action: Action
+    rule: str = Field(description="The rule that decided, as it was written.")
+    approvers: tuple[str, ...] = Field(
+        default=(),
+        description="With `ask`: only another caller who has all of these roles may approve. Empty: anyone.",
+    )
+    actor: str | None = Field(default=None, description="Full name of the Actor that the call runs, if it is known.")
+
+    @classmethod
+    def strictest(cls, rules: Sequence[DecidingRule], actor: str | None = None) -> "PermissionRuling | None":
+        """The ruling where each of `rules` is about a name of the call; None without any.
+
+        The strictest decides. Where several ask, the approver needs the roles that they demand together.
+        """
+        if not rules:
+            return None
+        decides = max(rules, key=lambda rule: (get_args(Action).index(rule.action), rule.approver is not None))
+        roles = {rule.approver for rule in rules if rule.action == "ask" and rule.approver}
+        approvers = tuple(sorted(roles)) if decides.action == "ask" else ()
+        return cls(action=decides.action, rule=decides.text, approvers=approvers, actor=actor)
+
+
+_MAX_ADDRESS_CHARS = 2_048
+_LEAST_BYTES, _MOST_BYTES = 24, 64
+"""Length of a secret by the Standard Webhooks specification."""
+
+
+def _checked_secret(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    try:
+        key = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not text.startswith(SECRET_PREFIX) or not _LEAST_BYTES <= len(key) <= _MOST_BYTES:
+        raise ValueError(f"a secret reads `{SECRET_PREFIX}` and the base64 of {_LEAST_BYTES} to {_MOST_BYTES} bytes")
+    return secret
+
+
+SigningSecret = Annotated[SecretStr, Field(max_length=120), AfterValidator(_checked_secret)]
+"""`whsec_` and base64."""
+Address = Annotated[SecretStr, Field(min_length=1, max_length=_MAX_ADDRESS_CHARS)]
+"""An http(s) address."""
+
+
+class OwnWebhook(Contract):
+    """An address that hears of one call, or of one batch."""
+
+    url: Address = Field(description="Where events are posted: the address of a public web server.")
+    secret: SigningSecret = Field(
+        description="What signs them: `whsec_` and the base64 of 24 to 64 random bytes, as in Standard Webhooks."
+    )
+    events: tuple[WebhookEventType, ...] = Field(
+        default=(), max_length=len(WebhookEventType), description="Which events; all that there are, without."
+    )
+
+    @property
+    def in_the_clear(self) -> JsonObject:
+        """All of it, for a keyed digest and nothing else."""
+        events: list[JsonValue] = [one.value for one in self.events]
+        return {"url": self.url.get_secret_value(), "secret": self.secret.get_secret_value(), "events": events}
+
+
+DEFAULT_DEADLINE_SECONDS = 24 * 3600
 APPROVAL_META = "outlast/approval"
 """Key in an answer's meta: who approved or declined the call, when, and with which note."""
 CLIENT_META = "outlast/client"
@@ -39,8 +189,6 @@ UNTIL_META = "outlast/until"
 """Key in an answer's meta: which condition of `options.until` was met, so that the run was stopped."""
 DEFECT_META = "outlast/defect"
 """Key in an answer's meta that distinguishes a defect of the tool from an expected failure."""
-
-
 MAX_DEADLINE_SECONDS = 30 * 24 * 3600
 """The longest deadline that a call may have."""
 
@@ -442,3 +590,53 @@ class TaskSummary(Contract):
     request_key: str | None = Field(
         default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
     )
+
+
+ROWS_AT = "rows_at"
+WORTH_CHARS = 200
+"""Fewer characters of rows are recorded twice: the mark costs some too."""
+
+
+def rows_as_lines(items: Iterable[JsonValue]) -> str:
+    """One JSON value per line, without spaces: they cost tokens."""
+    return "\n".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) for item in items)
+
+
+def digest_of_rows(rows: str) -> str:
+    """SHA-256 of rows as lines, by which an outcome refers to them."""
+    return hashlib.sha256(rows.encode(errors="surrogatepass")).hexdigest()
+
+
+def without_repeated_rows(result: dict[str, Any]) -> dict[str, Any]:
+    """The recorded form of a result: as it is unless its first text holds exactly the rows of its structured form."""
+    match result:
+        case {
+            "content": [{"type": "text", "text": str(text)} as first, *others],
+            "structured": {"items": [*items]},
+        }:
+            rows = rows_as_lines(cast(list[JsonValue], items))
+            at = text.find(rows) if len(rows) >= WORTH_CHARS else -1
+            if at < 0:
+                return result
+            shortened = {**first, "text": text[:at] + text[at + len(rows) :]}
+            recorded = {**result, "content": [shortened, *others], ROWS_AT: at}
+        case _:
+            return result
+    # Rows whose JSON is written in another way when it was read once stay in the text.
+    return recorded if with_repeated_rows(from_json(to_json(recorded))) == result else result
+
+
+def with_repeated_rows(recorded: Any) -> Any:
+    """A result as it was before it was recorded; anything else is returned as it is."""
+    match recorded:
+        case {
+            "rows_at": int(at),
+            "content": [{"text": str(text)} as first, *others],
+            "structured": {"items": [*items]},
+        }:
+            rows = rows_as_lines(cast(list[JsonValue], items))
+            whole = {**first, "text": text[:at] + rows + text[at:]}
+            result = {key: value for key, value in cast(dict[str, Any], recorded).items() if key != ROWS_AT}
+            return {**result, "content": [whole, *others]}
+        case _:
+            return recorded

@@ -23,9 +23,8 @@ from outlast.activities.llm.contracts import ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.webhooks.contracts import WebhookListener
-from outlast.workflows.contracts.permissions import Action
 from outlast.workflows.contracts.self_correction import EarlierFailures, SelfCorrection
-from outlast.workflows.contracts.tool_calls import OutputOptions
+from outlast.workflows.contracts.tool_calls import Action, OutputOptions
 
 TURN_WORKFLOW_PREFIX = "turn:"
 DEFAULT_MAX_STEPS = 20

@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
         FiringStartActivities,
     )
 
-from outlast.activities.bounds import usd_flaw
+from outlast.activities.bounds import usd_flaw, usd_text
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import (
     FIRING_WORKFLOW,
@@ -38,10 +38,9 @@ from outlast.activities.schedules.contracts import (
 )
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
+from outlast.workflows.handler_api.failures import envelope_of, is_deadline
 from outlast.workflows.metrics import count_firing
 from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringProgress, FiringStatus
-from outlast.workflows.schedules.pauses import reason_to_pause, used_up
-from outlast.workflows.stubs.failures import envelope_of, is_deadline
 
 
 @workflow.defn(name=FIRING_WORKFLOW)
@@ -193,3 +192,29 @@ def _spent_before() -> Decimal:
         return Decimal(0)
     last = workflow.get_last_completion_result(FiringOutcome)
     return last.spent_usd if last is not None else Decimal(0)
+
+
+_FAILED = frozenset({FiringStatus.FAILED, FiringStatus.REFUSED})
+_MAX_MESSAGE_CHARS = 300
+
+
+def used_up(order: FiringInput, spent_usd: Decimal) -> str:
+    """Says that the schedule's budget is spent."""
+    budget = usd_text(order.spending.budget_usd or Decimal(0))
+    return (
+        f"The schedule's budget of {budget} US dollars is used up: its firings have cost "
+        f"{usd_text(spent_usd)}. Raise `budget_usd` and resume the schedule."
+    )
+
+
+def reason_to_pause(order: FiringInput, outcome: FiringOutcome) -> str | None:
+    """Why the schedule may not go on after this firing; None when it may."""
+    budget = order.spending.budget_usd
+    if budget is not None and outcome.spent_usd >= budget:
+        return used_up(order, outcome.spent_usd)
+    error = outcome.error
+    if outcome.status not in _FAILED or error is None or error.category not in order.spending.pause_on:
+        return None
+    if error.category is ErrorCategory.PAYMENT and error.retryable:
+        return None  # Other runs have reserved what is left: it is free again before long.
+    return f"Paused after a failure ({error.category.value}): {error.message[:_MAX_MESSAGE_CHARS]}"

@@ -42,7 +42,7 @@ from outlast.workflows.metrics import (
     count_spend,
     count_unread_charges,
 )
-from outlast.workflows.spending.book import Book
+from outlast.workflows.spending.ledger_state import Book
 
 _BY_HISTORY = "reserve-by-history"
 KEEP_AT = 200

@@ -4,7 +4,7 @@ Pages of rows, lists, runs, stored outputs; and the pieces of an answer for a mo
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -17,9 +17,22 @@ from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.unicode_text import NOTE
-from outlast.workflows.contracts.row_text import rows_as_lines
-from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult, rows_as_lines
+from outlast.workflows.handler_api.context import ToolContext
+
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+
+
+def describe_duration(duration: timedelta) -> str:
+    """The duration in whole units, the two largest at most: `7 days`, `1 hour 30 minutes`."""
+    left = max(round(duration.total_seconds()), 1)
+    words: list[str] = []
+    for unit, seconds in _UNITS:
+        count, left = divmod(left, seconds)
+        if count:
+            words.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(words[:2])
+
 
 MAX_ANSWER_BYTES: Final = 65_536
 """Limit of the text of one answer. The structured form holds the same content and has the same limit."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.stubs.storages import Storages
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.handler_api.platform import Storages
 from outlast.workflows.tools.registry import UnknownTool, tool_for
 
 

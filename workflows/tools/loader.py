@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from outlast.workflows.tools.aliases import TOOL_ALIASES
-from outlast.workflows.tools.framework.selection import LoadedChoice, Payment, Selection
+from outlast.workflows.tools.framework.selection import TOOL_ALIASES, LoadedChoice, Payment, Selection
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import MODE_ALIASES, companions_of, selection_rules, tools_of, unknown_tool
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.runtime.masks import is_active
+from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.tools import apify, default, openai
 from outlast.workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
 from outlast.workflows.tools.common.add_actor import ADD_ACTOR

@@ -1,4 +1,4 @@
-"""One step of a turn, without its effects: the active tools, the plan for each call, the text for the model. Pure."""
+"""One step of a turn, without its effects: active tools, a plan for each call, permissions, texts for models. Pure."""
 
 import hashlib
 import json
@@ -6,27 +6,32 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fnmatch import fnmatchcase
 
 from pydantic import JsonValue
 
-from outlast.activities.conversations.contracts import ModelMessage, ToolCallPart, ToolResultPart
+from outlast.activities.contracts import JsonObject
+from outlast.activities.conversations.contracts import ToolResultPart
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
 from outlast.activities.json_schema.violations import quick_violations
-from outlast.activities.llm.contracts import CallModelInput, ModelStep, TurnPiece
+from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, ToolCallPart, TurnPiece
 from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.runs.contracts import Budget
-from outlast.workflows.contracts.tool_calls import CallOptions, ToolCall, ToolResult
-from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, TurnInput, TurnState, TurnTool
-from outlast.workflows.runtime.masks import Outcome, Resolution, masked_tool, resolve
+from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, ToolCall, ToolResult
+from outlast.workflows.contracts.tool_masks import Outcome, Resolution, masked_tool, resolve
+from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, CarriedRule, TurnInput, TurnState, TurnTool
 from outlast.workflows.tools.answers import answer_facts, answer_pieces, as_json
 from outlast.workflows.tools.common.invalid import invalid_result
+from outlast.workflows.tools.core.actor_names import (
+    actor_tool_name,
+    normalised_actor,
+    proxied_tool_name,
+    split_actor_tool,
+)
 from outlast.workflows.tools.core.payments import misplaced_payment
-from outlast.workflows.tools.framework.tool import invalid_arguments
+from outlast.workflows.tools.framework.tool import invalid_arguments, values_at
 from outlast.workflows.turns.budgets import last_step
-from outlast.workflows.turns.cut_off import cut_off_call, is_cut_off
-from outlast.workflows.turns.permissions import nameless_actor, nameless_plan, planned_actors, ruling_of
-from outlast.workflows.turns.prompt import LAST_WORDS, NO_WORDS
 
 _READABLE_CHARS = 40
 
@@ -274,3 +279,102 @@ def _too_many(tool: str) -> ErrorEnvelope:
 
 def _never_started(tool: str) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, f"{tool} was not started.")
+
+
+STATIC = """
+You are an assistant that works with tools.
+- Call several tools at once when they do not depend on each other.
+- The answer of a failed call ends with a JSON object. In its `error`, `message`, `hint` and `violations` say what is
+  wrong, `retryable` whether the same call may work later, `allowed_tools` what may be called. Never repeat a failed
+  call unchanged unless it is retryable.
+- When no tool may be called any more, answer with what you know.
+""".strip()
+LAST_WORDS = "No tool may be called any more. Answer the user now, in words, with what you know."
+"""For a model that has answered nothing but calls of tools, or nothing at all, when no tool was active any more."""
+NO_WORDS = (
+    "The turn has reached its limit of steps, and the model has written no answer. The results of its tools are in the "
+    "conversation: send another message to continue."
+)
+"""The text of a turn whose model writes nothing even then."""
+
+
+def system_text(*, instructions: str = "", own: str = "") -> str:
+    """Static text, then the server's instructions (skills included), then those that the session's owner gave."""
+    parts = [STATIC, instructions.strip(), own.strip()]
+    return "\n\n".join(part for part in parts if part)
+
+
+def is_cut_off(answer: ModelStep, part: ToolCallPart) -> bool:
+    """Whether the output limit ended `answer` inside this call. Only the last call can be cut.
+
+    Arguments that are complete JSON were written to their end. Empty ones are what is left of a call that was cut
+    before its first argument.
+    """
+    return answer.finish_reason == "length" and part is answer.tool_calls[-1] and not part.arguments
+
+
+def cut_off_call(tool: str, *, tokens: int | None = None) -> ErrorEnvelope:
+    """The error for a call that was cut after `tokens` tokens of output. It may be repeated, but not as it was."""
+    limit = f"after {tokens} tokens, its limit," if tokens else "at its output limit,"
+    return ErrorEnvelope.transient(
+        ErrorCategory.VALIDATION,
+        tool,
+        f"Your answer was cut {limit} inside this call. The call was not carried out.",
+        hint="Write less at once: call the tool with shorter arguments, or do the work in several calls.",
+    )
+
+
+def ruling_of(
+    rules: Sequence[CarriedRule], tool: str, actor: str | None, planned: Sequence[str] = ()
+) -> PermissionRuling | None:
+    """The ruling on a call of `tool` that runs `actor`, and has the Actors `planned` run later on.
+
+    It is the strictest of all names of the call; None when no rule matches.
+    """
+    names = (*_names(tool, actor), *(name for later in planned for name in _names(tool, later)))
+    found = [rule for name in dict.fromkeys(names) if (rule := _first(rules, name)) is not None]
+    return PermissionRuling.strictest(found, normalised_actor(actor) if actor else None)
+
+
+def nameless_actor(rules: Sequence[CarriedRule], tool: str, actor: str | None) -> ErrorEnvelope | None:
+    """The error for an Actor given by its id where rules name Actors: an id must not evade a rule on the name."""
+    if not rules or actor is None or "/" in normalised_actor(split_actor_tool(actor)[0]):
+        return None
+    return ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION,
+        tool,
+        f"{actor!r} is no full name of an Actor; this server's permissions go by names.",
+        hint="Call again with the Actor's full name, `user/name`.",
+    )
+
+
+def planned_actors(tool: TurnTool, arguments: JsonObject) -> tuple[str, ...]:
+    """The Actors that a call has run later on, as they were named."""
+    return tuple(str(actor) for place in tool.planned_actors for actor in values_at(arguments, place))
+
+
+def nameless_plan(rules: Sequence[CarriedRule], tool: TurnTool, arguments: JsonObject) -> ErrorEnvelope | None:
+    """The error for what is run later on, or by a saved task, where rules name Actors and the call does not."""
+    if rules and any(True for place in tool.planned_tasks for _ in values_at(arguments, place)):
+        return ErrorEnvelope.permanent(
+            ErrorCategory.PERMISSION,
+            tool.name,
+            "A saved task does not say which Actor it runs, and this server's permissions go by Actors.",
+            hint="Use the Actor itself, by its full name `user/name`.",
+        )
+    found = (nameless_actor(rules, tool.name, actor) for actor in planned_actors(tool, arguments))
+    return next((error for error in found if error is not None), None)
+
+
+def _names(tool: str, actor: str | None) -> tuple[str, ...]:
+    if actor is None:
+        return (tool,)
+    name, mcp_tool = split_actor_tool(actor)
+    full_name = normalised_actor(name)
+    proxied = (proxied_tool_name(full_name, mcp_tool),) if mcp_tool else ()
+    return (tool, actor_tool_name(full_name), *proxied)
+
+
+def _first(rules: Sequence[CarriedRule], name: str) -> CarriedRule | None:
+    """The first rule that matches `name`, in any case of letters: the platform accepts any."""
+    return next((rule for rule in rules if fnmatchcase(name.casefold(), rule.tool.casefold())), None)

@@ -10,8 +10,7 @@ from outlast.activities.bounds import MAX_COUNT, checking_bounds
 from outlast.activities.runs.contracts import MAX_RESURRECTIONS
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.webhooks.contracts import MAX_WAITING, MAX_WAITING_TESTS
-from outlast.workflows.contracts.permissions import Action
-from outlast.workflows.contracts.reuse import Age
+from outlast.workflows.contracts.tool_calls import Action, Age
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -40,7 +40,7 @@ from outlast.api.tasks.reuse.origin_note import with_origin_note
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.add_actor import ADD_ACTOR, ADDED_ACTOR_META, cannot_be_offered
 from outlast.workflows.tools.common.invalid import shown_input
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment

@@ -8,7 +8,7 @@ from mcp_types import INVALID_PARAMS
 from pydantic import ValidationError
 
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
-from outlast.workflows.runtime.masks import normalised
+from outlast.workflows.contracts.tool_masks import normalised
 
 IDEMPOTENCY_META = "outlast/idempotency-key"
 """The same key and call give the same task."""

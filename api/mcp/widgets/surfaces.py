@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from outlast.workflows.tools.framework.frozen import FrozenObject
+from outlast.workflows.tools.framework.frozen_json import FrozenObject
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,8 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model
 from outlast.contracts.tasks import Reused, Task
 from outlast.workflows.contracts import memo
-from outlast.workflows.contracts.reuse import same_task_id, same_task_number
 from outlast.workflows.contracts.search_attributes import query_of_equal_calls
-from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolResult
+from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolResult, same_task_id, same_task_number
 
 _REMEMBERED = 10_000
 _TRIES = 50

@@ -17,8 +17,7 @@ from outlast.api.access.policy.contracts import Policy
 from outlast.api.errors import InvalidCall
 from outlast.api.offer.catalogue import CalledActor
 from outlast.contracts.tasks import TaskRequest
-from outlast.workflows.contracts.permissions import PermissionRuling
-from outlast.workflows.contracts.reuse import age_of
+from outlast.workflows.contracts.tool_calls import PermissionRuling, age_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.framework.tool import Tool
 

@@ -4,8 +4,8 @@ It has its own form of a tool that is common to all other modes, and its own way
 all modes.
 """
 
-from outlast.workflows.runtime.executors import SyncActorExecutor
 from outlast.workflows.tools.default import MODE as DEFAULT
+from outlast.workflows.tools.framework.executors import SyncActorExecutor
 from outlast.workflows.tools.framework.mode import Instruction, Mode
 from outlast.workflows.tools.framework.tool import Tool
 from tests.contract.anthropic_mode.call_actor import call_actor_tool

@@ -1,7 +1,7 @@
 """`call-actor` in the throw-away mode."""
 
-from outlast.workflows.runtime.executors import ActorExecutor
 from outlast.workflows.tools.core.call_actor import call_actor_definition
+from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.tool import Tool
 
 

@@ -2,7 +2,7 @@
 
 from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
 
 META = {"openai/outputTemplate": "ui://planted", "own": 1}

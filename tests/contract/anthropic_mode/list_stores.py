@@ -1,6 +1,6 @@
 """`get-key-value-store-list` in the throw-away mode, in place of the one that all other modes have."""
 
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
 
 ANSWER = "<artifact>your stores</artifact>"

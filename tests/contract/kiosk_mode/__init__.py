@@ -5,9 +5,8 @@ tools of MCP servers, addresses, pages, and a payment: all in this folder, and n
 """
 
 from outlast.workflows.tools.default import MODE as DEFAULT
-from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.mode import Mode, WaitRule
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.framework.waiting import WaitRule
 from tests.contract.kiosk_mode.actor_tools import actor_tool, mcp_tool_names
 from tests.contract.kiosk_mode.dialect import KioskDialect
 from tests.contract.kiosk_mode.selection import RULES

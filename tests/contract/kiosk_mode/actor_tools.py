@@ -6,10 +6,10 @@ from typing import Any
 from pydantic import JsonValue
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.core.actor_schema import model_input_schema
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
+from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations, tool
 
 

@@ -23,9 +23,9 @@ from outlast.activities.runs.contracts import RunSpec, RunState, StartRunInput
 from outlast.activities.runs.starts import LocalStart
 from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.stubs.quick_reads import read_quickly
-from outlast.workflows.stubs.run_starts import RunStarts
+from outlast.workflows.handler_api.activity_calls import read_quickly
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.handler_api.run_starts import RunStarts
 from outlast.workflows.tool_call import ToolCallWorkflow
 from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.stacks.sandbox import Sandbox

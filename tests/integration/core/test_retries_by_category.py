@@ -17,7 +17,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify, failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.workflows.stubs.failures import envelope_of
+from outlast.workflows.handler_api.failures import envelope_of
 
 ATTEMPTS = 3
 POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=ATTEMPTS)

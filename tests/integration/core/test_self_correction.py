@@ -13,7 +13,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus
 from outlast.workflows.session import SessionWorkflow
-from outlast.workflows.stubs.signatures import signature
+from outlast.workflows.signatures import signature
 from outlast.workflows.tools.common.invalid import InvalidArguments
 from outlast.workflows.tools.framework.tool import invalid_arguments, violations_of
 from tests.support.calls.tasks import completed

@@ -8,8 +8,8 @@ from temporalio import workflow
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import AudioContent, ImageContent, ResourceLink, TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, NoArguments, Tool, ToolBuilder, tool
 from tests.support.tools.conformance_tools import PNG, WAV, embedded, form
 

@@ -4,8 +4,8 @@ from pydantic import Field
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolBuilder, tool
 
 

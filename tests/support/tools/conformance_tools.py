@@ -18,8 +18,8 @@ from outlast.workflows.contracts.tool_calls import (
     TextContent,
     ToolResult,
 )
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.add_actor import ADDED_ACTOR_META
 from outlast.workflows.tools.framework.tool import (
     Arguments,

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from temporalio import activity, workflow
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
 
 

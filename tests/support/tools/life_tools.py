@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
 from tests.support.tools import back_end_tools
 from tests.support.tools.back_end_tools import text

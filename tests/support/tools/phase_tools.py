@@ -6,7 +6,7 @@ from typing import Any
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolBuilder, tool
 

@@ -21,8 +21,8 @@ from outlast.activities.runs.contracts import RunSpec
 from outlast.activities.unicode_text import REPLACEMENT
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.handlers import Handler
 from outlast.workflows.tools.framework.phases import plain
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, tool

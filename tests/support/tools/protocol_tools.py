@@ -13,9 +13,9 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ChatParams
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.framework.call_context import CallContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
+from outlast.workflows.tools.framework.plain_functions import CallContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, ToolBuilder, tool
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from outlast.activities.runs.contracts import Budget, RunSpec
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolBuilder, tool
 
 _HOUR_SECONDS = 3_600

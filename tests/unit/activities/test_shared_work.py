@@ -24,7 +24,7 @@ from outlast.api.access.oauth.issuer import IssuerKeys, KeySet
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.settings import ApiSettings
-from outlast.workflows.stubs.run_starts import outlasting_cancellation
+from outlast.workflows.handler_api.run_starts import outlasting_cancellation
 from tests.support.http.issuer import SigningKey
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ PROGRAM = f"""
 import logging
 from temporalio import activity, workflow
 from outlast.worker.logs import configure_logging
-from outlast.workflows.runtime.masks import Outcome, Reason, Resolution
+from outlast.workflows.contracts.tool_masks import Outcome, Reason, Resolution
 
 configure_logging("json", "info")
 log = logging.getLogger("outlast.test")

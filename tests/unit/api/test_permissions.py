@@ -14,10 +14,10 @@ from outlast.api.offer.catalogue import Catalogue
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
 from outlast.cli.main import command_line
-from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.call_actor import actor_tool
+from outlast.workflows.tools.framework.selection import TOOL_ALIASES
 from outlast.workflows.tools.registry import MODES, tools_of
-from outlast.workflows.turns.permissions import ruling_of
+from outlast.workflows.turns.steps import ruling_of
 
 ACTOR_ID, OTHER_ID = "aB3xYz1234567890Q", "zB3xYz1234567890Q"
 

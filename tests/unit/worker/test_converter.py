@@ -10,8 +10,14 @@ from outlast.activities.contracts import Caller, Contract
 from outlast.activities.runs.contracts import Budget, RunSpec, StartRunInput
 from outlast.worker.payloads.converter import lean_data_converter
 from outlast.worker.service import serving
-from outlast.workflows.contracts.row_text import rows_as_lines
-from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolCall, ToolOutcome, ToolResult
+from outlast.workflows.contracts.tool_calls import (
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    rows_as_lines,
+)
 
 assert serving, "imported so that every contract is known here"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.list_tabs import (
     LIST_TABS,
     MAX_TABS,

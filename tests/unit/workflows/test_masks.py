@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from outlast.workflows.runtime.masks import (
+from outlast.workflows.contracts.tool_masks import (
     Outcome,
     Reason,
     ToolMask,

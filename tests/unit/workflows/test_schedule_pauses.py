@@ -9,7 +9,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import Due
 from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringStatus, Spending, Timing
-from outlast.workflows.schedules.pauses import reason_to_pause
+from outlast.workflows.schedules.firing import reason_to_pause
 
 USD = Decimal
 PAYMENT, NETWORK = ErrorCategory.PAYMENT, ErrorCategory.NETWORK

@@ -7,7 +7,7 @@ import pytest
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.secrets.placeholders import is_sealed
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.stubs.signatures import answer_signature, signature
+from outlast.workflows.signatures import answer_signature, signature
 
 C = ErrorCategory
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from outlast.activities.failures.classify import failure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.spending.contracts import LedgerState, ReserveInput, Settlement, Spend, SpendingCaps
 from outlast.activities.spending.ledger import refused_by_cap
-from outlast.workflows.spending.book import MAX_BOOKED, RECENT_ENTRIES, REMEMBERED_ACTORS, Book
+from outlast.workflows.spending.ledger_state import MAX_BOOKED, RECENT_ENTRIES, REMEMBERED_ACTORS, Book
 
 EVENING = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 12, 1, tzinfo=UTC)

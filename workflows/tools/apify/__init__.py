@@ -47,8 +47,7 @@ from outlast.workflows.tools.apify.widgets import (
     GET_ACTOR_RUN_WIDGET,
     SEARCH_ACTORS_WIDGET,
 )
-from outlast.workflows.tools.framework.mode import Mode
-from outlast.workflows.tools.framework.waiting import WaitRule
+from outlast.workflows.tools.framework.mode import Mode, WaitRule
 
 _EXECUTOR = RunResponseExecutor()
 

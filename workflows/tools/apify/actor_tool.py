@@ -9,8 +9,7 @@ from pydantic import JsonValue
 
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import Handler, failing_as, platform_message, refusal_type
 from outlast.workflows.tools.apify.definition import begun
 from outlast.workflows.tools.apify.input_schema import actor_input_schema, decoded
@@ -18,6 +17,7 @@ from outlast.workflows.tools.apify.schemas import RUN
 from outlast.workflows.tools.core.actor_names import MAX_TOOL_NAME
 from outlast.workflows.tools.core.actor_schema import cut
 from outlast.workflows.tools.core.call_actor import MAX_DESCRIPTION_CHARS, RunOptions, run_spec
+from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
 
 MAX_MEMORY_MBYTES = 4_096

@@ -16,8 +16,8 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.schemas import WAIT_DEFAULT_SECONDS
 from outlast.workflows.tools.framework.ids import unquoted
 

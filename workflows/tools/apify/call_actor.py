@@ -11,9 +11,8 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import ActorExecutor
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import (
     Handler,
     awaits_approval,
@@ -35,6 +34,7 @@ from outlast.workflows.tools.apify.schemas import (
 from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
+from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS, unquoted
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations
 

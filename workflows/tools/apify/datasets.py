@@ -9,7 +9,7 @@ from outlast.activities.json_values import NESTED_NOTE
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage, DatasetSchemaInput
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import failing_as, first_that_fit, not_there, with_sentences
 from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas import (

@@ -7,8 +7,8 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.web.contracts import DocsPageInput, DocsSearchInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import compact, failing_as, texts
 from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas import answer, arguments, array, number, required_text, text

@@ -9,7 +9,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.storages.item_schema import simplified_schema
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.answers import compact, failing_as, first_that_fit, is_missing, texts
 from outlast.workflows.tools.apify.cards import CARD, CARD_MEMBERS, card_as_markdown, card_of

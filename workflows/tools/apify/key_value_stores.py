@@ -17,7 +17,7 @@ from outlast.workflows.contracts.tool_calls import (
     ResourceLink,
     ToolResult,
 )
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import failing_as, is_missing, not_there, with_sentences
 from outlast.workflows.tools.apify.datasets import LIST_ANSWER, list_arguments, listed
 from outlast.workflows.tools.apify.definition import reading_tool

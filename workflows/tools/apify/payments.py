@@ -16,8 +16,7 @@ from pydantic import JsonValue, SecretStr
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.tools.core.payments import PAY_ID
-from outlast.workflows.tools.framework.frozen import FrozenObject
-from outlast.workflows.tools.framework.schema_text import SchemaText
+from outlast.workflows.tools.framework.frozen_json import FrozenObject, SchemaText
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 
 TIERS = ("FREE", "BRONZE", "SILVER", "GOLD", "PLATINUM", "DIAMOND")
 FREE_TIER, HIGHEST_TIER = TIERS[0], TIERS[-1]

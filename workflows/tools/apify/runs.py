@@ -12,9 +12,8 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import describe_run
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import (
     DEFAULT,
     RunStorages,
@@ -46,6 +45,7 @@ from outlast.workflows.tools.apify.schemas import (
 )
 from outlast.workflows.tools.core.run_report import until_meta
 from outlast.workflows.tools.core.saved_tasks import actor_of
+from outlast.workflows.tools.framework.executors import describe_run
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import Handler, compact, failing_as, is_missing, smallest_that_fit, texts
 from outlast.workflows.tools.apify.definition import begun, reading_tool
 from outlast.workflows.tools.apify.schemas import TASK, TASK_FIELDS, TASK_ID, arguments, required_text

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import compact, failing_as, is_missing, texts
 from outlast.workflows.tools.apify.definition import begun, reading_tool
 from outlast.workflows.tools.apify.saved_tasks import shown_input

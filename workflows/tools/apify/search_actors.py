@@ -7,7 +7,7 @@ from temporalio import workflow
 
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.actor_tool import SOME_CANNOT_RUN, can_run_all
 from outlast.workflows.tools.apify.answers import failing_as, texts
 from outlast.workflows.tools.apify.cards import CARD, USER_TIER, card_as_markdown, card_of

@@ -13,9 +13,8 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import describe_run
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.answers import RunStorages, failed, failing_as, run_answer, summary_of, texts
 from outlast.workflows.tools.apify.call_actor import RUN_ARGUMENTS, not_called, options_of
@@ -37,6 +36,7 @@ from outlast.workflows.tools.apify.search_actors import (
 )
 from outlast.workflows.tools.core.actor_names import normalised_actor, split_actor_tool
 from outlast.workflows.tools.core.call_actor import run_spec
+from outlast.workflows.tools.framework.executors import describe_run
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 

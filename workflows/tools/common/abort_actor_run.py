@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, ROW_READERS, describe_run_status, first_offered
 from outlast.workflows.tools.core.run_report import RunArguments, RunReport, build_run_report
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

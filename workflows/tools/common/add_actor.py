@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES
 from outlast.workflows.tools.core.actor_names import actor_tool_name, normalised_actor
 from outlast.workflows.tools.framework.ids import Id

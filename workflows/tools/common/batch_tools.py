@@ -4,7 +4,7 @@ from pydantic import Field, JsonValue
 
 from outlast.activities.batches.contracts import MAX_CONCURRENCY, MAX_KEY_CHARS, ItemStatus
 from outlast.activities.bounds import Offset, PositiveCount, Usd
-from outlast.workflows.contracts.reuse import Age
+from outlast.workflows.contracts.tool_calls import Age
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
 

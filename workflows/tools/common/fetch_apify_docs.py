@@ -5,7 +5,7 @@ from pydantic import Field
 from outlast.activities.bounds import Offset
 from outlast.activities.web.contracts import DocsPage, DocsPageInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, describe_size
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 

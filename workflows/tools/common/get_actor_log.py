@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES
 from outlast.workflows.tools.core.run_report import RunArguments
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from outlast.activities.bounds import Offset
 from outlast.activities.storages.contracts import DatasetItemsInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, MAX_CONTENT_BYTES, Rows, rows_answer
 from outlast.workflows.tools.core.storages import FieldNames, StorageId
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool

@@ -2,7 +2,7 @@
 
 from outlast.activities.storages.contracts import DatasetInfo
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, answered, describe_size, hint
 from outlast.workflows.tools.core.storages import DatasetArguments, DatasetView, dataset_view
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

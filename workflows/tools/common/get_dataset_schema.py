@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.storages.contracts import DatasetSchema, DatasetSchemaInput
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, hint
 from outlast.workflows.tools.core.storages import DatasetArguments
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

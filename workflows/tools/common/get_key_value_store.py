@@ -1,7 +1,7 @@
 """`get-key-value-store`: what a key-value store is, without its records."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, answered, describe_size, hint
 from outlast.workflows.tools.core.storages import KeyValueStoreArguments, StorageView, store_view
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

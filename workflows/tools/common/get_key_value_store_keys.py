@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.storages.contracts import KeyPage, KeysInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, describe_size, hint
 from outlast.workflows.tools.core.storages import KeyValueStoreArguments
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool

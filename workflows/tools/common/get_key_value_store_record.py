@@ -20,7 +20,7 @@ from outlast.workflows.contracts.tool_calls import (
     TextContent,
     ToolResult,
 )
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import (
     Answer,
     answered,

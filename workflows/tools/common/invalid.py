@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 MAX_NAME_CHARS = 128

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.storages.contracts import RunItem, RunListInput, RunPage, RunStatus
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import ROW_READERS, Answer, first_offered, hint
 from outlast.workflows.tools.common.saved_task_tools import ListedTask, listed_task
 from outlast.workflows.tools.common.schedule_tools import ScheduleView, schedule_view

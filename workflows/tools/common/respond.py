@@ -5,8 +5,8 @@ import unicodedata
 from pydantic import Field, field_validator
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.user_messages import Sent
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.conversation import Sent
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 _NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_+-'")

@@ -12,9 +12,8 @@ from outlast.activities.outputs.contracts import (
     RestoredOutput,
     RestoreOutputInput,
 )
-from outlast.workflows.contracts.row_text import rows_as_lines
-from outlast.workflows.contracts.tool_calls import BlobResource, EmbeddedResource, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.contracts.tool_calls import BlobResource, EmbeddedResource, ToolResult, rows_as_lines
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import Answer, answered, describe_size
 from outlast.workflows.tools.core.storages import FieldNames
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue, StringConstraints
 
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, as_json
 from outlast.workflows.tools.core import schedules
 from outlast.workflows.tools.core.saved_tasks import SavedOptions

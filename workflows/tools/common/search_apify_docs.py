@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.web.contracts import DocsHits, DocsSearchInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import (
     MAX_ANSWER_BYTES,
     Answer,

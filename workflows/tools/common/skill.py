@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.skills.activities import SkillDocument
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 

@@ -6,7 +6,7 @@ from outlast.activities.bounds import Offset
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.workspaces.activities import MAX_COMMAND_SECONDS, CommandOutcome, FileLines
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import describe_size
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 

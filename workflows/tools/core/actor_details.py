@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.actors.contracts import ActorCard, ActorDetails, ActorStats, RunDefaults
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.actor_schema import cut, model_input_schema

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import McpAnswer, McpTool
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.core.actor_details import McpToolReport
 from outlast.workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
 from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations, tool

@@ -8,12 +8,12 @@ from pydantic import Field, JsonValue
 from outlast.activities.bounds import PositiveCount, PositiveSeconds, Usd
 from outlast.activities.runs.contracts import Budget, RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import ActorExecutor
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import actor_tool_name, split_actor_tool
 from outlast.workflows.tools.core.actor_schema import cut, model_input_schema
 from outlast.workflows.tools.core.run_report import RunReport
+from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import (
     Arguments,

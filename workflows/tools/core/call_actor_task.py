@@ -9,13 +9,13 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import ActorExecutor
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
 from outlast.workflows.tools.core.run_report import RunReport
 from outlast.workflows.tools.core.saved_tasks import TASKS, actor_of, platform_reference
+from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import (
     Arguments,

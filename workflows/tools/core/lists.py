@@ -9,7 +9,7 @@ from pydantic import Field
 from outlast.activities.bounds import Offset
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, describe_list, next_list_hint
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
 

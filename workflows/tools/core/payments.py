@@ -8,8 +8,8 @@ from pydantic import JsonValue, SecretStr
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.framework.schema_text import SchemaText
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.selection import GivenCall, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 

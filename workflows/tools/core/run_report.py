@@ -11,10 +11,10 @@ from outlast.activities.outputs.contracts import DEFAULT_THRESHOLD_BYTES, Stored
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.workflows.contracts.tool_calls import UNTIL_META, Offers, offers_all
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.runtime.executors import INLINE_ROWS
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, OutputFacts, output_facts
+from outlast.workflows.tools.framework.executors import INLINE_ROWS
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.core.actor_names import without_address
 from outlast.workflows.tools.framework.ids import Id, unquoted
 from outlast.workflows.tools.framework.tool import Arguments

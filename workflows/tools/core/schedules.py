@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.core.saved_tasks import own_username, platform_reference
 
 SCHEDULES = "schedules"

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.actors.contracts import ActorCard, ActorSearchPage
 from outlast.activities.bounds import Offset
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer
 from outlast.workflows.tools.core.actor_details import short_card
 from outlast.workflows.tools.framework.ids import Id

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from outlast.workflows.contracts.unknown_fields import unknown_name
-from outlast.workflows.tools.aliases import TOOL_ALIASES
 from outlast.workflows.tools.core.payments import SCHEMES
 from outlast.workflows.tools.framework.selection import (
+    TOOL_ALIASES,
     Choice,
     LoadedChoice,
     Parameters,

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from outlast.activities.storages.contracts import DatasetInfo, KeyValueStoreInfo, StorageInfo, StorageListInput
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import Answer, describe_size
 from outlast.workflows.tools.core.lists import PageArguments
 from outlast.workflows.tools.framework.tool import Arguments

@@ -1,12 +1,12 @@
 """Default mode: a call waits for its run and answers with the rows, as plain content."""
 
-from outlast.workflows.runtime.executors import SyncActorExecutor
 from outlast.workflows.tools.default.call_actor import call_actor_tool
 from outlast.workflows.tools.default.call_actor_task import call_actor_task_tool
 from outlast.workflows.tools.default.fetch_actor_details import FETCH_ACTOR_DETAILS
 from outlast.workflows.tools.default.get_actor_run import GET_ACTOR_RUN
 from outlast.workflows.tools.default.present_run import present_finished_run
 from outlast.workflows.tools.default.search_actors import SEARCH_ACTORS
+from outlast.workflows.tools.framework.executors import SyncActorExecutor
 from outlast.workflows.tools.framework.mode import Instruction, Mode
 
 _EXECUTOR = SyncActorExecutor(present_finished_run)

@@ -1,7 +1,7 @@
 """`call-actor-task` in the default mode."""
 
-from outlast.workflows.runtime.executors import ActorExecutor
 from outlast.workflows.tools.core.call_actor_task import call_actor_task_definition
+from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.tool import Tool
 
 DESCRIPTION = """

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,

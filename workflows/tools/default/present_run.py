@@ -2,9 +2,7 @@
 
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
-from outlast.workflows.contracts.row_text import rows_as_lines
-from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
-from outlast.workflows.runtime.executors import ActorOutcome
+from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult, rows_as_lines
 from outlast.workflows.tools.answers import (
     ROW_READERS,
     describe_page,
@@ -16,6 +14,7 @@ from outlast.workflows.tools.answers import (
     restore_hint,
 )
 from outlast.workflows.tools.core.run_report import build_run_report, run_failure, until_meta
+from outlast.workflows.tools.framework.executors import ActorOutcome
 
 
 def present_finished_run(outcome: ActorOutcome) -> ToolResult:

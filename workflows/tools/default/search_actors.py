@@ -1,7 +1,7 @@
 """`search-actors` in the default mode."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import card_as_text
 from outlast.workflows.tools.core.search_actors import (

@@ -15,12 +15,11 @@ from outlast.activities.unicode_text import printable
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.framework.durations import in_words
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.answers import describe_duration
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, violations_of
-from outlast.workflows.tools.framework.places import values_at
-from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.tool import Tool, values_at
 
 APPROVAL_KEY = "approval"
 """The key under which a call asks for its approval, and the name of that phase."""
@@ -248,6 +247,6 @@ def _too_late(tool: str, approval: Approval) -> ErrorEnvelope:
     return ErrorEnvelope.transient(
         ErrorCategory.TIMEOUT,
         tool,
-        f"Nobody approved the call of {tool} within {in_words(approval.deadline)}.",
+        f"Nobody approved the call of {tool} within {describe_duration(approval.deadline)}.",
         hint="Call again when somebody can approve it.",
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.handlers import (
     Handler,
     Part,
@@ -14,7 +15,6 @@ from outlast.workflows.tools.framework.handlers import (
     server_then_client,
 )
 from outlast.workflows.tools.framework.phases import Approval, Authority, ClientPhase, PlainFunction
-from outlast.workflows.tools.framework.schema_text import SchemaText
 
 
 @dataclass

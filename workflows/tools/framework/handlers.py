@@ -1,36 +1,48 @@
-"""From the parts of a tool to its handler: server first or client first, and the wait for the client in between."""
+"""Handlers made of the parts of a tool: server first or client first, with a durable wait for the client in between.
+
+The result of a call with a client phase records who answered, or why nobody did."""
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+from pydantic import BaseModel, JsonValue
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
 from outlast.activities.contracts import JsonObject
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_schema.violations import schema_violations
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.questions import Handoff, InputAnswer, InputRequest
+from outlast.workflows.contracts.tool_calls import CLIENT_META, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import as_json
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
-from outlast.workflows.tools.framework.client_records import (
-    as_object,
-    not_merged,
-    recorded,
-    with_answer,
-    without_answer,
-)
-from outlast.workflows.tools.framework.hand_over import NoReply, hand_over, not_handed, required_reply
-from outlast.workflows.tools.framework.phases import ClientPhase, PlainFunction, Reply
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.answers import describe_duration
+from outlast.workflows.tools.framework.frozen_json import SchemaText
+from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, ClientPhase, PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import Step, run_plain_function
 from outlast.workflows.tools.framework.results import as_result
-from outlast.workflows.tools.framework.schema_text import SchemaText
+
+NoReplyReason = Literal["declined", "cancelled", "error", "timeout", "not_handed"]
+
+
+@dataclass(frozen=True)
+class NoReply:
+    """The client gave no answer, and the phase has no default that could stand in for it."""
+
+    reason: NoReplyReason
+    message: str
+    """The event, as a sentence."""
+    answered_by: str | None = None
+    """Id of the caller who declined, cancelled or failed; None when nobody did anything in time."""
+
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """A workflow handler, or a `PlainFunction`."""
-
 SHOWING_DEADLINE = timedelta(minutes=10)
 """How long a finished answer waits for its client, where the phase has no deadline of its own."""
 MAX_HANDED_BYTES = 256 * 1024
@@ -154,3 +166,125 @@ async def _prepare(ctx: ToolContext, before: Part, arguments: Any) -> ToolResult
         return answer.result.structured or {} if answer.is_object else answer.result
     prepared: object = await before(ctx, arguments)
     return as_result(prepared) if isinstance(prepared, ToolResult | str) else as_json(cast(JsonObject, prepared))
+
+
+_STANDS = "The result above is complete and stands: do not repeat the call because of this."
+
+
+def as_object(value: object) -> JsonObject:
+    """A model or a dict as JSON."""
+    return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else cast(JsonObject, value)
+
+
+def recorded(result: ToolResult, phase: ClientPhase, reply: Reply[Any]) -> ToolResult:
+    """`result` of a server step that has seen the reply; its meta says who answered."""
+    return _with_record(result, _record_of(phase, reply))
+
+
+def with_answer(result: ToolResult, phase: ClientPhase, reply: Reply[Any]) -> ToolResult:
+    """`result` of a server step that came before the client, with the client's answer beside it."""
+    content = as_object(reply.answer)
+    if not content:
+        return recorded(result, phase, reply)
+    who = "Nobody answered in time; this stands for the answer" if reply.answered_by is None else "The client answered"
+    shown = _with_text(result, f"{who}: {json.dumps(content, ensure_ascii=False)}")
+    return _with_record(shown, {**_record_of(phase, reply), "answer": content})
+
+
+def without_answer(result: ToolResult, phase: ClientPhase, missing: NoReply) -> ToolResult:
+    """`result` of a server step that came before the client, with a note that the client gave no answer."""
+    note = f"{missing.message} {_STANDS}"
+    record: JsonObject = {"phase": phase.name, "answeredBy": missing.answered_by, "unanswered": missing.reason}
+    return _with_record(_with_text(result, note), {**record, "note": note})
+
+
+def not_merged(result: ToolResult, phase: ClientPhase, reply: Reply[Any], reason: str) -> ToolResult:
+    """`result` with the client's answer beside it, and a note that the tool could not merge the two."""
+    note = f"The client's answer could not be merged into the result: {reason} {_STANDS}"
+    answered = with_answer(result, phase, reply)
+    record = answered.meta[CLIENT_META]
+    assert isinstance(record, dict)
+    return _with_record(_with_text(answered, note), {**record, "note": note})
+
+
+def _record_of(phase: ClientPhase, reply: Reply[Any]) -> JsonObject:
+    record: JsonObject = {"phase": phase.name, "answeredBy": reply.answered_by}
+    return {**record, "isDefault": True} if reply.answered_by is None else record
+
+
+def _with_record(result: ToolResult, record: dict[str, JsonValue]) -> ToolResult:
+    return result.model_copy(update={"meta": {**result.meta, CLIENT_META: record}})
+
+
+def _with_text(result: ToolResult, text: str) -> ToolResult:
+    """`result` with one more block of text, also where its blocks are another server's."""
+    if result.raw_content is not None:
+        return result.model_copy(update={"raw_content": (*result.raw_content, {"type": "text", "text": text})})
+    return result.model_copy(update={"content": (*result.content, TextContent(text=text))})
+
+
+async def hand_over(
+    ctx: ToolContext, phase: ClientPhase, parameters: JsonObject, *, default_deadline: timedelta = DEFAULT_DEADLINE
+) -> Reply[Any] | NoReply:
+    """Ask the client and wait durably, until the phase's deadline or, where it has none, for `default_deadline`."""
+    deadline = phase.deadline or default_deadline
+    handoff = Handoff(
+        audience=phase.audience,
+        tool=ctx.call.tool,
+        phase=phase.name,
+        parameters=parameters,
+        deadline=workflow.now() + deadline,
+    )
+    question = InputRequest(message=phase.message_for(parameters), requested_schema=phase.schema, handoff=handoff)
+    workflow.logger.info("handed to the client", extra={"tool": ctx.call.tool, "phase": phase.name})
+    try:
+        answers = await ctx.questions.ask(
+            {phase.name: question}, timeout=deadline, checks={phase.name: phase.violations}
+        )
+    except TimeoutError:
+        return _at_the_deadline(phase, parameters, deadline)
+    answer, answered_by = answers[phase.name], ctx.questions.answered_by(phase.name)
+    if answer.action == "accept":
+        return Reply(phase.parse(answer.content), parameters, answered_by)
+    return _without_content(phase, answer, answered_by)
+
+
+async def required_reply(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
+    """The client's reply to a phase that the call cannot do without. Raises `ToolError` when there is none."""
+    reply = await hand_over(ctx, phase, parameters)
+    if isinstance(reply, NoReply):
+        raise ToolError(_error(ctx.call.tool, reply))
+    return reply
+
+
+def not_handed(phase: ClientPhase, reason: str) -> NoReply:
+    """The reply to what the client never got."""
+    return NoReply("not_handed", f"The client did not get this for {phase.name!r}: {reason}.")
+
+
+def _at_the_deadline(phase: ClientPhase, parameters: JsonObject, deadline: timedelta) -> Reply[Any] | NoReply:
+    default = phase.default_content
+    if default is not None:
+        return Reply(phase.parse(default), parameters)
+    return NoReply("timeout", f"Nobody answered {phase.name!r} within {describe_duration(deadline)}.")
+
+
+def _without_content(phase: ClientPhase, answer: InputAnswer, answered_by: str | None) -> NoReply:
+    words = " ".join((answer.message or "").split())
+    given = f' It said: "{words}".' if words else ""
+    if answer.action == "decline":
+        return NoReply("declined", f"The client declined {phase.name!r} without an answer.{given}", answered_by)
+    if answer.action == "cancel":
+        return NoReply("cancelled", f"The client closed {phase.name!r} without an answer.{given}", answered_by)
+    return NoReply("error", f"The client failed in {phase.name!r}.{given}", answered_by)
+
+
+def _error(tool: str, missing: NoReply) -> ErrorEnvelope:
+    if missing.reason == "timeout":
+        hint = "Call again when somebody can answer."
+        return ErrorEnvelope.transient(ErrorCategory.TIMEOUT, tool, missing.message, hint=hint)
+    if missing.reason == "error":
+        hint = "Tell the user what failed on their machine; call again when it is fixed."
+        return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, missing.message, hint=hint)
+    hint = "Do not ask for the same again unless the user wants it."
+    return ErrorEnvelope.permanent(ErrorCategory.PERMISSION, tool, missing.message, hint=hint)

@@ -1,17 +1,36 @@
-"""`Mode`: a way of presenting tools, for one kind of client."""
+"""`Mode`, a way of presenting tools to one kind of client, and how long entry points wait for answers."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from outlast.workflows.runtime.executors import ActorExecutor
-from outlast.workflows.tools.framework.frozen import FrozenObject
+from outlast.workflows.tools.framework.executors import ActorExecutor
+from outlast.workflows.tools.framework.frozen_json import FrozenObject
 from outlast.workflows.tools.framework.selection import SelectionRules
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.framework.waiting import STANDARD_WAIT, WaitRule
+
+
+@dataclass(frozen=True)
+class WaitRule:
+    """The wait for tools whose calls may take long. The argument is the front door's: no workflow sees it."""
+
+    default_seconds: float = 45
+    max_seconds: int | None = None
+    """The longest wait that the argument may ask for; None: the server's own limit."""
+    kind: Literal["number", "integer"] = "number"
+    description: str = "Seconds to wait for the result. The call goes on when they are over: collect it with get-task."
+    replaces: bool = False
+    """Whether it takes the place of a field of that name in an Actor's own input; else such a tool has no argument."""
+    of_servers: bool = True
+    """Whether tools of Actors that are MCP servers have the argument; else their schemas are those of the servers."""
+    other_seconds: float = 45
+    """How long other tools are waited for, whose calls take seconds."""
+
+
+STANDARD_WAIT = WaitRule()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.questions import Audience
-from outlast.workflows.tools.framework.frozen import FrozenObject
+from outlast.workflows.tools.framework.frozen_json import FrozenObject
 
 Answer = TypeVar("Answer")
 

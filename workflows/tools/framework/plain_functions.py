@@ -1,5 +1,9 @@
-"""Runs a tool's plain functions through one activity, which finds the function in the registry by the tool's name."""
+"""Plain functions of tools: their context, and the activity that runs them.
 
+The activity finds the function in the registry by the tool's name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
 
@@ -10,12 +14,41 @@ from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.contracts import Contract
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.call_activity import tool_errors
-from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.task_log import timed
+from outlast.workflows.contracts.tool_calls import Progress, ToolResult
+from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.observability import timed
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
+
+MAX_PROGRESS_CHARS = 500
+
+
+def _to_nobody(_progress: Progress) -> None:
+    """For functions that are called without a task, as in their own tests."""
+
+
+@dataclass(frozen=True)
+class CallContext:
+    """The call of a plain function. A function with a keyword parameter `context` gets it."""
+
+    task_id: str
+    caller_id: str
+    """Who calls, for example `key:ann`. Names no secret."""
+    session_id: str | None = None
+    """The conversation that the call belongs to, if any."""
+    attempt: int = 1
+    """Which attempt this is: above 1 after a failure that may pass, or after the death of a worker."""
+    report: Callable[[Progress], None] = _to_nobody
+    """Where `progress` goes."""
+
+    def progress(self, done: float, *, total: float | None = None, message: str = "") -> None:
+        """Show the caller how far the function is, in any unit; the message in at most 500 characters.
+
+        Only the latest one is kept, and it is sent no more often than every `OUTLAST_PROGRESS_SECONDS`: call it as
+        often as you like, from the function's own event loop. It adds nothing to the task's history.
+        """
+        self.report(Progress(done=done, total=total, message=message[:MAX_PROGRESS_CHARS]))
+
 
 RUN_PLAIN_FUNCTION = "run_plain_function"
 HEARTBEAT_TIMEOUT = timedelta(seconds=10)

@@ -10,6 +10,10 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.tools.framework.tool import Category, Tool
 
+TOOL_ALIASES = {"get-actor-run-log": "get-actor-log"}
+"""Names that other Apify MCP servers use for the same tools: accepted, never listed."""
+
+
 DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
 
 Parameters = Mapping[str, Sequence[str]]

@@ -1,7 +1,7 @@
 """`Tool`, the frozen definition of a tool, and `ToolBuilder`, which makes one."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -11,12 +11,14 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from temporalio import workflow
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.definition_rules import Parts, handler_of
+from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.phases import (
     DEFAULT_DEADLINE,
     Approval,
@@ -25,7 +27,6 @@ from outlast.workflows.tools.framework.phases import (
     PlainFunction,
     violations_of,
 )
-from outlast.workflows.tools.framework.schema_text import SchemaText
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
@@ -470,3 +471,23 @@ async def _answered_in_front(ctx: ToolContext, _arguments: BaseModel) -> ToolRes
             hint="Call it over MCP, or use the task endpoints of the REST API.",
         )
     )
+
+
+EACH = "*"
+
+
+def values_at(arguments: JsonObject, place: str) -> Iterator[JsonValue]:
+    """Every value that there is at a place."""
+    yield from _values_below(arguments, place.split("/"))
+
+
+def _values_below(value: JsonValue, place: list[str]) -> Iterator[JsonValue]:
+    if not place:
+        yield value
+        return
+    here, *below = place
+    if here == EACH and isinstance(value, list):
+        for entry in value:
+            yield from _values_below(entry, below)
+    elif isinstance(value, dict) and here in value:
+        yield from _values_below(value[here], below)

@@ -1,6 +1,6 @@
 """UI mode: a call answers at once with the run's id; a widget follows the run."""
 
-from outlast.workflows.runtime.executors import AsyncActorExecutor
+from outlast.workflows.tools.framework.executors import AsyncActorExecutor
 from outlast.workflows.tools.framework.mode import Instruction, Mode
 from outlast.workflows.tools.openai.call_actor import call_actor_tool
 from outlast.workflows.tools.openai.call_actor_task import call_actor_task_tool

@@ -1,7 +1,7 @@
 """`fetch-actor-details` in the UI mode: a widget shows the Actor, the model gets the gist."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,

@@ -5,7 +5,7 @@ import json
 from pydantic import JsonValue
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import Answer, answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,

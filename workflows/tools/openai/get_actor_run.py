@@ -1,7 +1,7 @@
 """`get-actor-run` in the UI mode."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.core.run_report import RunArguments, get_actor_run_definition, run_with_rows
 from outlast.workflows.tools.openai.present_run import present_run_state
 from outlast.workflows.tools.openai.widgets import run_state_widget_meta

@@ -3,9 +3,9 @@
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.runtime.executors import ActorOutcome
 from outlast.workflows.tools.answers import describe_run_status
 from outlast.workflows.tools.core.run_report import build_run_report
+from outlast.workflows.tools.framework.executors import ActorOutcome
 from outlast.workflows.tools.openai.widgets import run_widget_meta
 
 

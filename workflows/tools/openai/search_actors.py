@@ -1,7 +1,7 @@
 """`search-actors` in the UI mode: a widget shows the cards, the model gets their names."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,

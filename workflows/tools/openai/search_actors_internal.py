@@ -2,7 +2,7 @@
 
 from outlast.activities.actors.contracts import ActorCard
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import Answer, answered
 from outlast.workflows.tools.core.actor_schema import cut
 from outlast.workflows.tools.core.search_actors import (

@@ -8,7 +8,7 @@ from outlast.api.mcp.resources.resource_definitions import Resource
 from outlast.api.mcp.widgets import widget_page
 from outlast.api.mcp.widgets.surfaces import Surface
 from outlast.workflows.tools.apify.widgets import ACTORS_PAGE, RUN_PAGE, Page
-from outlast.workflows.tools.framework.frozen import FrozenObject
+from outlast.workflows.tools.framework.frozen_json import FrozenObject
 
 _FACTS = FrozenObject(
     {

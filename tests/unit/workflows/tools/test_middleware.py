@@ -7,7 +7,7 @@ from temporalio.worker import Replayer
 
 from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework import middleware

@@ -9,7 +9,7 @@ import pytest
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
 from outlast.workflows.contracts.tool_calls import EmbeddedResource, TextContent, ToolResult
-from outlast.workflows.runtime.context import ToolContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.common.restore_tool_output import RestoreArguments, restore_tool_output
 
 ANN = Caller(id="key:ann")

@@ -6,7 +6,7 @@ import sys
 import pytest
 from pydantic import JsonValue
 
-from outlast.workflows.tools.framework.schema_text import SchemaText
+from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.tool import Arguments
 
 _MADE_AT_THE_START = """

@@ -8,8 +8,8 @@ import pytest
 from pydantic import Field, ValidationError
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool, with_description
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of, tools_of
 

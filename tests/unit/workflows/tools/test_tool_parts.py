@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.tools.framework.call_context import CallContext
+from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
+from outlast.workflows.tools.framework.plain_functions import CallContext
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Category, NoArguments, Tool, ToolBuilder, tool
 

@@ -1,6 +1,6 @@
 """The beginning of a prompt: text that never changes stands first, so that a provider's cache serves it."""
 
-from outlast.workflows.turns.prompt import STATIC, system_text
+from outlast.workflows.turns.steps import STATIC, system_text
 
 
 def test_static_text_comes_first_and_the_text_of_the_owner_last() -> None:

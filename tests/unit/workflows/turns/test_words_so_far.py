@@ -9,7 +9,7 @@ from temporalio.converter import value_to_type
 
 from outlast.activities.llm.contracts import ArgumentsDelta, TextDelta
 from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC
-from outlast.workflows.turns.words_so_far import words_so_far
+from outlast.workflows.turn import words_so_far
 
 CONVERTER = pydantic_data_converter.payload_converter
 

@@ -1,7 +1,8 @@
-"""How a run is started: within the workflow's first task where that is safe, else by a normal activity.
+"""Starts and resurrections of runs.
 
-See docs/decisions/0024-local-starts.md.
-"""
+A run starts within the workflow's first task where that is safe, else by a normal activity
+(docs/decisions/0024-local-starts.md). The result of a start or a resurrection (docs/decisions/0031-resurrection.md) is
+known also if the call is cancelled in the meantime."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,20 +22,27 @@ with workflow.unsafe.imports_passed_through():
         START_RETRY_POLICY,
         RunActivities,
     )
+    from outlast.activities.runs.resurrection import RunResurrections
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.runs.contracts import LEAST_TASK_TIMEOUT, LOCAL_START_LIMIT, LocalTerms, RunState, StartRunInput
+from outlast.activities.runs.contracts import (
+    LEAST_TASK_TIMEOUT,
+    LOCAL_START_LIMIT,
+    LocalTerms,
+    ResurrectResult,
+    ResurrectRunInput,
+    RunState,
+    StartRunInput,
+)
 from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.failures import envelope_of, envelope_of_failure, is_deadline, is_definite_refusal
+from outlast.workflows.handler_api.activity_calls import remaining
+from outlast.workflows.handler_api.failures import envelope_of, envelope_of_failure, is_deadline, is_definite_refusal
 
 _FIRST_ATTEMPT_EVENTS = 5
 """Events up to the start of a workflow's first task: started, scheduled, begun, and at most two signals. A task that is
 repeated has at least six, the failure of the first one and two more. A replay may see more at the same place, so that
 a step must not have other commands for it."""
-
-
 T = TypeVar("T")
 
 
@@ -159,6 +167,28 @@ class RunStarts:
                 is_certain=is_definite_refusal(error, searched=searched),
                 by_deadline=is_deadline(error),
             ) from error
+
+
+async def resurrected(
+    call: ToolCall, request: ResurrectRunInput, has_decided: Callable[[ResurrectResult], None]
+) -> ResurrectResult:
+    """Whether the run goes on; `has_decided` is called with it, also when the call is cancelled meanwhile.
+
+    Raises `ActivityError`: then the run may go on all the same.
+    """
+    handle = workflow.start_activity_method(
+        RunResurrections.resurrect_run,
+        request,
+        start_to_close_timeout=START_ATTEMPT_TIMEOUT,
+        schedule_to_close_timeout=remaining(call),
+        heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
+        retry_policy=START_RETRY_POLICY,
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        summary=f"resurrect run {request.run_id}",
+    )
+    result = await outlasting_cancellation(handle, has_decided, cancels=True)
+    has_decided(result)
+    return result
 
 
 async def outlasting_cancellation(

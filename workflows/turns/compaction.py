@@ -1,4 +1,4 @@
-"""Compaction of a turn's conversation, from workflow code: what was said so far becomes a summary in the store."""
+"""Compaction of a turn's conversation: the messages so far become a summary in the store."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ from outlast.activities.conversations.contracts import (
 from outlast.activities.llm.contracts import ModelStep, Usage
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
 from outlast.workflows.contracts.turns import TurnInput, TurnState
-from outlast.workflows.stubs.call_activity import tool_errors
+from outlast.workflows.handler_api.activity_calls import tool_errors
 from outlast.workflows.turns import events
 from outlast.workflows.turns.budgets import BudgetExceeded, summed
 

@@ -31,9 +31,8 @@ from outlast.activities.outputs.contracts import (
 )
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import tool_errors
-from outlast.workflows.stubs.deadline import remaining
-from outlast.workflows.stubs.task_log import timed
+from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
+from outlast.workflows.handler_api.observability import timed
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")

@@ -24,8 +24,8 @@ from outlast.activities.mcp_actors.contracts import (
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.stubs.call_activity import call_activity, tool_errors
-from outlast.workflows.stubs.task_log import timed
+from outlast.workflows.handler_api.activity_calls import call_activity, tool_errors
+from outlast.workflows.handler_api.observability import timed
 
 SAMPLING_PATIENCE = timedelta(minutes=5)
 """How long a client's model is waited for: not every client has one, and servers can continue without. Users have no

@@ -1,7 +1,6 @@
-"""When the handler of an Actor tool returns: with the run's end (sync), or with its start (async).
+"""Executors, which decide when the handler of an Actor tool returns: at the run's end (sync), or at its start (async).
 
-A mode has one executor; `call-actor` and every direct Actor tool go through it.
-"""
+A mode has one executor; `call-actor` and every direct Actor tool use it."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -13,8 +12,8 @@ from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.workflows.contracts.tool_calls import Offers, ToolResult, offers_all
-from outlast.workflows.runtime.context import ToolContext
-from outlast.workflows.stubs.failures import ToolError
+from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.failures import ToolError
 
 INLINE_ROWS = 1_000
 

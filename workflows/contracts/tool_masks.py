@@ -1,4 +1,4 @@
-"""Tool masks: which of the available tools may be called now. Pure: every front door and every turn uses it.
+"""Tool masks, which select the active tools among the available ones. Pure; all entry points and turns use it.
 
 A request may carry `toolMask: {tool: bool}`. A mask does not change the tools that a model sees, so that the beginning
 of its prompt stays the same; it decides which of them are active.

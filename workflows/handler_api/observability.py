@@ -1,15 +1,17 @@
-"""One log line for each event of a task, and where its time went. A replay writes none.
+"""Log lines, times and search attributes of a task.
 
-The front door writes the first, `accepted` and `queued`; the lines of all processes have the same fields.
-"""
+Each event of a task is one log line; a replay writes none. Entry points write the first ones, `accepted` and `queued`,
+with the same fields."""
 
+import asyncio
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from temporalio import workflow
+from temporalio.common import SearchAttributeUpdate
 
 from outlast.workflows.contracts.tool_calls import ToolCall
 
@@ -28,7 +30,6 @@ MESSAGES: Final[dict[TaskEvent, str]] = {
     "waiting": "task waits for somebody",
     "ended": "task ended",
 }
-
 _log = workflow.LoggerAdapter(logging.getLogger(TASK_LOGGER), None)
 _log.workflow_info_on_message = False
 
@@ -99,3 +100,31 @@ def spent_on(part: Part, time: timedelta) -> None:
     if isinstance(instance, KeepsTime):
         spent = instance.seconds_on
         spent[part] = spent.get(part, 0.0) + time.total_seconds()
+
+
+_Change = SearchAttributeUpdate[str] | SearchAttributeUpdate[datetime]
+
+
+def upsert_search_attributes(*updates: _Change) -> None:
+    """Change search attributes of the current workflow."""
+    workflow.upsert_search_attributes(updates)  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+
+
+class TaskAttributes:
+    """Changes of a task's search attributes. Those of one step are one event of its history, and one billed action."""
+
+    def __init__(self) -> None:
+        """Nothing is to be changed yet."""
+        self._changes: dict[str, _Change] = {}
+
+    def change(self, *updates: _Change) -> None:
+        """Make these changes when the workflow next waits for something, or with `write`."""
+        if not self._changes:
+            asyncio.get_running_loop().call_soon(self.write)
+        self._changes.update({update.key.name: update for update in updates})
+
+    def write(self) -> None:
+        """Make the changes now: a workflow that ends waits for nothing any more."""
+        if self._changes:
+            upsert_search_attributes(*self._changes.values())
+            self._changes.clear()

@@ -1,6 +1,7 @@
-"""Questions that a call has asked its client: they wait durably, and answers are checked before they are taken."""
+"""`ToolContext`, the interface of a handler, and the questions that a call asks its client."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pydantic import JsonValue
@@ -10,6 +11,8 @@ from temporalio.exceptions import ApplicationError
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.violations import quick_violations
+from outlast.activities.runs.contracts import Budget, RunState
+from outlast.activities.unicode_text import valid_text
 from outlast.activities.webhooks.contracts import WebhookEventType, task_data
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import (
@@ -21,10 +24,95 @@ from outlast.workflows.contracts.questions import (
     SubmitInput,
     TaskAsks,
 )
-from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall
-from outlast.workflows.stubs.search_attributes import upsert_search_attributes
-from outlast.workflows.stubs.task_log import log_task_event, spent_on
+from outlast.workflows.contracts.tool_calls import Progress, TaskStatus, ToolCall
+from outlast.workflows.contracts.tool_masks import is_active
+from outlast.workflows.handler_api.conversation import Skills, UserMessages, Workspaces
+from outlast.workflows.handler_api.mcp_actors import McpActors
+from outlast.workflows.handler_api.observability import (
+    TaskAttributes,
+    log_task_event,
+    spent_on,
+    upsert_search_attributes,
+)
+from outlast.workflows.handler_api.outputs import Outputs
+from outlast.workflows.handler_api.platform import Actors, PlatformReads, PlatformWrites, Storages, Web
+from outlast.workflows.handler_api.runs import Runs
 from outlast.workflows.webhooks.announcing import announce, subject_of
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A run that continues after its handler has returned, and its budget."""
+
+    run: RunState
+    budget: Budget
+
+
+class ToolContext:
+    """Everything that one call may do, for its caller and within its deadline.
+
+    Methods raise `ToolError` when what they ask for is refused. A handler that does not catch it ends, and the error
+    becomes the call's answer.
+    """
+
+    def __init__(self, call: ToolCall) -> None:
+        """Act for the caller of `call`."""
+        self.call = call
+        self.guarded: Guarded | None = None
+        self.recorded_rows: tuple[JsonValue, ...] = ()
+        """Rows in the result of an activity of this call; the outcome refers to them."""
+        self.attributes = TaskAttributes()
+        self.questions = OpenQuestions(call)
+        self.runs = Runs(call, self.attributes)
+        self.storages = Storages(call)
+        self.platform = PlatformReads(call)
+        self.platform_writes = PlatformWrites(call)
+        self.actors = Actors(call)
+        self.mcp_actors = McpActors(call, self.ask_all)
+        self.outputs = Outputs(call)
+        self.web = Web(call)
+        self.skills = Skills(call)
+        self.workspaces = Workspaces(call)
+        self.user_messages = UserMessages(call)
+
+    @property
+    def task_id(self) -> str:
+        """The task's id, which is the workflow's."""
+        return workflow.info().workflow_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call has been cancelled."""
+        return workflow.cancellation_reason() is not None
+
+    def offers(self, tool: str) -> bool:
+        """Whether the caller may call `tool`: offered by its connection, not masked. Hints name no other tool."""
+        offered = not self.call.offered_tools or tool in self.call.offered_tools
+        return offered and is_active(tool, self.call.tool_mask)
+
+    async def ask(self, key: str, question: InputRequest, *, timeout: timedelta | None = None) -> InputAnswer:
+        """Ask the client one question and wait durably for the answer. Raises `TimeoutError` after `timeout`."""
+        return (await self.questions.ask({key: question}, timeout=timeout))[key]
+
+    def guard(self, run: RunState, budget: Budget) -> None:
+        """Have the workflow follow `run` to its end after the handler has returned."""
+        self.guarded = Guarded(run, budget)
+
+    async def ask_all(
+        self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
+    ) -> dict[str, InputAnswer]:
+        """Ask several questions at once; the answers by key. Raises `TimeoutError` after `timeout`."""
+        return await self.questions.ask(questions, timeout=timeout)
+
+    def progress(self, done: float, *, total: float | None = None, message: str) -> None:
+        """Show the client how far the call is. Adds an event to the history: use it for steps, not for a ticker."""
+        workflow.upsert_memo({memo.PROGRESS: Progress(done=done, total=total, message=message)})
+        self.say(message)
+
+    def say(self, markdown: str) -> None:
+        """Show operators what the call is doing (Temporal UI, current details)."""
+        workflow.set_current_details(valid_text(markdown))
+
 
 _NEAR = 0.8
 """The share of the time to answer after which a question counts as near its deadline."""

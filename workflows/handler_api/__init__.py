@@ -1,0 +1,1 @@
+"""The interface of handlers: `ToolContext`, and the activities that it calls."""

@@ -1,0 +1,142 @@
+"""Calls of activities from workflow code: within the call's deadline, and with failures as `ToolError`."""
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from outlast.activities.local_reads import GOES_OVER, LOCAL_READ_LIMIT, LOCAL_READ_RETRY_POLICY
+    from outlast.activities.runs.activities import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT, READ_RETRY_POLICY
+
+from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.handler_api.failures import ToolError, envelope_of, envelope_of_failure
+from outlast.workflows.handler_api.observability import timed
+
+Input = TypeVar("Input")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def tool_errors(tool: str, describe: Callable[[ActivityError], ErrorEnvelope] | None = None) -> Generator[None]:
+    """Turn the failure of an activity in the block into a `ToolError` of `tool`. A cancellation is left as it is.
+
+    `describe` makes the envelope where the activity's own failure does not say enough.
+    """
+    try:
+        yield
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        raise ToolError(describe(error) if describe else envelope_of(error, tool=tool)) from error
+
+
+async def call_activity(
+    call: ToolCall,
+    method: Callable[[Any, Input], Awaitable[Result]],
+    request: Input,
+    *,
+    summary: str,
+    retry_policy: RetryPolicy = READ_RETRY_POLICY,
+) -> Result:
+    """The result of a short activity. Raises `ToolError` when it fails for good."""
+    with tool_errors(call.tool), timed("fetch"):
+        return await workflow.execute_activity_method(
+            method,
+            request,
+            start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
+            schedule_to_close_timeout=remaining(call),
+            heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
+            retry_policy=retry_policy,
+            summary=summary,
+        )
+
+
+class QuickReader(Protocol):
+    """How `read_quickly` is called."""
+
+    async def __call__(
+        self, call: ToolCall, method: Callable[[Any, Input], Awaitable[Result]], request: Input, *, summary: str
+    ) -> Result:
+        """The result of the read `method`."""
+        ...
+
+
+async def read_quickly(
+    call: ToolCall, method: Callable[[Any, Input], Awaitable[Result]], request: Input, *, summary: str
+) -> Result:
+    """The result of a read that changes nothing and is paid by nobody: it may be made twice.
+
+    It is a local activity. When that takes long, finds no room or fails in a way that passes, a normal one follows,
+    which is retried until the call's deadline. Raises `ToolError` when it fails for good.
+    """
+    within = min(LOCAL_READ_LIMIT, remaining(call))
+    try:
+        with timed("fetch"):
+            return await workflow.execute_local_activity_method(
+                method,
+                request,
+                schedule_to_close_timeout=within,
+                retry_policy=LOCAL_READ_RETRY_POLICY,
+                summary=summary,
+            )
+    except ApplicationError as error:  # The SDK puts no `ActivityError` around the failure of a local activity.
+        pause = _pause_before_retry(error)
+        if pause is None:
+            raise ToolError(envelope_of_failure(error, tool=call.tool)) from error
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        if within < LOCAL_READ_LIMIT:  # The call's own time is over.
+            raise ToolError(envelope_of(error, tool=call.tool)) from error
+        pause = timedelta(0)
+    if pause:
+        await workflow.sleep(pause)
+    return await call_activity(call, method, request, summary=summary)
+
+
+def _pause_before_retry(error: ApplicationError) -> timedelta | None:
+    """How long to wait before a normal activity takes over; None when the read has failed for good."""
+    if error.type == GOES_OVER:
+        return timedelta(0)
+    return None if error.non_retryable else error.next_retry_delay or READ_RETRY_POLICY.initial_interval
+
+
+_LEAST = timedelta(seconds=1)
+
+
+@runtime_checkable
+class MayWait(Protocol):
+    """A workflow that may wait for its turn, or for its client, for days: that time is not the tool's."""
+
+    @property
+    def began_at(self) -> datetime:
+        """When it began to work."""
+        ...
+
+    @property
+    def waited_for_client(self) -> timedelta:
+        """How long it has waited for its client so far."""
+        ...
+
+
+def began_at() -> datetime:
+    """When the current workflow began to work: a task that was queued counts from its release."""
+    instance: object = workflow.instance()
+    return instance.began_at if isinstance(instance, MayWait) else workflow.info().start_time
+
+
+def remaining(call: ToolCall) -> timedelta:
+    """Time until the deadline of `call`, at least one second, the least that Temporal takes as a time-out.
+
+    Time spent in the queue, or waiting for the client, does not count.
+    """
+    instance: object = workflow.instance()
+    waited = instance.waited_for_client if isinstance(instance, MayWait) else timedelta(0)
+    deadline = began_at() + timedelta(seconds=call.options.deadline_seconds) + waited
+    return max(deadline - workflow.now(), _LEAST)

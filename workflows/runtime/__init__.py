@@ -1,1 +1,0 @@
-"""The surroundings of a handler while it runs: context, executor, questions, masks."""

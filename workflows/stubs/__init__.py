@@ -1,1 +1,0 @@
-"""Stubs for handlers: one per room of the activities."""
