@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -27,6 +28,7 @@ def widen(service: Service, dataset: str) -> None:
     httpx.post(url, json=[row], headers=headers, trust_env=False).raise_for_status()
 
 
+@pytest.mark.slow
 async def test_a_setting_bounds_answers_within_their_schemas(service: Service, tmp_path: Path) -> None:
     moved = {"OUTLAST_DATA_DIR": str(tmp_path), "OUTLAST_OUTPUT_INLINE_LIMIT_BYTES": str(BOUND)}
     environment = settings_environment(service.temporal_address, service.sandbox, **moved)

@@ -160,6 +160,7 @@ def runs_and_repeats(asked: Asked) -> Step:
     return says(*asked.results) if asked.results else says(Call("outlast--sleeper", {"seconds": 0.1}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(DOCUMENTED)))
 async def test_the_documented_agents_run_as_they_stand(service: Service, tmp_path: Path, number: int) -> None:
     program = tmp_path / "agent.py"

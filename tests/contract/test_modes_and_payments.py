@@ -377,6 +377,7 @@ async def test_a_paid_tool_is_refused_without_payment(
     assert service.sandbox.counters["startsAccepted"] == started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "revision"),
     [

@@ -42,6 +42,7 @@ def test_a_wrong_setting_is_named_in_one_line(given: dict[str, str], named: list
     assert [part for part in named if part not in problem] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [

@@ -56,6 +56,7 @@ def test_kubernetes_takes_what_the_chart_makes(tmp_path: Path) -> None:
         check("kubernetes-validate", "--strict", str(file))
 
 
+@pytest.mark.slow
 def test_keda_and_the_prometheus_operator_take_what_the_chart_makes() -> None:
     if not custom_objects.is_fetched():
         pytest.skip("needs types of custom objects: python -m tests.support.needs --programs fetches them with npm")

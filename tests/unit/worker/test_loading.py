@@ -25,6 +25,7 @@ def test_one_thread_at_a_time_loads_modules() -> None:
     assert (inside, gc.isenabled()) == (["second"], True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["api", "worker"])
 def test_a_server_starts_without_what_it_never_uses(server: str) -> None:
     code = f"import outlast.{server}.__main__, sys; print({{'rich', 'email_validator'}} & set(sys.modules))"

@@ -14,6 +14,7 @@ NEEDED_LATER = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "never_needed"),
     [

@@ -44,10 +44,12 @@ def said(program: str, **settings: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_loaded_while_there_is_no_collector() -> None:
     assert said(OFF) == "[]\n"
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_down_holds_no_process_up() -> None:
     assert said(NOBODY_THERE, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1") == "went on\nended\n"
 

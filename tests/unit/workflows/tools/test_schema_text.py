@@ -24,6 +24,7 @@ class Given(Arguments):
     name: str
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", ["api", "worker"])
 def test_a_process_starts_without_the_schemas_of_its_tools(process: str) -> None:
     command = [sys.executable, "-P", "-c", _MADE_AT_THE_START.replace("PROCESS", process)]
