@@ -18,7 +18,7 @@ from tests.benchmarks.system import System, new_data_dir, running_system
 from tests.support.calls.batches import doubles
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.stack_config import clean_environment
 
 _SILENT, _QUICK = "silent-0123456789abcdef", "quick-0123456789abcdef"

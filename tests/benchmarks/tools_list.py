@@ -16,7 +16,7 @@ from tests.benchmarks.report import Figure, Finding, Target
 from tests.benchmarks.system import running_system
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire
 from tests.support.ports import free_port
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.stack_config import clean_environment
 
 AT_MOST = Target("at most", 1.5)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.http.docs_site import docs_settings, serving_docs
-from tests.support.http.pages import WebServer
+from tests.support.http.pages import WebServer, docs_settings, serving_docs
 from tests.support.paths import TEST_ACTORS
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import ChaosStack

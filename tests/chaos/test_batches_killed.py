@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from outlast.activities.spending.contracts import exact_usd
-from tests.support.calls.batches import Body, sleepers
-from tests.support.calls.hours_later import hours_pass
-from tests.support.calls.outliving_batches import OutlivingBatch
+from tests.support.calls.batches import Body, OutlivingBatch, sleepers
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos
+from tests.support.stacks.retention import hours_pass
 
 BUDGET = Decimal("1.00")
 LIMIT = {"budget": {"max_total_charge_usd": "0.02"}}

@@ -21,9 +21,8 @@ from outlast.workflows.tools.registry import MODES
 from tests.integration.widgets.host import running_chromium, showing
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
-from tests.support.http.docs_site import INDEX, PAGE
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire
-from tests.support.http.pages import WebServer
+from tests.support.http.pages import INDEX, PAGE, WebServer
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.x402_wallet import Wallet
 

@@ -10,8 +10,7 @@ from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos
-from tests.support.stacks.chaos_stack import Part, starting
-from tests.support.stacks.identities import FOLLOW, attempts, follower, works_in
+from tests.support.stacks.chaos_stack import FOLLOW, Part, attempts, follower, starting, works_in
 
 AN_HOUR = "3600"
 

@@ -20,7 +20,7 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 from outlast.workflows.tools.extensions import load_extensions
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
-from tests.support.processes.served_process import ServedProcess, started_module
+from tests.support.processes.module_process import ServedProcess, started_module
 from tests.support.stacks.api_server import api_settings, connect
 from tests.support.stacks.sandbox import running_sandbox
 from tests.support.stacks.service import settings_environment

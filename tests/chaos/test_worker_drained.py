@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.eventually import eventually
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos
-from tests.support.stacks.identities import FOLLOW, attempts, follower, works_in
+from tests.support.stacks.chaos_stack import FOLLOW, attempts, follower, works_in
 
 
 async def test_a_worker_told_to_stop_hands_its_runs_over_while_it_ends_what_else_it_does(

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.http.docs_site import docs_settings, serving_docs
-from tests.support.http.pages import WebServer
+from tests.support.http.pages import WebServer, docs_settings, serving_docs
 from tests.support.paths import ROOT
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 

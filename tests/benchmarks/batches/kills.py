@@ -23,8 +23,7 @@ from outlast.activities.spending.contracts import exact_usd
 from tests.benchmarks.batches.batch_runs import runs_of
 from tests.benchmarks.batches.quick_items import BYTES_AT_MOST, EVENTS_AT_MOST
 from tests.benchmarks.report import Figure, Finding, Target
-from tests.support.calls.batches import Body, sleepers
-from tests.support.calls.outliving_batches import OutlivingBatch
+from tests.support.calls.batches import Body, OutlivingBatch, sleepers
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import ChaosStack

@@ -7,7 +7,7 @@ import pytest
 
 from outlast.api.tasks.live_rows.dataset_rows import SETTLE_SECONDS
 from outlast.client import AsyncClient, RetryPolicy, TaskRow
-from tests.support.calls.task_rows import row_events
+from tests.support.calls.tasks import row_events
 from tests.support.stacks.chaos_client import Chaos, Json
 
 PATIENT = RetryPolicy(first_pause_seconds=0.05)

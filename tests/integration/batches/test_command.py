@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.calls.batches import ended
-from tests.support.processes.shell import Shell
+from tests.support.processes.terminal import Shell
 from tests.support.stacks.service import Service
 
 

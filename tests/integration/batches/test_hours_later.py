@@ -4,7 +4,7 @@ import httpx
 from temporalio.client import Client
 
 from tests.support.calls.batches import carried_out, ended, rows_of, sleepers
-from tests.support.calls.hours_later import hours_pass
+from tests.support.stacks.retention import hours_pass
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 

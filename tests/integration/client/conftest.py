@@ -8,8 +8,8 @@ import pytest
 
 from outlast.client import AsyncClient, Client, RetryPolicy
 from tests.support.providers.server import ProviderServer, provider_fixture
+from tests.support.stacks.api_server import MortalApi
 from tests.support.stacks.fixtures import service_fixture
-from tests.support.stacks.mortal_api import MortalApi
 from tests.support.stacks.service import Service
 
 QUICK = RetryPolicy(first_pause_seconds=0.05)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outlast.client import AsyncClient, BadSettings, Batch, Client, Conflict, InvalidRequest, WaitTimedOut
-from tests.support.stacks.mortal_api import MortalApi
+from tests.support.stacks.api_server import MortalApi
 
 SLEEPER = "outlast/sleeper"
 QUICK: dict[str, Any] = {"seconds": 0, "steps": 1}

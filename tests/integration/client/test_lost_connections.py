@@ -11,7 +11,7 @@ from tests.integration.client.conftest import QUICK
 from tests.support.eventually import eventually
 from tests.support.ports import free_address
 from tests.support.processes.forwarder import Forwarder
-from tests.support.stacks.mortal_api import MortalApi
+from tests.support.stacks.api_server import MortalApi
 from tests.support.stacks.service import Service
 
 

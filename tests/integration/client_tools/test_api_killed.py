@@ -17,9 +17,8 @@ from tests.support.calls.tasks import events, started
 from tests.support.eventually import eventually
 from tests.support.processes.chromium import RunningBrowser
 from tests.support.processes.forwarder import Forwarder
-from tests.support.processes.served_process import ServedProcess
-from tests.support.stacks.api_server import connect
-from tests.support.stacks.mortal_api import MortalApi
+from tests.support.processes.module_process import ServedProcess
+from tests.support.stacks.api_server import MortalApi, connect
 from tests.support.stacks.service import Service
 
 LIST_TABS = call("list_tabs")

@@ -36,7 +36,7 @@ from tests.support.calls.turns import named, new_session, streamed, turn_events
 from tests.support.eventually import eventually
 from tests.support.http.key_proxy import proxy_with_key
 from tests.support.ports import free_port
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.providers.script import Call, Refusal, by_position, says
 from tests.support.providers.server import ProviderServer, provider_fixture
 from tests.support.stacks.api_server import api_settings, serving_api

@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 from tests.support.calls.tasks import sleeper_call
 from tests.support.eventually import eventually
-from tests.support.hostile.bodies import KINDS, body_of, call
 from tests.support.hostile.pulse import beating
+from tests.support.hostile.weapons import KINDS, body_of, call
 from tests.support.http.mcp_wire import MODERN, Wire
 from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox

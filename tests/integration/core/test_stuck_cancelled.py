@@ -8,8 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.calls import batches
-from tests.support.calls.stuck import poison
-from tests.support.calls.tasks import events, result_of, sleeper_call, started
+from tests.support.calls.tasks import events, poison, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, sent, streamed
 from tests.support.calls.webhooks import received, subscribed
 from tests.support.eventually import eventually

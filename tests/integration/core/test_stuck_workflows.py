@@ -43,8 +43,7 @@ from outlast.cli.checks.temporal import check_stuck
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.support.calls import batches, schedules
-from tests.support.calls.stuck import OF_ANOTHER_VERSION, poison
-from tests.support.calls.tasks import completed, events, result_of, sleeper_call, started
+from tests.support.calls.tasks import OF_ANOTHER_VERSION, completed, events, poison, result_of, sleeper_call, started
 from tests.support.calls.turns import new_session, sent, streamed
 from tests.support.calls.webhooks import delivery_of, received, subscribed
 from tests.support.eventually import eventually

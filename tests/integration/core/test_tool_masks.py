@@ -13,7 +13,7 @@ from outlast.api.settings import ApiSettings
 from tests.support.calls.tasks import completed
 from tests.support.http.mcp_wire import MODERN, Wire, WireError, text_of
 from tests.support.ports import free_port
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment

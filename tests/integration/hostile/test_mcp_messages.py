@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.hostile.examples import TIMES, examples
 from tests.support.hostile.party import Party
 from tests.support.hostile.rpc_grammar import Known, Message, messages
+from tests.support.hostile.texts import TIMES, examples
 from tests.support.http.mcp_wire import LEGACY, MODERN
 from tests.support.paths import ROOT
 from tests.support.stacks.service import Service, settings_environment

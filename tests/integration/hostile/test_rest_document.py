@@ -15,10 +15,9 @@ from schemathesis.checks import CheckFunction
 from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
 
-from tests.support.hostile.examples import TIMES, examples
 from tests.support.hostile.made_up_requests import CHECKS, published, sent, sent_and_validated
 from tests.support.hostile.party import Party
-from tests.support.hostile.texts import TEXTS, as_json, mostly
+from tests.support.hostile.texts import TEXTS, TIMES, as_json, examples, mostly
 from tests.support.stacks.service import Service
 
 OF_EACH_OPERATION = 3

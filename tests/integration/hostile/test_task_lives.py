@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from tests.support.hostile.examples import TIMES, examples
 from tests.support.hostile.party import Party
+from tests.support.hostile.texts import TIMES, examples
 
 LIVES = 6
 STEPS = 25

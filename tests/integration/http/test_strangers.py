@@ -15,8 +15,7 @@ from pydantic import SecretStr
 from outlast.api.settings import ApiSettings
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
-from tests.support.stacks.api_server import connect, serving_api
-from tests.support.stacks.lone_api import running_lone_api
+from tests.support.stacks.api_server import connect, running_lone_api, serving_api
 from tests.support.stacks.service import SEAL_KEYS
 
 KEY = "bob-0123456789abcdef"

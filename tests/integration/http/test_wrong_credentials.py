@@ -12,8 +12,7 @@ from outlast.api.settings import ApiSettings
 from tests.support.http.api_client import api_client
 from tests.support.http.fake_api import Answer, FakeApi, running_fake_api
 from tests.support.ports import free_port
-from tests.support.stacks.api_server import connect, serving_api
-from tests.support.stacks.lone_api import running_lone_api
+from tests.support.stacks.api_server import connect, running_lone_api, serving_api
 from tests.support.stacks.service import SEAL_KEYS
 
 ME = "/v2/users/me"

@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from tests.integration.live_rows.conftest import BOB
-from tests.support.calls.task_rows import RowEvent, all_rows, row_events
-from tests.support.calls.tasks import completed, sleeper_call, started
+from tests.support.calls.tasks import RowEvent, all_rows, completed, row_events, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 from tests.support.stacks.sandbox import Sandbox

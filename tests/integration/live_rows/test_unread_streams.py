@@ -15,8 +15,7 @@ import pytest
 from outlast.workflows.contracts.sessions import POSTED_SIGNAL, Posted
 from tests.integration.live_rows.conftest import ANN, BOB
 from tests.support.calls.batches import carried_out
-from tests.support.calls.task_rows import all_rows
-from tests.support.calls.tasks import completed, sleeper_call, started
+from tests.support.calls.tasks import all_rows, completed, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import MODERN
 from tests.support.stacks.api_server import connect

@@ -5,8 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.calls.task_rows import all_rows
-from tests.support.calls.tasks import completed, events, result_of, sleeper_call, started
+from tests.support.calls.tasks import all_rows, completed, events, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.stacks.sandbox import Sandbox
 

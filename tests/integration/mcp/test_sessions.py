@@ -11,7 +11,7 @@ from mcp import Client
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, Wire
 from tests.support.ports import free_address
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.service import Service, settings_environment
 
 IDLE_SECONDS = 1

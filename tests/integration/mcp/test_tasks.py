@@ -10,7 +10,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, settings_environment
 

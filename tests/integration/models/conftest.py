@@ -3,8 +3,7 @@
 import pytest
 
 from tests.support.providers.server import ProviderServer, provider_fixture
-from tests.support.stacks.fixtures import service_fixture
-from tests.support.stacks.model_stack import ModelStack
+from tests.support.stacks.fixtures import ModelStack, service_fixture
 from tests.support.stacks.service import Service
 
 provider = provider_fixture()

@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 from tests.support.processes.terminal import outlast_command
 from tests.support.providers.script import Asked, Call, Step, says
 from tests.support.stacks.api_server import api_settings, connect, serving_api
-from tests.support.stacks.model_stack import ModelStack
+from tests.support.stacks.fixtures import ModelStack
 from tests.support.stacks.stack_config import clean_environment
 
 pytestmark = pytest.mark.thorough

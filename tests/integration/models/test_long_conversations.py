@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from tests.support.calls.turns import Json, new_session, sent
+from tests.support.providers.model_requests import each_begins_as_the_one_before
 from tests.support.providers.script import Asked, Call, Step, says
-from tests.support.providers.sent_prompts import each_begins_as_the_one_before
-from tests.support.stacks.model_stack import ModelStack
+from tests.support.stacks.fixtures import ModelStack
 from tests.support.tools.archive_tool import RECORDS, code_of
 
 VOLUMES = 4

@@ -9,11 +9,10 @@ import pytest
 from outlast.activities.llm.providers.models import MATRIX
 from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, streamed
-from tests.support.providers.model_requests import PROVIDERS
+from tests.support.providers.model_requests import PROVIDERS, each_begins_as_the_one_before, prompt
 from tests.support.providers.script import Asked, Call, Step, says
-from tests.support.providers.sent_prompts import each_begins_as_the_one_before, prompt
 from tests.support.providers.server import SeenRequest
-from tests.support.stacks.model_stack import ModelStack
+from tests.support.stacks.fixtures import ModelStack
 
 MASK = {"hello_world": True, "read-volume": True, "restore-tool-output": True, "say_message": False}
 ACTIVE = sorted(name for name, active in MASK.items() if active)

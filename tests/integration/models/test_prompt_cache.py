@@ -14,6 +14,7 @@ from tests.support.providers.model_requests import (
     PROVIDERS,
     Heard,
     definition,
+    each_begins_as_the_one_before,
     order,
     providers_for,
     results,
@@ -21,7 +22,6 @@ from tests.support.providers.model_requests import (
     user,
 )
 from tests.support.providers.script import Asked, Call, Step, says
-from tests.support.providers.sent_prompts import each_begins_as_the_one_before
 from tests.support.providers.server import ProviderServer, SeenRequest, running_provider
 
 STEPS = 50

@@ -21,9 +21,8 @@ from tests.support.http.issuer import running_issuer
 from tests.support.http.webhooks import receiving_webhooks
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
-from tests.support.stacks.alertmanager import SHIPPED_CONFIG
 from tests.support.stacks.drill_stack import POLICY, DrillStack, running_drill_stack, shipped_alerts, sooner
-from tests.support.stacks.prometheus import SHIPPED
+from tests.support.stacks.prometheus import SHIPPED, SHIPPED_CONFIG
 
 pytestmark = pytest.mark.needs("prometheus-alertmanager")
 

@@ -10,7 +10,7 @@ import pytest
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
-from tests.support.processes.served_process import ServedProcess, started_module
+from tests.support.processes.module_process import ServedProcess, started_module
 from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.outlast_up import stack_environment
 from tests.support.stacks.sandbox import Sandbox

@@ -24,7 +24,7 @@ from tests.support.http.api_client import api_client
 from tests.support.http.issuer import LocalIssuer, running_issuer
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
 from tests.support.paths import ROOT
-from tests.support.stacks.mortal_api import MortalApi
+from tests.support.stacks.api_server import MortalApi
 from tests.support.stacks.service import Service, settings_environment
 from tests.support.whole_file import replace_text
 

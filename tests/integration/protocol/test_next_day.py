@@ -15,7 +15,7 @@ from tests.support.calls.questions import answered, asks, call, result, said, ta
 from tests.support.calls.tasks import sleeper_call
 from tests.support.http.api_client import bearer
 from tests.support.ports import free_port
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.service import Service, settings_environment
 
 

@@ -20,8 +20,8 @@ from outlast.cli.options import Options
 from tests.support.calls.tasks import events
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
+from tests.support.stacks.api_server import MortalApi
 from tests.support.stacks.fixtures import service_fixture
-from tests.support.stacks.mortal_api import MortalApi
 from tests.support.stacks.service import Service
 
 FLO, GUS = "flo-0123456789abcdef", "gus-0123456789abcdef"

@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
 from tests.support.http.mcp_wire import KNOWS_TASKS, LEGACY, MODERN, Wire, WireError, text_of
 from tests.support.processes.terminal import outlast_command
-from tests.support.stacks.mortal_api import MortalApi
+from tests.support.stacks.api_server import MortalApi
 from tests.support.stacks.service import Service
 from tests.support.stacks.stack_config import clean_environment
 

@@ -17,7 +17,7 @@ from tests.integration.resurrection.test_cut_short_runs import call, resurrectio
 from tests.support.calls.tasks import completed, result_of, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
-from tests.support.processes.shell import Shell
+from tests.support.processes.terminal import Shell
 from tests.support.stacks.api_server import api_settings, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service

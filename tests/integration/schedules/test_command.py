@@ -10,7 +10,7 @@ import pytest
 
 import outlast
 from tests.support.eventually import eventually
-from tests.support.processes.shell import Shell
+from tests.support.processes.terminal import Shell
 from tests.support.stacks.service import Service
 
 NEVER = ("--cron", "0 0 29 2 *")

@@ -22,7 +22,7 @@ from outlast.deploy.local.external_services import look_outside
 from outlast.deploy.local.state import find_running
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.outlast_up import RunningStack, running_stack, stack_environment
 from tests.support.stacks.sandbox import Sandbox

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.eventually import eventually
 from tests.support.paths import TEST_ACTORS
 from tests.support.ports import free_port
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.service import running_outlast, settings_environment
 
 

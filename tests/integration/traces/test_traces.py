@@ -13,7 +13,7 @@ from tests.support.calls.turns import new_session
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import KNOWS_TASKS, MODERN, Wire
 from tests.support.http.otlp import Collector, labels_of
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import KEY, ProviderServer
 from tests.support.stacks.service import Service, settings_environment

@@ -1,4 +1,4 @@
-"""Tool calls as tests make them, and what comes back."""
+"""Tool calls that tests make over HTTP, their tasks, rows and stuck workflows."""
 
 import json
 from collections.abc import AsyncIterator
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from temporalio.client import Client
+
+from tests.support.eventually import eventually
 
 WAIT = {"Prefer": "wait=60"}
 
@@ -68,3 +71,57 @@ async def events(api: httpx.AsyncClient, task_id: str, *, after: str | None = No
             elif not line.startswith(":"):
                 name, _, value = line.partition(": ")
                 fields[name] = value
+
+
+@dataclass(frozen=True)
+class RowEvent:
+    """A server-sent event of `GET /v1/tasks/{id}/rows`."""
+
+    name: str
+    id: str | None
+    data: Any
+
+
+async def row_events(
+    api: httpx.AsyncClient, task_id: str, *, last_event_id: str | None = None, **params: Any
+) -> AsyncIterator[RowEvent]:
+    """The events until the stream ends or breaks."""
+    headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
+    async with api.stream("GET", f"/v1/tasks/{task_id}/rows", headers=headers, params=params) as response:
+        assert response.status_code == 200, (response.status_code, await response.aread())
+        fields: dict[str, str] = {}
+        async for line in response.aiter_lines():
+            if line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif "event" in fields:
+                yield RowEvent(fields["event"], fields.get("id"), json.loads(fields["data"])["data"])
+                fields = {}
+
+
+async def all_rows(
+    api: httpx.AsyncClient, task_id: str, *, last_event_id: str | None = None, **params: Any
+) -> tuple[list[RowEvent], Any]:
+    """The rows, and the data of `end`."""
+    events = [event async for event in row_events(api, task_id, last_event_id=last_event_id, **params)]
+    assert [event.name for event in events[-1:]] == ["end"], events[-1:]
+    assert {event.name for event in events[:-1]} <= {"row"}
+    return events[:-1], events[-1].data
+
+
+OF_ANOTHER_VERSION = "of another version"
+
+
+async def poison(temporal: Client, workflow_id: str, activity_type: str) -> None:
+    """Complete a pending activity of a workflow with a result that its workflow cannot read."""
+
+    async def is_pending() -> tuple[str, str] | None:
+        description = await temporal.get_workflow_handle(workflow_id).describe()
+        for one in description.raw_description.pending_activities:
+            if one.activity_type.name == activity_type:
+                return description.run_id or "", one.activity_id
+        return None
+
+    run_id, activity_id = await eventually(is_pending)
+    pending = temporal.get_async_activity_handle(workflow_id=workflow_id, run_id=run_id, activity_id=activity_id)
+    await pending.complete(OF_ANOTHER_VERSION)

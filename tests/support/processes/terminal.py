@@ -1,5 +1,6 @@
-"""A command on a terminal of its own, so that a test sees what a person sees."""
+"""Commands of a user, on a pseudo-terminal or in a shell beside a running service."""
 
+import asyncio
 import contextlib
 import fcntl
 import os
@@ -12,10 +13,13 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from tests.support.paths import ROOT
+from tests.support.stacks.service import Service
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 
@@ -111,3 +115,28 @@ def _without_size(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    said: str
+
+
+class Shell:
+    """Where a user types."""
+
+    def __init__(self, service: Service, folder: Path) -> None:
+        self.folder = folder
+        self._url = service.api_url
+
+    async def outlast(self, *arguments: str, typed: str = "") -> Ended:
+        command: Sequence[str] = (sys.executable, "-m", "outlast.cli", *arguments, "--url", self._url)
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=pipe)
+        out, said = await process.communicate(typed.encode())
+        assert process.returncode is not None
+        return Ended(process.returncode, out.decode(), said.decode())

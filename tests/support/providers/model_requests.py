@@ -1,5 +1,6 @@
 """Orders for model calls, and providers that call the test server."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Self
 
@@ -12,7 +13,20 @@ from outlast.activities.llm.providers.parsing import Provider
 from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import configured_providers
-from tests.support.providers.server import KEY, ProviderServer
+from tests.support.providers.server import KEY, ProviderServer, SeenRequest
+
+
+def prompt(request: SeenRequest) -> str:
+    """As it was sent, up to the end of the newest message; breakpoints, which wander on, are no part of it."""
+    text = request.raw.decode().replace(',"cache_control":{"type":"ephemeral"}', "")
+    ends = (text.rfind(rest) for rest in ('],"tool_choice":', '],"max_tokens":', '],"max_output_tokens":'))
+    return text[: min(end for end in ends if end > 0)]
+
+
+def each_begins_as_the_one_before(requests: Sequence[SeenRequest]) -> bool:
+    """Whether definitions, static text and all of the conversation before are the same bytes in each next request."""
+    return all(prompt(later).startswith(prompt(earlier)) for earlier, later in itertools.pairwise(requests))
+
 
 PROVIDERS = ("openai", "anthropic", "zai", "generic")
 ONE_PROVIDER = ["anthropic", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("openai", "zai", "generic"))]

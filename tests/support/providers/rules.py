@@ -26,7 +26,19 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsNon
 from openai.types.responses import FunctionToolParam, ResponseReasoningItemParam
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
-from tests.support.providers.seals import sealed_for
+
+def seal(model: str, text: str) -> str:
+    """What only this provider can read, and only for this model."""
+    return base64.b64encode(f"{model}\0{text}".encode()).decode()
+
+
+def sealed_for(model: str, sealed: str) -> bool:
+    """Whether `seal` made it for this model."""
+    try:
+        return base64.b64decode(sealed, validate=True).startswith(f"{model}\0".encode())
+    except ValueError:
+        return False
+
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FIELD = re.compile(r"[a-zA-Z0-9_.-]{1,64}")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.providers.cache import CacheUse
+from tests.support.providers.rules import seal
 from tests.support.providers.script import Break, Call, Fail, Hold, Piece, Reply, Thought
-from tests.support.providers.seals import seal
 
 Frame = bytes | Hold | Break
 """What is sent, or what happens instead."""

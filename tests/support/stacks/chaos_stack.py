@@ -8,6 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import ActivityTaskStartedEventAttributes
+from temporalio.client import Client
+
 from outlast.deploy.local.processes import tail
 from outlast.deploy.local.readiness import Probe, always, answers_http
 from outlast.deploy.local.temporal_server import TemporalServer
@@ -209,3 +213,36 @@ class ChaosStack:
 def starting(module: str, environment: Mapping[str, str], *arguments: str) -> Start:
     """What starts `python -m MODULE ARGUMENTS`."""
     return lambda log: ModuleProcess(module, arguments, log=log, environment=environment)
+
+
+FOLLOW = "wait_for_run"
+
+
+def works_in(identity: str, part: Part) -> bool:
+    """Whether a worker of this identity (`PID@HOST/XXXX`) is that process."""
+    assert isinstance(part.process, ModuleProcess)
+    return identity.startswith(f"{part.process.pid}@")
+
+
+async def follower(client: Client, task_id: str) -> str:
+    """The identity of the worker that follows the task's run."""
+
+    async def known() -> str | None:
+        described = await client.get_workflow_handle(task_id).describe()
+        pending = described.raw_description.pending_activities
+        return next((one.last_worker_identity for one in pending if one.activity_type.name == FOLLOW), None)
+
+    return await eventually(known)
+
+
+async def attempts(client: Client, task_id: str) -> dict[str, ActivityTaskStartedEventAttributes]:
+    """The attempt of each activity that ended it."""
+    names: dict[int, str] = {}
+    started: dict[str, ActivityTaskStartedEventAttributes] = {}
+    async for event in client.get_workflow_handle(task_id).fetch_history_events():
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            names[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+            attributes = event.activity_task_started_event_attributes
+            started[names[attributes.scheduled_event_id]] = attributes
+    return started

@@ -19,10 +19,16 @@ import yaml
 from tests.support.console_examples import page_of_reason
 from tests.support.eventually import eventually
 from tests.support.paths import ROOT
-from tests.support.stacks.alertmanager import Alertmanager, running_alertmanager
 from tests.support.stacks.chaos_client import Chaos
 from tests.support.stacks.chaos_stack import ChaosStack
-from tests.support.stacks.prometheus import SHIPPED, Prometheus, Targets, running_prometheus
+from tests.support.stacks.prometheus import (
+    SHIPPED,
+    Alertmanager,
+    Prometheus,
+    Targets,
+    running_alertmanager,
+    running_prometheus,
+)
 from tests.support.stacks.sandbox import running_sandbox
 from tests.support.whole_file import replace_text
 

@@ -7,15 +7,25 @@ The clients are those of the fixture `service`, whichever stands nearest to the 
 """
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Literal, Unpack
 
 import httpx
 import pytest
 from temporalio.client import Client
 
+from tests.support.providers.server import ProviderServer
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import OutlastOptions, Service, running_outlast
+
+
+@dataclass(frozen=True)
+class ModelStack:
+    """The scripted provider, and the service that calls it."""
+
+    provider: ProviderServer
+    service: Service
 
 
 def service_fixture(

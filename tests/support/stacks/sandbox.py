@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from tests.support.ports import free_port
-from tests.support.processes.served_process import started_module
+from tests.support.processes.module_process import started_module
 from tests.support.stacks.stack_config import clean_environment
 
 MODULE = "outlast.deploy.local.sandbox"

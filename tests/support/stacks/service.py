@@ -11,7 +11,7 @@ import httpx
 
 from tests.support.http.api_client import api_client
 from tests.support.ports import free_port
-from tests.support.processes.served_process import ServedProcess, started_module
+from tests.support.processes.module_process import ServedProcess, started_module
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
 from tests.support.stacks.stack_config import clean_environment
 from tests.support.stacks.temporal import running_temporal
