@@ -100,6 +100,7 @@ async def api(
         yield api
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_the_sdks_client_goes_from_a_challenge_to_a_tools_result_and_steps_up(
     api: httpx.AsyncClient, issuer: LocalIssuer, own: tuple[socket.socket, str], mode: str

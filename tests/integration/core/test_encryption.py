@@ -393,6 +393,7 @@ async def test_the_temporal_ui_shows_histories_to_whom_a_key_with_admin_belongs_
         assert await page.evaluate(asked, f"{proxy.url}/codec/decode") == "blocked"
 
 
+@pytest.mark.slow
 async def test_a_task_waits_for_a_missing_key_and_is_not_taken_for_stuck(
     service: Service, settings: dict[str, str], client_with: Any, tmp_path: Path
 ) -> None:

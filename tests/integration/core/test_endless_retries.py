@@ -4,11 +4,14 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 from temporalio.client import Client
 
 from tests.support.calls.tasks import result_of, started
 from tests.support.eventually import eventually
 from tests.support.stacks.sandbox import Sandbox
+
+pytestmark = pytest.mark.slow
 
 SLEEPER: dict[str, Any] = {"tool": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 600}}}
 PATIENCE_SECONDS = 120

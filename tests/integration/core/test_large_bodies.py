@@ -17,6 +17,8 @@ from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 
+pytestmark = pytest.mark.slow
+
 MAX_REFUSAL_BYTES = 64 * 1024
 PATHS = ("/v1/tasks", "/v1/tools/call-actor/call", "/v1/sessions", "/v1/adapters/openai-chat/calls", "/mcp")
 TOO_COMPLEX = {"fields", "objects", "depth"}

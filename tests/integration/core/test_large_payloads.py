@@ -22,6 +22,8 @@ from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 from tests.support.tools.large_payloads import DoublingWorkflow, LocallyDoublingWorkflow, double
 
+pytestmark = pytest.mark.slow
+
 FIVE_MB = "y" * 5_000_000
 OF_AN_ANSWER = {"tool": "repeat-word", "arguments": {"word": "a large answer ", "times": 200_000}}
 

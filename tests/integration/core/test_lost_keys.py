@@ -27,6 +27,8 @@ from tests.support.stacks.service import SEAL_KEYS
 from tests.support.stacks.stack_config import clean_environment
 from tests.support.whole_file import replace_text
 
+pytestmark = pytest.mark.slow
+
 RULES = """\
 # who may do what
 unmatched = "allow"

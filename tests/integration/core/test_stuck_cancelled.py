@@ -22,6 +22,8 @@ from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 from tests.support.stacks.stack_config import clean_environment
 
+pytestmark = pytest.mark.slow
+
 service = service_fixture(
     scope="module",
     settings_from="environment",

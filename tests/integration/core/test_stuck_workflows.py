@@ -54,6 +54,8 @@ from tests.support.stacks.fixtures import http_fixture, sandbox_fixture, service
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 
+pytestmark = pytest.mark.slow
+
 ANN, BOB, CAP = "ann-has-this-long-key", "bob-has-another-long-key", "cap-has-one-more-long-key"
 POLICY = """
 [callers."key:cap".spending]
