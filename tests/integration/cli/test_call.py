@@ -36,7 +36,7 @@ def test_a_call_prints_the_answer_on_standard_output_and_its_progress_on_standar
     assert "RUNNING Slept 1 of 3 s" in ended.said
     assert "✓ completed in 12 s" in ended.said
     (request,) = task_api.requests("POST", "/v1/tasks")
-    assert request.body == {"tool": "outlast--sleeper", "arguments": {"seconds": 3}, "options": {}}
+    assert request.body == {"tool": "outlast--sleeper", "arguments": {"seconds": 3}}
 
 
 def test_json_prints_the_answer_and_nothing_else(task_api: FakeApi, outlast: Outlast) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlast.cli.options import Options
-from outlast.client import BadSettings, NoServer, find_connection
+from outlast.client import BadSettings, Client, NoServer, find_connection
 from outlast.deploy.local.stack import DataDirectoryLock
 from outlast.deploy.local.state import StackAddresses, StackState, write_state
 
@@ -32,13 +32,19 @@ def test_the_environment_names_server_and_token() -> None:
     assert (connection.url, connection.token) == ("https://tools.example", TOKEN)
 
 
-@pytest.mark.parametrize("named_by", ["argument", "environment"])
-def test_a_running_stack_is_found_by_its_data_directory_and_has_to_prove_itself(tmp_path: Path, named_by: str) -> None:
+@pytest.mark.parametrize("named_by", ["argument", "text", "environment"])
+def test_a_running_stack_is_found_by_its_data_directory_and_has_to_prove_itself(
+    tmp_path: Path, named_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OUTLAST_URL", raising=False)
+    monkeypatch.delenv("OUTLAST_TOKEN", raising=False)
     stack_file(tmp_path, "http://127.0.0.1:23456")
     lock = DataDirectoryLock(tmp_path).acquire()
     try:
         if named_by == "argument":
             connection = find_connection(data_dir=tmp_path, environment=NO_ENVIRONMENT)
+        elif named_by == "text":
+            connection = Client(data_dir=str(tmp_path)).connection
         else:
             connection = find_connection(environment={"OUTLAST_DATA_DIR": str(tmp_path)})
     finally:
