@@ -1,25 +1,176 @@
-"""The connection to Temporal, the output store and the sealing keys, from the settings."""
+"""The connection to Temporal with its plugin, the object store and the sealing keys, made from the settings.
 
+The plugin of clients, workers and replayers has the data converter, the external storage of payloads and the sandbox.
+"""
+
+import dataclasses
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from obstore.exceptions import BaseError
-from temporalio.client import Client
+from temporalio import workflow
+from temporalio.api.enums.v1 import CommandType
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.client import Client, Plugin
+from temporalio.converter import (
+    DataConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+    PayloadCodec,
+    SerializationContext,
+    StorageDriverWorkflowInfo,
+    WorkflowSerializationContext,
+)
+from temporalio.converter import StorageDriverStoreContext as StoreContext
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.plugin import SimplePlugin
 from temporalio.runtime import Runtime
 from temporalio.service import TLSConfig
+from temporalio.worker import ReplayerConfig, WorkerConfig, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
+from temporalio.worker._command_aware_visitor import CommandInfo  # the type of a public method's parameter
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.object_store.encrypted_objects import EncryptedObjects
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.secrets.secret_files import secret_from_file, store_credentials
-from outlast.worker.otlp.plugins import tracing_plugins
-from outlast.worker.payloads.codec import EncryptingCodec
-from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.payloads.converter import EncryptingCodec, lean_data_converter
+from outlast.worker.payloads.external_storage import external_storage
 from outlast.worker.settings import Settings
+from outlast.workflows.versioning import VersionedRunner
+
+PASSED_THROUGH = (
+    # Workflow code is deterministic by review and by replay tests, and uses contracts and activity signatures for their
+    # types only; importing all of it once instead of once per workflow saves 10 ms and more of each call.
+    "outlast",
+    # Pulled in by the activity signatures.
+    "apify_client",
+    "cryptography",
+    "httpx",
+    "impit",
+    "jmespath",
+    "jsonschema_rs",
+    "obstore",
+    "orjson",
+    "pydantic",
+    "pydantic_core",
+    "zstandard",
+)
+
+
+def _sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:
+    if isinstance(runner, SandboxedWorkflowRunner):
+        restrictions = runner.restrictions.with_passthrough_modules(*PASSED_THROUGH)
+        return AlikePayloadsRunner(dataclasses.replace(runner, restrictions=restrictions))
+    return runner or AlikePayloadsRunner(
+        SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
+    )
+
+
+def _converter(objects: OutputObjects | None, codec: PayloadCodec | None, *, read_only: bool = False) -> DataConverter:
+    storage = external_storage(objects, read_only=read_only) if objects is not None else None
+    converter = dataclasses.replace(lean_data_converter, external_storage=storage, payload_codec=codec)
+    if codec is None:
+        return converter
+    # Messages and traces of failures may quote arguments.
+    return dataclasses.replace(converter, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
+
+
+class OutlastPlugin(SimplePlugin):
+    """The configuration that every Temporal client, worker and replayer of Outlast shares."""
+
+    def __init__(self, objects: OutputObjects | None = None, codec: PayloadCodec | None = None) -> None:
+        """Keep large payloads in `objects`. Without it Temporal rejects them, and stored ones cannot be read.
+
+        With `codec` all payloads, and the messages of failures, pass through it.
+        """
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+            "outlast", data_converter=_converter(objects, codec), workflow_runner=_sandboxed
+        )
+        self._objects = objects
+        self._codec = codec
+
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        """A worker with a version says of each workflow whether it may move to another one."""
+        configured = super().configure_worker(config)
+        if "deployment_config" not in configured or "workflow_runner" not in configured:
+            return configured
+        deployment = configured["deployment_config"]
+        if deployment is not None and deployment.use_worker_versioning:
+            configured["workflow_runner"] = VersionedRunner(configured["workflow_runner"])
+        return configured
+
+    def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
+        """A replay reads stored payloads and writes none."""
+        configured = super().configure_replayer(config)
+        configured["data_converter"] = _converter(self._objects, self._codec, read_only=True)
+        return configured
+
+
+_FOR_ANOTHER_WORKFLOW = frozenset(
+    {
+        CommandType.COMMAND_TYPE_START_CHILD_WORKFLOW_EXECUTION,
+        CommandType.COMMAND_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION,
+    }
+)
+
+
+class AlikePayloadsRunner(WorkflowRunner):
+    """Runs workflows as another runner does, for converters and a codec that treat all payloads alike."""
+
+    def __init__(self, runner: WorkflowRunner) -> None:
+        """Have `runner` do the work."""
+        self._runner = runner
+
+    def prepare_workflow(self, defn: workflow._Definition) -> None:  # pyright: ignore[reportPrivateUsage]  # its type
+        """As the other runner."""
+        self._runner.prepare_workflow(defn)
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """An instance of the other runner that need not be asked whose a payload is."""
+        return _Instance(self._runner.create_instance(det), det.info)
+
+    def set_worker_level_failure_exception_types(self, types: Sequence[type[BaseException]]) -> None:
+        """As the other runner."""
+        self._runner.set_worker_level_failure_exception_types(types)
+
+
+class _Instance(WorkflowInstance):
+    def __init__(self, instance: WorkflowInstance, info: workflow.Info) -> None:
+        self._instance = instance
+        self._info = info
+        self._context = WorkflowSerializationContext(namespace=info.namespace, workflow_id=info.workflow_id)
+        self._own = StoreContext(
+            target=StorageDriverWorkflowInfo(
+                id=info.workflow_id, run_id=info.run_id, type=info.workflow_type, namespace=info.namespace
+            )
+        )
+
+    def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        return self._instance.activate(act)
+
+    def get_info(self) -> workflow.Info:
+        return self._info
+
+    def get_thread_id(self) -> int | None:
+        return self._instance.get_thread_id()
+
+    def get_serialization_context(self, command_info: CommandInfo | None) -> SerializationContext:  # noqa: ARG002 (the SDK's interface)
+        return self._context
+
+    def get_external_store_context(self, command_info: CommandInfo | None) -> StoreContext:
+        return self._own if self._is_own(command_info) else self._instance.get_external_store_context(command_info)
+
+    def _is_own(self, command: CommandInfo | None) -> bool:
+        if command is None:
+            return True
+        if command.command_type == CommandType.COMMAND_TYPE_COMPLETE_WORKFLOW_EXECUTION:
+            return self._info.parent is None  # A child's result is its parent's.
+        return command.command_type not in _FOR_ANOTHER_WORKFLOW
+
 
 _API_KEY = "TEMPORAL_API_KEY"
 
@@ -111,3 +262,16 @@ def sealer_from(settings: Settings) -> SecretSealer:
             "(one line `KEYID:base64 of 32 random bytes`), the same for API and worker."
         )
     return SecretSealer.from_file(path)
+
+
+def tracing_plugins(settings: Settings) -> Sequence[Plugin]:
+    """The plugins for clients and workers; none while there is no collector."""
+    if settings.otlp_endpoint is None:
+        return ()
+    from temporalio.contrib.opentelemetry import OpenTelemetryPlugin  # noqa: PLC0415  # loads OpenTelemetry's SDK
+
+    from outlast.worker.otlp.call_spans import CallSpans  # noqa: PLC0415
+
+    # Temporal's own spans would have the messages of exceptions in them, and three spans for each activity.
+    spans: SimplePlugin = SimplePlugin("outlast-spans", interceptors=[CallSpans()])  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+    return (OpenTelemetryPlugin(add_temporal_spans=False), spans)

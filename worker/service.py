@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from outlast.activities.batches.activities import BatchActivities
-from outlast.activities.batches.fair_share import CallersRoom
+from outlast.activities.batches.fair_share import FairShare
 from outlast.activities.conversations.activities import ConversationActivities, SessionDeletionActivities
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.removal import ConversationSweep
@@ -27,7 +27,7 @@ from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep import OutputSweepActivities
 from outlast.activities.outputs.temporal_tasks import TemporalTasks
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.platform_requests.activities import PlatformWriteActivities, RunWatchActivities
+from outlast.activities.platform_requests.activities import PlatformWriteActivities, RunWatchActivities, platform_reads
 from outlast.activities.runs.activities import RunActivities, RunTiming
 from outlast.activities.runs.budget_notices import BudgetNotices
 from outlast.activities.runs.charges import SpendingActivities
@@ -41,11 +41,10 @@ from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.webhooks.posting import WebhookPoster
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
-from outlast.worker.batches.item_tasks import WorkflowItemTasks
 from outlast.worker.connection import output_objects, sealer_from
+from outlast.worker.item_tasks import WorkflowItemTasks
 from outlast.worker.plain_functions import PlainFunctions
-from outlast.worker.platform_reads import platform_reads
-from outlast.worker.schedules.workflow_work import WorkflowWork
+from outlast.worker.schedule_work import WorkflowWork
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
 from outlast.worker.store_owner import StoreOwnership
@@ -346,7 +345,7 @@ def _webhooks(settings: WorkerSettings, client: Client, sealer: SecretSealer) ->
 
 def _batches(objects: OutputObjects, client: Client, ledgers: Ledgers) -> BatchActivities:
     tasks, namespace = WorkflowItemTasks(client, objects, ledgers), client.namespace
-    return BatchActivities(objects, tasks, lambda place: CallersRoom(client, place), namespace=namespace)
+    return BatchActivities(objects, tasks, lambda place: FairShare(client, place), namespace=namespace)
 
 
 def _changes_in_temporal(client: Client, firings: FiringActivities) -> Sequence[Callable[..., Any]]:

@@ -1,4 +1,4 @@
-"""Makes the activities that depend on settings: skills, workspaces, user messages, models, web."""
+"""Activities that depend on settings: skills, workspaces, user messages, models and web pages."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -102,7 +102,7 @@ class Lines(Contract):
 
 
 class EqualCalls(Contract):
-    """The calls that an item is equal to, see `outlast.worker.batches.equal_tasks`."""
+    """The calls that an item is equal to, see `outlast.worker.item_tasks`."""
 
     digest: str = Field(min_length=1, description="That they have in common.")
     max_age_seconds: float | None = Field(

@@ -1,4 +1,4 @@
-"""Share of a caller's concurrency that one batch may use, next to the caller's queued calls and other batches."""
+"""Fair share of a caller's concurrency for one batch, next to the caller's queued calls and other batches."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ _LAG_SECONDS = 0.3
 """How long Temporal's lists may not show that a task was started."""
 
 
-class CallersRoom:
+class FairShare:
     """Asks Temporal's lists what else the caller has at work, at most once a second."""
 
     def __init__(self, client: Client, place: BatchPlace, clock: Callable[[], float] = time.monotonic) -> None:

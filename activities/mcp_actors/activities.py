@@ -17,21 +17,21 @@ from temporalio.common import RetryPolicy
 from outlast.activities.actors.cards import fetch_actor_definition
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, redact
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.mcp_actors.contracts import (
+    NOT_CALLED,
+    NOT_CONNECTED,
     CallMcpToolInput,
     CallPhase,
     ListMcpToolsInput,
     McpAnswer,
     McpToolList,
 )
-from outlast.activities.mcp_actors.sessions import mcp_failure, not_called
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.spending.contracts import ReserveInput, Spend
 from outlast.activities.spending.ledger import Ledgers, refused_by_cap
-from outlast.loading import loading
 
 CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 CALL_RETRY_POLICY = RetryPolicy(
@@ -76,11 +76,11 @@ class McpActorActivities:
             await self._check_caps(request)
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
-            with loading():
-                from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (a fifth of a worker's start)
+            # Loads the MCP SDK with its servers, which no other activity needs.
+            from outlast.activities.mcp_actors.sessions import call_tool  # noqa: PLC0415
 
             async with heartbeating() as heartbeats:
-                answer = await sessions.call_tool(url, token, request, arguments, heartbeats)
+                answer = await call_tool(url, token, request, arguments, heartbeats)
             return _answer_of(answer, request)
 
     async def _check_caps(self, request: CallMcpToolInput) -> None:
@@ -101,10 +101,9 @@ class McpActorActivities:
 async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:
     """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
     url, token = await _standby_address(platform, caller, actor)
-    with loading():
-        from outlast.activities.mcp_actors import sessions  # noqa: PLC0415 (see above)
+    from outlast.activities.mcp_actors.sessions import list_tools  # noqa: PLC0415 (see above)
 
-    tools, notes = await sessions.list_tools(url, token)
+    tools, notes = await list_tools(url, token)
     return McpToolList(actor=actor, tools=tools, notes=notes)
 
 
@@ -168,3 +167,27 @@ def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
         is_error=answer.get("isError") is True,
         meta={key: value for key, value in meta.items() if not key.startswith(_OF_THE_PROTOCOL)},
     )
+
+
+def mcp_failure(category: ErrorCategory, message: str, hint: str | None = None) -> ToolFailure:
+    """A failure of this category, retryable as the category is, without secrets in its message."""
+    return ToolFailure.of(category, redact(message), hint, retryable=category in RETRYABLE)
+
+
+def not_connected(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
+    """The failure of a call whose server was not reached."""
+    return _with_message(error, f"{NOT_CONNECTED} {request.actor}: {error.envelope.message}")
+
+
+def not_called(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
+    """The failure of a call that was sent. Where trying again could help, nobody does: it may have done its work."""
+    where = f"{NOT_CALLED} '{request.tool}' on Actor '{request.actor}'"
+    if not error.envelope.retryable:
+        return _with_message(error, f"{where}: {error.envelope.message}")
+    lost = _with_message(error, f"{where}: its result was lost: {error.envelope.message}")
+    hint = "The tool may have done its work. Check what it has changed before you call it again."
+    return ToolFailure(lost.envelope.model_copy(update={"retryable": False, "hint": hint}))
+
+
+def _with_message(error: ToolFailure, message: str) -> ToolFailure:
+    return ToolFailure(error.envelope.model_copy(update={"message": message}))

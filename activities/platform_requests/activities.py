@@ -1,6 +1,6 @@
 """Activities that read, change and watch objects of the platform's API, and return the API's own objects."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from outlast.activities import apify
+from outlast.activities.actors.activities import ActorActivities
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, not_found
@@ -27,6 +28,10 @@ from outlast.activities.platform_requests.contracts import (
     WatchRunResult,
 )
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
+from outlast.activities.runs.reads import RunLogActivities
+from outlast.activities.storages.datasets import DatasetActivities
+from outlast.activities.storages.listings import ListingActivities
+from outlast.activities.storages.records import RecordActivities
 
 _ATTEMPT_TIMEOUT = timedelta(seconds=30)
 _NO_SEGMENTS = frozenset({"", ".", ".."})
@@ -300,3 +305,24 @@ def _is_final(run: JsonObject) -> bool:
 
 def _left(until: datetime) -> timedelta:
     return until - datetime.now(UTC)
+
+
+def platform_reads(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:
+    """Those that change nothing and are paid by nobody."""
+    actors, datasets = ActorActivities(platform), DatasetActivities(platform)
+    listings, records = ListingActivities(platform), RecordActivities(platform)
+    return (
+        datasets.fetch_dataset_items,
+        datasets.infer_dataset_schema,
+        RunLogActivities(platform).fetch_run_log,
+        actors.search_actors,
+        actors.fetch_actor_details,
+        listings.list_runs,
+        listings.describe_dataset,
+        listings.list_datasets,
+        listings.describe_key_value_store,
+        listings.list_key_value_stores,
+        listings.list_keys,
+        records.fetch_record,
+        PlatformReadActivities(platform).read_platform,
+    )

@@ -34,7 +34,7 @@ from outlast.activities.runs.contracts import (
 from outlast.activities.runs.reads import RunReads, exceeded_limit, start_options, start_saved_task, with_few_rows
 from outlast.activities.runs.spending import count_run_event, reserved_limit, settle_run
 from outlast.activities.runs.starts import LOCAL_START_AGE, ActorLimits, LocalStart, StartedRuns, is_refusal
-from outlast.activities.runs.stop_condition import PROCESSES_AT_ONCE, UntilJudge
+from outlast.activities.runs.stop_condition import PROCESSES_AT_ONCE, StopCondition
 from outlast.activities.spending.ledger import Ledgers
 
 START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
@@ -308,7 +308,7 @@ class RunActivities:
         self, client: "apify.ApifyClientAsync", request: WaitRunInput, heartbeats: Heartbeats
     ) -> RunState:
         reported: RunState | None = None
-        judge = UntilJudge(client, request.until, self._judging_places) if request.until is not None else None
+        judge = StopCondition(client, request.until, self._judging_places) if request.until is not None else None
         while True:
             state = await self._poll(client, request.run_id, is_judged=judge is not None)
             if state.is_final and _is_old(state, request.ended_before):
@@ -329,7 +329,7 @@ class RunActivities:
                 reported = state
 
     async def _judged(
-        self, client: "apify.ApifyClientAsync", state: RunState, judge: UntilJudge, heartbeats: Heartbeats
+        self, client: "apify.ApifyClientAsync", state: RunState, judge: StopCondition, heartbeats: Heartbeats
     ) -> RunState:
         """The state with the condition that the run meets, which is stopped gracefully when it does.
 

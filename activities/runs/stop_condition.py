@@ -32,7 +32,7 @@ _SETTLE_PAUSE_SECONDS = 0.5
 """Rows that were seen before may not be shown by the next replica for a few seconds."""
 
 
-class UntilJudge:
+class StopCondition:
     """Judges one run by its `until`."""
 
     def __init__(self, client: "apify.ApifyClientAsync", until: Until, places: asyncio.Semaphore) -> None:

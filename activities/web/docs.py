@@ -14,8 +14,7 @@ from outlast.activities.failures.classify import ToolFailure, not_found
 from outlast.activities.web.address_rules import AddressNotAllowed, WebAddress
 from outlast.activities.web.contracts import DocsHit, DocsHits, DocsPage, DocsPageInput, DocsSearchInput
 from outlast.activities.web.fetcher import HTML_TYPES, TEXT_TYPES, XML_TYPES, WebFetcher, WebPage
-from outlast.activities.web.pages import Article, article_of_markdown, slice_bytes
-from outlast.loading import loading
+from outlast.activities.web.pages import Article, article_of_html, article_of_markdown, slice_bytes
 
 _LOCATION = re.compile(r"<(sitemap|url)>.*?<loc>\s*(?:<!\[CDATA\[)?\s*([^<\]]+?)\s*(?:\]\]>)?\s*</loc>", re.DOTALL)
 _LISTED_LINK = re.compile(r"^\s*[-*]\s+\[([^\]]+)\]\(([^)\s]+)\)(?::\s*(.*))?$", re.MULTILINE)
@@ -226,7 +225,7 @@ class DocsLibrary:
         """A page and what it says."""
         page = await self._fetcher.fetch(address, accept=_READABLE)
         if page.mime_type in HTML_TYPES:
-            return page, await asyncio.to_thread(_article_of_html, page.text, page.address.url)
+            return page, await asyncio.to_thread(article_of_html, page.text, page.address.url)
         return page, await asyncio.to_thread(article_of_markdown, page.text)
 
     async def _build(self) -> DocsIndex:
@@ -282,10 +281,3 @@ class DocsLibrary:
 
         found = await asyncio.gather(*(entries(position, page) for position, page in enumerate(listed)))
         return [entry for part in found for entry in part]
-
-
-def _article_of_html(html: str, base_url: str) -> Article:
-    with loading():
-        from outlast.activities.web.pages import article_of_html  # noqa: PLC0415 (loads BeautifulSoup)
-
-    return article_of_html(html, base_url)

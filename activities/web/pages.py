@@ -16,7 +16,6 @@ from outlast.activities.failures.classify import not_found
 from outlast.activities.web.address_rules import WebAddress
 from outlast.activities.web.contracts import HtmlSkeleton, HtmlSkeletonInput
 from outlast.activities.web.fetcher import HTML_TYPES, WebFetcher
-from outlast.loading import loading
 
 _MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s{0,3}(```|~~~)")
@@ -257,14 +256,7 @@ class HtmlSkeletons:
         if kept is not None:
             return kept
         page = await self._fetcher.fetch(address, accept=HTML_TYPES)
-        title, html = await asyncio.to_thread(_skeleton_of_html, page.text)
+        title, html = await asyncio.to_thread(skeleton_of_html, page.text)
         skeleton = _Skeleton(page.address.url, title, html, page.size_bytes)
         self._kept[address.url] = skeleton
         return skeleton
-
-
-def _skeleton_of_html(html: str) -> tuple[str, str]:
-    with loading():
-        from outlast.activities.web.pages import skeleton_of_html  # noqa: PLC0415 (loads BeautifulSoup)
-
-    return skeleton_of_html(html)

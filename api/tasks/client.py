@@ -70,7 +70,7 @@ from outlast.api.temporal.visibility import (
 from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.contracts.events import TaskEvent
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
-from outlast.worker.abnormal_ends import abnormal
+from outlast.worker.ended_runs import abnormal
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.contracts import memo

@@ -16,7 +16,7 @@ from outlast.worker.telemetry import Telemetry, start_telemetry
 from outlast.workflows.contracts.tool_calls import ToolCall
 
 if TYPE_CHECKING:
-    from outlast.worker.eager.worker import EagerWorker
+    from outlast.worker.eager_worker import EagerWorker
 
 log = logging.getLogger("outlast.api")
 
@@ -94,7 +94,7 @@ class QuickCalls:
     async def _host(self, telemetry: Telemetry) -> None:
         """Host one worker after the other: one ends when Temporal refuses what it asks for."""
         # Only a process that hosts one loads it.
-        from outlast.worker.eager.worker import eager_worker  # noqa: PLC0415
+        from outlast.worker.eager_worker import eager_worker  # noqa: PLC0415
 
         noted = False
         while True:

@@ -11,11 +11,11 @@ from fnmatch import fnmatchcase
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.conversations.contracts import ToolResultPart
+from outlast.activities.conversations.contracts import ModelMessage, ToolCallPart, ToolResultPart
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
 from outlast.activities.json_schema.violations import quick_violations
-from outlast.activities.llm.contracts import CallModelInput, ModelMessage, ModelStep, ToolCallPart, TurnPiece
+from outlast.activities.llm.contracts import CallModelInput, ModelStep, TurnPiece
 from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.runs.contracts import Budget
 from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, ToolCall, ToolResult

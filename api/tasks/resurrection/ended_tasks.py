@@ -19,7 +19,7 @@ from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.starter import TaskStarter
 from outlast.api.temporal.errors import temporal_errors
 from outlast.contracts.tasks import ResurrectRequest, Task
-from outlast.worker.ended_tasks.ended_runs import ended_call, taken_up
+from outlast.worker.ended_runs import ended_call, taken_up
 from outlast.workflows.contracts.tool_calls import ToolCall, changed_budget
 
 _MOST_TRIES = 100

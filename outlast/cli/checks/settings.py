@@ -20,8 +20,8 @@ from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.checks.components import Surroundings, check_platform
 from outlast.deploy.local.sandbox.actors.actor_catalogue import broken_folders
 from outlast.fingerprints import StoreOwner, owner_key, ring_problem
+from outlast.worker.bootstrap import unknown_variables
 from outlast.worker.connection import output_objects, plain_objects, sealer_from
-from outlast.worker.environment import unknown_variables
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors
 
 _SEE_SETTINGS = "The page Settings of the documentation (settings.md) lists them all."

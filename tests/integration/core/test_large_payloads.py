@@ -10,8 +10,8 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
 from outlast.activities.object_store.objects import OutputObjects, payloads_prefix
+from outlast.worker.connection import OutlastPlugin
 from outlast.worker.payloads.external_storage import PayloadLost
-from outlast.worker.plugin import OutlastPlugin
 from outlast.workflows.tool_call import ToolCallWorkflow
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually

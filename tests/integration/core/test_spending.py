@@ -25,7 +25,7 @@ from outlast.activities.spending.contracts import (
     ledger_id,
 )
 from outlast.activities.spending.ledger import Ledgers
-from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.connection import OutlastPlugin
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.spending.ledger import KEEP_AT, SpendLedgerWorkflow
 from tests.histories.stale_times import with_stale_times

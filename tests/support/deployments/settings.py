@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings
 from outlast.activities.secrets.secret_files import SUFFIX, names_of, secret_file_variables
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
-from outlast.worker.environment import PREFIX
+from outlast.worker.bootstrap import PREFIX
 from outlast.worker.settings import WorkerSettings, settings_errors
 from tests.support.stacks.service import SEAL_KEYS
 

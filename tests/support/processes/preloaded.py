@@ -13,7 +13,7 @@ for _part in ("outlast.worker", "outlast.api", "outlast.deploy.local.sandbox"):
     # `python -m` is to find its program not yet imported; what the program imports stays.
     del sys.modules[f"{_part}.__main__"]
 # What they load and make later: the libraries of the providers, apify-client, the MCP SDK, the schemas of tools.
-for _part in ("outlast.worker.providers", "outlast.api.mcp.streamable_http"):
+for _part in ("outlast.worker.shared_tools", "outlast.api.mcp.streamable_http"):
     importlib.import_module(_part)
 apify.load()
 for _mode in registry.MODES:

@@ -18,7 +18,7 @@ from outlast.api.app import build_app
 from outlast.api.http.client_connections import limited_protocol
 from outlast.api.services import build_services
 from outlast.api.settings import ApiSettings
-from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.connection import OutlastPlugin
 from tests.support.http.api_client import api_client
 from tests.support.http.in_process import listening, serving
 from tests.support.ports import free_port

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW, BatchPlace
-from outlast.activities.batches.fair_share import WAITING_FOR_RUNS, CallersRoom
+from outlast.activities.batches.fair_share import WAITING_FOR_RUNS, FairShare
 from outlast.activities.dispatch.activities import CallerQueue
 from outlast.activities.dispatch.contracts import DispatchInput
 
@@ -99,9 +99,9 @@ class BatchLists:
         self.queued = 0
         self.without_run = 0
 
-    def room(self, share: int, *, starts_runs: bool) -> CallersRoom:
+    def room(self, share: int, *, starts_runs: bool) -> FairShare:
         place = BatchPlace.model_construct(batch_id="b", caller_id="key:flo", share=share, starts_runs=starts_runs)
-        return CallersRoom(cast(Client, self), place, lambda: self.now)
+        return FairShare(cast(Client, self), place, lambda: self.now)
 
     async def count_workflows(self, query: str) -> Any:
         if BATCH_WORKFLOW in query:

@@ -17,7 +17,7 @@ from outlast.api.settings import ApiSettings
 from outlast.cli.main import command_line
 from outlast.deploy.local import ports
 from outlast.deploy.local.config import StackConfig
-from outlast.worker.environment import OF_THE_COMMAND_LINE
+from outlast.worker.bootstrap import OF_THE_COMMAND_LINE
 from outlast.worker.settings import WorkerSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()

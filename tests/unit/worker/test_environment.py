@@ -7,7 +7,7 @@ from typer.main import get_command
 from outlast.api.settings import ApiSettings
 from outlast.cli.main import command_line
 from outlast.deploy.local.config import StackConfig
-from outlast.worker.environment import (
+from outlast.worker.bootstrap import (
     OF_THE_API,
     OF_THE_COMMAND_LINE,
     known_variables,

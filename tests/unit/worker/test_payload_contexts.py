@@ -14,9 +14,8 @@ from temporalio.worker._command_aware_visitor import CommandInfo
 
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.secrets.encryption import SecretSealer
-from outlast.worker.payloads.codec import EncryptingCodec
-from outlast.worker.payloads.contexts import AlikePayloadsRunner
-from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.connection import AlikePayloadsRunner, OutlastPlugin
+from outlast.worker.payloads.converter import EncryptingCodec
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions

@@ -15,7 +15,7 @@ import sys
 import outlast.api.__main__, outlast.worker.__main__
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.otlp.traces import start_tracing
-from outlast.worker.otlp.plugins import tracing_plugins
+from outlast.worker.connection import tracing_plugins
 
 settings = WorkerSettings()
 start_tracing(settings, "worker")()

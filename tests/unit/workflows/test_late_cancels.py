@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.connection import OutlastPlugin
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
 from tests.histories.commands import HISTORIES

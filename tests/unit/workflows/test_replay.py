@@ -18,7 +18,7 @@ from outlast.activities.webhooks.contracts import (
     SubscriptionsState,
 )
 from outlast.activities.webhooks.waiting import QueueState
-from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.connection import OutlastPlugin
 from outlast.worker.service import WORKFLOWS
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchInput, BatchOutcome

@@ -17,7 +17,7 @@ from outlast.activities.failures.output_errors import OutputError
 from outlast.activities.outputs import dataset_source
 from outlast.activities.runs import stop_condition
 from outlast.activities.runs.contracts import RunState, Until, UntilMet, UntilProgress
-from outlast.activities.runs.stop_condition import UntilJudge
+from outlast.activities.runs.stop_condition import StopCondition
 
 ODD = "odd"
 """An expression: every second row matches it, beginning with the one that has number 1."""
@@ -62,7 +62,7 @@ def run(cost_usd: float | None = None) -> RunState:
     )
 
 
-Judge = Callable[..., UntilJudge]
+Judge = Callable[..., StopCondition]
 
 
 @pytest.fixture
@@ -71,12 +71,12 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
     monkeypatch.setattr(stop_condition, "_SETTLE_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(stop_condition.activity, "logger", SimpleNamespace(info=lambda *_: None))
 
-    def made(dataset: Dataset, before: UntilProgress | None = None, **until: Any) -> UntilJudge:
+    def made(dataset: Dataset, before: UntilProgress | None = None, **until: Any) -> StopCondition:
         environment = ActivityEnvironment()
         details = [run().model_dump(), before.model_dump()] if before is not None else []
         environment.info = dataclasses.replace(environment.info, heartbeat_details=details)
         places = stop_condition.asyncio.Semaphore(1)
-        return environment.run(lambda: UntilJudge(cast(ApifyClientAsync, dataset), Until(**until), places))
+        return environment.run(lambda: StopCondition(cast(ApifyClientAsync, dataset), Until(**until), places))
 
     return made
 

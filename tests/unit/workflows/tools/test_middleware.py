@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from temporalio.worker import Replayer
 
-from outlast.worker.plugin import OutlastPlugin
+from outlast.worker.connection import OutlastPlugin
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.session import SessionWorkflow

@@ -1,11 +1,15 @@
-"""How the run of an ended task is taken up by another one: read from the history of the ended one."""
+"""Runs of ended tasks that another task takes over, and errors of tasks that ended without a result."""
 
 from dataclasses import dataclass
 
-from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError
+from temporalio.exceptions import CancelledError, TerminatedError
 
+from outlast.activities.failures.classify import redact
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import Production, ResurrectResult, RunState, operation_id
 from outlast.activities.runs.resurrection import RunResurrections
+from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall
 
@@ -51,3 +55,13 @@ def taken_up(description: WorkflowExecutionDescription, ended: EndedCall, run: R
         ),
         produced=ended.produced,
     )
+
+
+def abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:
+    """The error for a task whose workflow returned no result."""
+    if isinstance(error.cause, CancelledError):
+        return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, "", f"Task {task_id} was cancelled.")
+    if isinstance(error.cause, TerminatedError) and (envelope := error_of_end(error.cause.details)) is not None:
+        return envelope
+    message = redact(f"Task {task_id} did not end by itself: {error.cause}")
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, "", message)

@@ -1,10 +1,16 @@
-"""Hands the runs that dead workers followed to those that live."""
+"""Failover between workers of one machine: live workers take over the runs that dead workers followed.
+
+Each worker has a locked file in a shared folder, the worker registry. A file without a lock belongs to a dead worker.
+"""
 
 import asyncio
+import fcntl
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import AsyncActivityHandle, Client, WorkflowExecution
@@ -12,8 +18,84 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.heartbeat import HandedOver
 from outlast.activities.runs.activities import RunActivities
-from outlast.worker.takeover.roll import DeadWorker, Roll
 from outlast.workflows.contracts.search_attributes import RUN_ID
+
+_SUFFIX = ".worker"
+
+
+class WorkerRegistry:
+    """The workers that share a folder."""
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        """Of the worker `identity`, as Temporal knows it."""
+        self._folder = folder
+        self._identity = identity
+        self._own = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
+
+    @contextmanager
+    def entered(self) -> Generator[bool]:
+        """Register this worker while the block runs; False when the folder cannot be written."""
+        try:
+            file = self._enter()
+        except OSError:
+            yield False
+            return
+        with file:
+            try:
+                yield True
+            finally:
+                self._own.unlink(missing_ok=True)
+
+    def _enter(self) -> TextIO:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._own.with_suffix(".draft")
+        file = draft.open("w", encoding="utf-8")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.write(self._identity)
+        file.flush()
+        # It appears with its lock: nobody takes it for the entry of a dead worker.
+        draft.rename(self._own)
+        return file
+
+    def dead(self) -> Sequence["DeadWorker"]:
+        """The workers that have died since their entry. Each is given to one taker at a time, until it is let go."""
+        found = (_dead(path) for path in sorted(self._folder.glob(f"*{_SUFFIX}")) if path != self._own)
+        return [dead for dead in found if dead is not None]
+
+
+def _dead(entry: Path) -> "DeadWorker | None":
+    """The worker of the entry; None while it lives, somebody takes over from it, or its entry cannot be read."""
+    try:
+        file = entry.open("r+", encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return DeadWorker(file, entry)
+    except OSError:
+        file.close()
+        return None
+
+
+class DeadWorker:
+    """A worker that has died. Its entry stays until it is forgotten: the worker that takes over may die, too."""
+
+    def __init__(self, file: TextIO, entry: Path) -> None:
+        """The worker of `entry`, whose lock `file` holds."""
+        self.identity = file.read()
+        """How Temporal knew it."""
+        self._file = file
+        self._entry = entry
+
+    def let_go(self) -> None:
+        """Leave it to the next worker that looks."""
+        self._file.close()
+
+    def forget(self) -> None:
+        """Remove it from the registry."""
+        self._entry.unlink(missing_ok=True)
+        self._file.close()
+
 
 _LOOK_SECONDS = 1.0
 _LOOKS = (0.0, 5.0)
@@ -27,18 +109,18 @@ log = logging.getLogger("outlast.worker")
 
 @asynccontextmanager
 async def taking_over(client: Client, folder: Path) -> AsyncGenerator[None]:
-    """While the block runs, this worker is on the roll in `folder`, and looks after those there that have died.
+    """While the block runs, this worker is registered in `folder`, and takes over from workers there that died.
 
     Only activities that follow a run are taken from a dead worker: what acts has its own way back, which may need
     the time that has passed. A folder that cannot be written is logged; then only heartbeats notice dead workers.
     """
-    roll = Roll(folder, client.identity)
-    with roll.entered() as entered:
+    registry = WorkerRegistry(folder, client.identity)
+    with registry.entered() as entered:
         if not entered:
             log.warning("%s cannot be written: runs of a killed worker wait for their heartbeat time-out.", folder)
             yield
             return
-        looking = asyncio.create_task(_look_forever(client, roll))
+        looking = asyncio.create_task(_look_forever(client, registry))
         try:
             yield
         finally:
@@ -47,10 +129,10 @@ async def taking_over(client: Client, folder: Path) -> AsyncGenerator[None]:
                 await looking
 
 
-async def _look_forever(client: Client, roll: Roll) -> None:
+async def _look_forever(client: Client, registry: WorkerRegistry) -> None:
     async with asyncio.TaskGroup() as takers:
         while True:
-            for dead in roll.dead():
+            for dead in registry.dead():
                 takers.create_task(_take_over(client, dead))
             await asyncio.sleep(_LOOK_SECONDS)
 

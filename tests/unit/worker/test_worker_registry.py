@@ -1,12 +1,12 @@
-"""The roll of workers: who is on it, who is taken for dead, and by how many."""
+"""The registry of workers: live workers, workers taken for dead, and the number of takers."""
 
 from pathlib import Path
 
-from outlast.worker.takeover.roll import Roll
+from outlast.worker.failover import WorkerRegistry
 
 
-def identities(roll: Roll) -> list[str]:
-    found = roll.dead()
+def identities(registry: WorkerRegistry) -> list[str]:
+    found = registry.dead()
     for dead in found:
         dead.let_go()
     return [dead.identity for dead in found]
@@ -14,7 +14,7 @@ def identities(roll: Roll) -> list[str]:
 
 def test_who_is_entered_lives_and_whose_entry_is_not_held_is_dead(tmp_path: Path) -> None:
     folder = tmp_path / "workers"
-    first, second = Roll(folder, "1@host/aaaa"), Roll(folder, "1@host/bbbb")
+    first, second = WorkerRegistry(folder, "1@host/aaaa"), WorkerRegistry(folder, "1@host/bbbb")
     with first.entered() as entered, second.entered():
         assert entered
         (folder / "0.worker").write_text("7@host/cccc")
@@ -23,7 +23,7 @@ def test_who_is_entered_lives_and_whose_entry_is_not_held_is_dead(tmp_path: Path
 
 
 def test_a_dead_worker_is_given_to_one_taker_at_a_time_until_it_is_forgotten(tmp_path: Path) -> None:
-    first, second = Roll(tmp_path, "1@host/aaaa"), Roll(tmp_path, "1@host/bbbb")
+    first, second = WorkerRegistry(tmp_path, "1@host/aaaa"), WorkerRegistry(tmp_path, "1@host/bbbb")
     (tmp_path / "0.worker").write_text("7@host/cccc")
     (dead,) = first.dead()
     assert identities(second) == []
@@ -35,5 +35,5 @@ def test_a_dead_worker_is_given_to_one_taker_at_a_time_until_it_is_forgotten(tmp
 
 def test_without_a_folder_nobody_is_entered(tmp_path: Path) -> None:
     (tmp_path / "workers").write_text("a file")
-    with Roll(tmp_path / "workers", "1@host/aaaa").entered() as entered:
+    with WorkerRegistry(tmp_path / "workers", "1@host/aaaa").entered() as entered:
         assert not entered

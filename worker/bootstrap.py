@@ -1,18 +1,26 @@
-"""Which variables with the prefix `OUTLAST_` exist, so that a misspelt one is an error instead of being ignored.
+"""First steps of each process of Outlast: check the environment, read the settings, set up the log.
 
-This is the one place that knows the names of all processes. Those of the worker are the fields of its settings; those
-of the floors above cannot be imported here and are listed. `tests/unit/worker/test_environment.py` keeps the lists
-equal to what the API, the command line and the stack read.
+A misspelt variable with the prefix `OUTLAST_` is an error instead of being ignored. This is the one place that knows
+the names of all processes: those of the worker are the fields of its settings; those of the layers above cannot be
+imported here and are listed. `tests/unit/worker/test_environment.py` keeps the lists equal to what these layers read.
 """
 
+import contextlib
 import difflib
+import logging
+import os
 import re
+import resource
 from collections.abc import Mapping
+from typing import TypeVar
 
+from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from outlast.activities.secrets.secret_files import names_of, secret_file_variables
-from outlast.worker.settings import WorkerSettings
+from outlast.paths import keep_files_private
+from outlast.worker.logs import configure_early_logging, configure_logging
+from outlast.worker.settings import Settings, WorkerSettings, settings_errors
 
 PREFIX = "OUTLAST_"
 
@@ -62,3 +70,37 @@ def unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
 def _describe(name: str, known: frozenset[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     return f"{name} is not a setting of Outlast. " + (f"Did you mean {close[0]}?" if close else "Unset it.")
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def settings_of_process(kind: type[S], log: logging.Logger) -> S | None:
+    """The settings `kind` from the environment; None when they cannot be used, and `log` says what is wrong with them.
+
+    From then on the process logs as they say, keeps its files to itself and may have many connections.
+    """
+    keep_files_private()
+    unknown = unknown_variables(os.environ)
+    if unknown:
+        configure_early_logging()
+        for line in unknown:
+            log.error("Bad settings: %s", line)
+        return None
+    try:
+        settings = kind()
+    except ValidationError as error:
+        configure_early_logging()
+        log.error("Bad settings: %s", settings_errors(error))  # noqa: TRY400  # operators need the message, not a traceback
+        return None
+    configure_logging(settings.log_format, settings.log_level, settings.task_lines)
+    allow_many_connections()
+    return settings
+
+
+def allow_many_connections() -> None:
+    """Raise the soft limit of open files to the hard limit: each run and each waiting client needs a connection, and
+    the usual soft limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse "unlimited"; then it stays as it is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""`WorkflowWork`: what schedules have started are the workflows of tasks and batches."""
+"""Tasks and batches that schedules have started: awaited and cancelled as workflows."""
 
 from decimal import Decimal
 
@@ -11,8 +11,8 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.schedules.contracts import EndStatus, FiringEnd, Started
 from outlast.activities.spending.ledger import Ledgers
-from outlast.worker.abnormal_ends import abnormal
-from outlast.worker.batches.item_tasks import WorkflowItemTasks
+from outlast.worker.ended_runs import abnormal
+from outlast.worker.item_tasks import WorkflowItemTasks
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchOutcome, BatchStatus
 

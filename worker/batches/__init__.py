@@ -1,1 +1,0 @@
-"""How the items of batches become tasks."""

@@ -1,1 +1,0 @@
-"""Ended tasks, as what comes after them reads them."""

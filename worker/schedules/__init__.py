@@ -1,1 +1,0 @@
-"""How what a schedule has started is awaited and cancelled."""
