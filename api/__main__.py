@@ -1,7 +1,9 @@
 """`python -P -m outlast.api`: serve the front doors until SIGTERM or Ctrl-C."""
 
+from outlast.extras import require
 from outlast.loading import NOT_FOR_SERVERS, loading
 
+require("server")
 with loading(without=NOT_FOR_SERVERS):
     import asyncio
     import gc

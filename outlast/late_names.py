@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from outlast.extras import command_that_adds, extra_of
+
 
 def late_names(
     package: str, modules: Mapping[str, tuple[str, ...]], *others: str
@@ -15,7 +17,13 @@ def late_names(
         """Load what `name` stands for, once."""
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(module_of[name]), name)
+        try:
+            value = getattr(import_module(module_of[name]), name)
+        except ModuleNotFoundError as error:
+            if (extra := extra_of(error)) is None:
+                raise
+            adds = command_that_adds(extra)
+            raise ModuleNotFoundError(f"outlast.{name} needs the {extra} part: {adds}", name=error.name) from None
         setattr(sys.modules[package], name, value)
         return value
 

@@ -22,6 +22,7 @@ from outlast.activities.web.pages import HtmlSkeletons
 from outlast.activities.workspaces.activities import Commands, WorkspaceActivities
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
 from outlast.activities.workspaces.workspace_folders import WorkspaceFiles, Workspaces
+from outlast.extras import require
 from outlast.worker.settings import WorkerSettings
 from outlast.workflows.tools.extensions import extension_entries
 
@@ -92,6 +93,7 @@ def configured_providers(settings: WorkerSettings) -> dict[str, Provider]:
     keys = (settings.openai_api_key, settings.anthropic_api_key, settings.zai_api_key)
     if not any(key and key.get_secret_value() for key in keys) and not settings.generic_base_url:
         return {}
+    require("models")
     # Importing their libraries takes 1.5 seconds: only for workers that call models.
     from outlast.worker.providers import providers_of  # noqa: PLC0415
 

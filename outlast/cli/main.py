@@ -37,6 +37,8 @@ from outlast.cli.commands.providers import providers
 from outlast.cli.commands.stack import down, up
 from outlast.cli.commands.top import top
 from outlast.cli.commands.usage import usage
+from outlast.cli.errors import ExitCode
+from outlast.extras import command_that_adds, extra_of
 
 EXIT_CODES = (
     "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
@@ -55,6 +57,8 @@ _STACK: dict[str, typer.Typer | Callable[..., None]] = {
     "top": top,
     "mcp": mcp.app,
 }
+_STARTING = frozenset({"up", "down", "demo", "backup", "restore", "mcp"})
+"""Commands of the embedded stack."""
 _TASKS: dict[str, typer.Typer | Callable[..., None]] = {
     "call": call,
     "chat": chat,
@@ -130,6 +134,13 @@ def _exit_code_of(app: typer.Typer) -> int:
     """Run the command of `sys.argv` to its end, and write all of its output."""
     try:
         app(prog_name="outlast")
+    except ModuleNotFoundError as error:
+        extra = extra_of(error)
+        if extra is None:
+            raise
+        adds = command_that_adds("embedded" if sys.argv[1] in _STARTING else extra)
+        typer.echo(f"✗ This command needs packages that are not installed. Add them with:\n  {adds}", err=True)
+        code = ExitCode.USAGE
     except SystemExit as ended:
         if not isinstance(ended.code, int | None):
             raise

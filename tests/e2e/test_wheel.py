@@ -55,8 +55,8 @@ def wheel(archives: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def complete(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
-    """`outlast[embedded]`, beside another project's packages that are called as Outlast's floors are."""
-    installed = install(wheel, tmp_path_factory.mktemp("complete"), "embedded")
+    """`outlast[embedded,models]`, beside another project's packages that are called as Outlast's floors are."""
+    installed = install(wheel, tmp_path_factory.mktemp("complete"), "embedded", "models")
     site = next((installed.folder / "lib").glob("python*")) / "site-packages"
     for floor in FLOORS:
         _write_trap(site / floor / "__init__.py")
@@ -64,9 +64,15 @@ def complete(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInst
 
 
 @pytest.fixture(scope="module")
-def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
-    """`outlast` without the embedded servers."""
-    return install(wheel, tmp_path_factory.mktemp("plain"))
+def thin(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
+    """`outlast`: the client and the command line."""
+    return install(wheel, tmp_path_factory.mktemp("thin"))
+
+
+@pytest.fixture(scope="module")
+def server(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanInstall:
+    """`outlast[server]`: without the embedded servers and the SDKs of models."""
+    return install(wheel, tmp_path_factory.mktemp("server"), "server")
 
 
 @pytest.fixture(scope="module")
@@ -203,12 +209,92 @@ def test_nothing_is_written_into_the_users_folder(
     "command", [*(pytest.param(command, marks=pytest.mark.thorough) for command in ("up", "demo")), "mcp"]
 )
 def test_without_the_embedded_servers_a_command_that_starts_them_says_what_to_install(
-    plain: CleanInstall, tmp_path: Path, command: str
+    server: CleanInstall, tmp_path: Path, command: str
 ) -> None:
-    ended = plain.run(tmp_path, command)
+    ended = server.run(tmp_path, command)
     assert ended.returncode in (1, 2)
     assert ADDS_SERVERS in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        *((command, "embedded") for command in ("up", "demo", "mcp", "backup x.tar")),
+        *((command, "server") for command in ("keys list", "policy check policy.toml", "admin setup")),
+    ],
+)
+def test_the_thin_installation_names_the_command_that_adds_what_a_command_needs(
+    thin: CleanInstall, tmp_path: Path, command: str, extra: str
+) -> None:
+    ended = thin.run(tmp_path, *command.split())
+    assert ended.returncode in (1, 2)
+    assert f"pip install 'outlast[{extra}]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_thin_installation_calls_tools_of_a_server(
+    thin: CleanInstall, tmp_path: Path, stack: dict[str, Any]
+) -> None:
+    url = stack["addresses"]["api_url"]
+    called = thin.run(tmp_path, "call", "outlast--sleeper", '{"seconds": 0}', "--url", url)
+    assert called.returncode == 0, called.stderr
+    for command in (
+        "tasks ls",
+        "tools ls",
+        "batch ls",
+        "schedules ls",
+        "saved ls",
+        "webhooks ls",
+        "usage",
+        "top --once",
+    ):
+        listed = thin.run(tmp_path, *command.split(), "--url", url)
+        assert listed.returncode == 0, listed.stderr
+    program = f"""
+from outlast import Client
+with Client({url!r}) as client:
+    print(client.call("outlast--sleeper", {{"seconds": 0}}).result.is_error)
+"""
+    ran = subprocess.run(
+        [thin.folder / "bin" / "python", "-c", program],
+        env=thin.environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("False\n", "")
+
+
+def test_the_thin_installation_is_small(thin: CleanInstall) -> None:
+    """At most 40 MB, without pip and the bytecode that Python adds."""
+    files = (path for path in thin.folder.rglob("*") if path.is_file() and not path.is_symlink())
+    held = sum(path.stat().st_size for path in files if path.suffix != ".pyc")
+    assert held < 40_000_000
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("from outlast import tool", "server"),
+        ("import outlast.worker.__main__", "server"),
+        ("import outlast.api.__main__", "server"),
+    ],
+)
+def test_the_thin_installation_names_what_a_name_needs(
+    thin: CleanInstall, tmp_path: Path, code: str, extra: str
+) -> None:
+    ran = subprocess.run(
+        [thin.folder / "bin" / "python", "-c", code],
+        env=thin.environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith(f"pip install 'outlast[{extra}]'")
 
 
 @pytest.fixture
@@ -219,7 +305,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 @pytest.mark.thorough
 def test_worker_and_api_run_without_the_embedded_servers(
-    plain: CleanInstall, clashing: Path, temporal_server: TemporalServer, sandbox: Sandbox
+    server: CleanInstall, clashing: Path, temporal_server: TemporalServer, sandbox: Sandbox
 ) -> None:
     elsewhere = {
         "TEMPORAL_ADDRESS": temporal_server.address,
@@ -227,8 +313,8 @@ def test_worker_and_api_run_without_the_embedded_servers(
         "APIFY_API_BASE_URL": sandbox.url,
         "OUTLAST_DEFAULT_ACTORS": "outlast/sleeper",
     }
-    with _up(plain, clashing, **elsewhere):
-        called = plain.run(clashing, "call", "outlast--sleeper", '{"seconds": 0}')
+    with _up(server, clashing, **elsewhere):
+        called = server.run(clashing, "call", "outlast--sleeper", '{"seconds": 0}')
     assert called.returncode == 0, called.stderr
 
 
