@@ -116,7 +116,7 @@ async def test_addresses_of_the_platform_are_its_resources(http: httpx.AsyncClie
     record = f"{root}/key-value-stores/{store}/records/large"
     token = {"Authorization": f"Bearer {service.sandbox.token}", "Content-Type": "application/octet-stream"}
     content = b"\0\1" * (LARGE_BYTES // 2)
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as platform:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as platform:
         (await platform.put(record, content=content, headers=token)).raise_for_status()
         templates = {each["name"] for each in (await wire.request("resources/templates/list"))["resourceTemplates"]}
         assert "ware" in templates

@@ -209,7 +209,7 @@ async def main(kinds: Sequence[str]) -> None:
         running_service(folder, temporal.address, sandbox, **settings, **provider.environment) as service,
     ):
         client = await connect(service.temporal_address)
-        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
+        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=180) as api:
             workflows = await record(api, client)
         for name, workflow_id in workflows.items():
             if kinds and name not in kinds:

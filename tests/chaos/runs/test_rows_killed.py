@@ -89,7 +89,7 @@ async def test_a_stream_ends_although_temporal_is_away_when_its_last_row_was_rea
     assert (await chaos.http.get(f"/v1/tasks/{task}")).status_code == 503
     assert not reading.done()
     await chaos.stack.bring_up()
-    assert (await asyncio.wait_for(reading, 120))[-1] == "end"
+    assert (await asyncio.wait_for(reading, 240))[-1] == "end"
 
 
 @pytest.mark.parametrize("until", UNTIL, ids=["rows", "expression"])

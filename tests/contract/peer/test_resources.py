@@ -115,7 +115,7 @@ async def test_a_large_record_is_a_link_that_needs_no_token(both: Both, service:
     assert [sorted(link) for link in links] == [sorted(links[0])] * 2
     signatures = [parse_qs(urlsplit(link["uri"]).query)["signature"] for link in links]
     assert signatures[0] == signatures[1]
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as anybody:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as anybody:
         read_by_link = await anybody.get(links[1]["uri"])
         other = await anybody.get(links[1]["uri"].replace("a-large-file.bin", "other.bin"))
     assert read_by_link.content == files["a-large-file.bin"]

@@ -13,7 +13,7 @@ def completed(api_url: str, api: FakeApi, *words: str) -> list[str]:
     """What bash is given for the last word."""
     command = {"COMP_WORDS": " ".join(("outlast", *words)), "COMP_CWORD": str(len(words))}
     variables = {**environment(api), "OUTLAST_URL": api_url, "_OUTLAST_COMPLETE": "complete_bash", **command}
-    ended = subprocess.run(outlast_command(), env=variables, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(outlast_command(), env=variables, capture_output=True, text=True, timeout=180, check=False)
     assert ended.stderr == ""
     return ended.stdout.split()
 

@@ -153,7 +153,7 @@ def test_client_tools_that_cannot_be_used_are_one_line(
 ) -> None:
     (tmp_path / name).write_text(text)
     command = outlast_command("client", "--yes", "--tools-from", str(tmp_path / name))
-    ended = subprocess.run(command, env=dict(shell), capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, env=dict(shell), capture_output=True, text=True, check=False, timeout=180)
     assert ended.returncode == 2, ended.stderr
     assert words in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr

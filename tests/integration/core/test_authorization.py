@@ -68,7 +68,7 @@ class Person:
         )
         auth = OAuthClientProvider(url, registration, self, self.agree, self.come_back)
         async with AsyncExitStack() as stack:
-            http = await stack.enter_async_context(httpx2.AsyncClient(auth=auth, trust_env=False, timeout=60))
+            http = await stack.enter_async_context(httpx2.AsyncClient(auth=auth, trust_env=False, timeout=180))
             yield await stack.enter_async_context(McpClient(streamable_http_client(url, http_client=http), mode=mode))
 
 

@@ -93,7 +93,7 @@ async def test_an_input_of_two_million_values_is_passed_on_unread(
     history = await temporal.get_workflow_handle(task["id"]).fetch_history()
     assert not any(event.HasField("workflow_task_failed_event_attributes") for event in history.events)
     record = f"{service.sandbox.url}/v2/key-value-stores/{task['run']['key_value_store_id']}/records/INPUT"
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as platform:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as platform:
         stored = await platform.get(record, headers={"Authorization": f"Bearer {service.sandbox.token}"})
     assert stored.json()["filler"] == filler
 
@@ -209,7 +209,7 @@ async def test_a_task_whose_input_is_missing_says_that_it_is_stuck(tmp_path: Pat
     with ChaosStack(tmp_path, sandbox) as stack:
         await stack.bring_up()
         stack.worker.kill()
-        async with httpx.AsyncClient(base_url=stack.api_url, trust_env=False, timeout=60) as api:
+        async with httpx.AsyncClient(base_url=stack.api_url, trust_env=False, timeout=180) as api:
             task_id = await started(api, sleeper_call(0, filler=FIVE_MB))
             objects = OutputObjects.open(str(tmp_path / "outputs"))
             [key] = await kept(objects, task_id)
@@ -230,7 +230,7 @@ async def test_a_call_with_5_mb_outlives_its_worker_and_its_api(tmp_path: Path, 
     with ChaosStack(tmp_path, sandbox) as stack:
         await stack.bring_up()
         starts = sandbox.counters["startsAccepted"]
-        async with httpx.AsyncClient(base_url=stack.api_url, trust_env=False, timeout=60) as api:
+        async with httpx.AsyncClient(base_url=stack.api_url, trust_env=False, timeout=180) as api:
             task_id = await started(api, sleeper_call(3, rows=3, filler=FIVE_MB))
             stack.worker.kill()
             stack.api.kill()

@@ -59,7 +59,7 @@ async def make_calls(service: Service) -> list[str]:
     sandbox, tasks = service.sandbox, []
     sandbox.add_user("planted", USER_TOKEN)
     message = f"Token {LEAKED_TOKEN} refused; Authorization: Bearer {ECHOED_HEADER}"
-    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
+    async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=180) as api:
         for who in (bearer(USER_TOKEN), bearer(API_KEY)):
 
             async def call(body: dict[str, Any], who: dict[str, str] = who) -> dict[str, Any]:
@@ -117,7 +117,7 @@ async def test_planted_secrets_are_found_nowhere(service: Service) -> None:
     assert len(places) >= len(tasks)
     for file in (*service.folder.glob("temporal.db*"), service.worker.log, service.api.log, sandbox.log):
         places[file.name] = file.read_bytes()
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
         places["metrics of the worker"] = (await http.get(service.worker_metrics_url)).content
         places["metrics of the API"] = (await http.get(f"{service.api_url}/metrics")).content
 

@@ -50,7 +50,7 @@ def masking_process(tmp_path_factory: pytest.TempPathFactory, service: Service) 
 
 @pytest.fixture
 async def process_api(masking_process: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=masking_process, trust_env=False, timeout=60) as api:
+    async with httpx.AsyncClient(base_url=masking_process, trust_env=False, timeout=180) as api:
         yield api
 
 

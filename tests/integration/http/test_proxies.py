@@ -55,7 +55,7 @@ async def test_a_process_of_this_machine_cannot_say_that_it_is_somebody_else(tmp
         OUTLAST_ACCEPT_APIFY_TOKENS="false",
         FORWARDED_ALLOW_IPS="*",
     ) as api:
-        async with httpx.AsyncClient(base_url=api.url, trust_env=False, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=api.url, trust_env=False, timeout=180) as http:
             assert await origin_of(http, audit, CLAIMS) == ("127.0.0.1", "http")
             guesses = [
                 await http.get(

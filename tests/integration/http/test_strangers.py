@@ -121,7 +121,7 @@ async def test_a_stranger_that_does_not_read_takes_little_memory(tmp_path: Path)
     with running_lone_api(tmp_path, OUTLAST_ANONYMOUS_REQUESTS_PER_SECOND="10000") as api, ExitStack() as readers:
         url = httpx.URL(api.url)
         asked = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-        async with httpx.AsyncClient(base_url=api.url, trust_env=False, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=api.url, trust_env=False, timeout=180) as http:
             for path in DOCUMENTS:
                 assert (await http.get(path)).status_code == 200
             before = api.memory_mb()

@@ -34,7 +34,7 @@ async def impatient(service: Service, tmp_path: Path) -> AsyncIterator[httpx.Asy
         "outlast.api", ready_url=f"{url}/healthz", log=tmp_path / "api.log", environment=environment
     ) as process:
         await asyncio.to_thread(process.await_answer)
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=180) as http:
             yield http
 
 

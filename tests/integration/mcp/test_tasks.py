@@ -67,7 +67,7 @@ async def test_another_process_serves_the_same_tasks(wire: Wire, service: Servic
     ready = f"{url}/healthz"
     with started_module("outlast.api", ready_url=ready, log=tmp_path / "api.log", environment=environment) as second:
         await asyncio.to_thread(second.await_answer)
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=180) as http:
             state = await has_status(Wire(http, MODERN), made["taskId"], "completed")
     assert text_of(state["result"]).startswith("Computed shared")
 
@@ -97,7 +97,7 @@ async def test_a_list_holds_the_callers_tasks_and_names_their_tools(
     page = await eventually(listed)
     assert page["_meta"]["outlast/tools"][made["taskId"]] == "slow_compute"
     async with httpx.AsyncClient(
-        base_url=http.base_url, trust_env=False, timeout=60, headers=bearer(sandbox.add_user("newcomer").token)
+        base_url=http.base_url, trust_env=False, timeout=180, headers=bearer(sandbox.add_user("newcomer").token)
     ) as newcomer:
         theirs = Wire(newcomer, LEGACY)
         await theirs.initialize()

@@ -32,7 +32,7 @@ async def archive_conversation(stack: ModelStack, *, compression: bool) -> Json:
     """Volume after volume is read, then every question is asked of what the model has; the turn."""
     stack.provider.script = archivist
     begin = len(stack.provider.requests)
-    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
+    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=180) as api:
         session = await new_session(api, tools=["read-volume", "restore-tool-output"])
         turn = await sent(api, session, "Find the codes.", output={"compress": compression})
     assert (turn["status"], turn["reason"]) == ("completed", "stop"), turn
@@ -85,7 +85,7 @@ async def cached_share(stack: ModelStack, provider_id: str, *, masked: bool) -> 
     """Of the tokens that a conversation of `STEPS` steps sends, how many the cache serves."""
     model = f"{provider_id}-masked-{masked}"
     read = total = 0
-    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
+    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=180) as api:
         session = await new_session(
             api, providerId=provider_id, modelId=model, tools=NAMES, instructions="Be patient and careful. " * 200
         )

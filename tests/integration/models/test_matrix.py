@@ -45,7 +45,7 @@ def cells() -> list[Any]:
 async def test_what_holds_in_every_cell(stack: ModelStack, provider_id: str, masked: bool, compression: bool) -> None:
     stack.provider.script = worker_at_it
     begin = len(stack.provider.requests)
-    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=60) as api:
+    async with httpx.AsyncClient(base_url=stack.service.api_url, trust_env=False, timeout=180) as api:
         session = await new_session(api, providerId=provider_id, tools=TOOLS, output={"compress": compression})
         mask = {"toolMask": MASK} if masked else {}
         seen = [event async for event in streamed(api, session, "Work.", **mask)]

@@ -62,7 +62,7 @@ def api(disk: Path, tmp_path: Path, temporal_server: TemporalServer) -> Iterator
 
 async def test_an_api_on_a_full_disk_is_not_ready_until_there_is_room(api: ServedProcess, disk: Path) -> None:
     url = api.ready_url.removesuffix("/readyz")
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=180) as http:
         assert (await http.get("/readyz")).json()["checks"]["disk"] == "ok"
         filler = fill(disk)
         full = await http.get("/readyz")

@@ -109,7 +109,7 @@ async def test_what_calls_do_is_counted(prometheus: Prometheus, api: httpx.Async
 
 async def own_metrics(service: Service) -> dict[str, str]:
     """Our own series as worker and API export them, without the SDK's and the Python process's."""
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
         texts = [(await http.get(url)).text for url in (service.worker_metrics_url, f"{service.api_url}/metrics")]
     names = ("worker", "api")
     return {

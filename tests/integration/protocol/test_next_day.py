@@ -41,7 +41,7 @@ async def another_api(service: Service, tmp_path: Path) -> AsyncIterator[httpx.A
         "outlast.api", ready_url=f"{url}/healthz", log=tmp_path / "api.log", environment=environment
     ) as api:
         await asyncio.to_thread(api.await_answer)
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60, headers=bearer(ANN)) as client:
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=180, headers=bearer(ANN)) as client:
             yield client
 
 

@@ -26,7 +26,7 @@ class SandboxServer:
         self.log_path = data_dir.with_name(f"{data_dir.name}.log")
         self._flags = flags
         self._process: ModuleProcess | None = None
-        self.control = httpx.Client(base_url=f"{self.url}/sandbox", timeout=20)
+        self.control = httpx.Client(base_url=f"{self.url}/sandbox", timeout=180)
 
     def start(self) -> None:
         """Return when it answers."""
@@ -46,7 +46,7 @@ class SandboxServer:
         """End it, by default without a chance to say goodbye; return when it is gone."""
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=60)
             self._process = None
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ def test_the_javascript_client_understands_the_sandbox(sandbox: SandboxServer) -
         [str(node()), str(script), sandbox.url, TOKEN],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         cwd=folder,
         check=False,
     )

@@ -212,7 +212,7 @@ async def test_a_command_is_not_run_again_when_its_worker_died(
     address = own_temporal.address
     first, second = tmp_path_factory.mktemp("killed"), tmp_path_factory.mktemp("killed-next")
     with running_service(first, address, shared_sandbox, **settings) as service:
-        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
+        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=180) as api:
             task_id = await started(api, bash(f"echo x >> runs; sleep {mark}", timeoutSecs=600))
             await eventually(lambda: any(file.read_text() for file in (reachable / "killed").rglob("runs")))
             os.kill(service.worker.process.pid, signal.SIGKILL)
@@ -234,7 +234,7 @@ async def test_a_worker_without_a_sandbox_refuses_every_command(
     folder = tmp_path_factory.mktemp("no-sandbox")
     settings = {"OUTLAST_WORKSPACE_DIR": str(reachable / "refused"), "OUTLAST_ENABLE_BASH": "true", "PATH": str(folder)}
     with running_service(folder, own_temporal.address, shared_sandbox, **settings) as service:
-        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=60) as api:
+        async with httpx.AsyncClient(base_url=service.api_url, trust_env=False, timeout=180) as api:
             error = (await completed(api, bash("echo hello")))["result"]["error"]
         assert (error["category"], error["retryable"]) == ("permission", False)
         assert "bwrap is not installed" in error["message"]

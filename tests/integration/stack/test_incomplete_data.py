@@ -43,7 +43,7 @@ class Used(NamedTuple):
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Used:
     data_dir = tmp_path_factory.mktemp("used") / "data"
-    with running_stack(data_dir) as stack, httpx.Client(base_url=url_of(stack), timeout=60) as http:
+    with running_stack(data_dir) as stack, httpx.Client(base_url=url_of(stack), timeout=180) as http:
         arguments = {"actor": "outlast/sleeper", "input": {"seconds": 0, "rows": 500}}
         answer = http.post(
             "/v1/tasks", json={"tool": "call-actor", "arguments": arguments}, headers={"Prefer": "wait=50"}
@@ -225,7 +225,7 @@ def test_a_first_start_that_was_killed_is_begun_again(tmp_path: Path) -> None:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("CREATE TABLE shards (shard_id INT)")
     with running_stack(data_dir) as stack:
-        assert httpx.get(f"{url_of(stack)}/v1/tasks", timeout=60).raise_for_status().json()["tasks"] == []
+        assert httpx.get(f"{url_of(stack)}/v1/tasks", timeout=180).raise_for_status().json()["tasks"] == []
     os.truncate(data_dir / "temporal" / "temporal.db", 0)
     assert "temporal/temporal.db is empty" in "\n".join(refused_parts(data_dir))
 
@@ -286,7 +286,7 @@ def test_outlast_up_does_not_replace_a_link_to_a_disk_that_is_not_mounted(name: 
     assert (data_dir / name).is_symlink()
     assert not (tmp_path / "unmounted").exists()
     with running_stack(data_dir, "--begin-anew") as stack:
-        assert httpx.get(f"{url_of(stack)}/v1/tasks", timeout=60).raise_for_status().json()["tasks"] == []
+        assert httpx.get(f"{url_of(stack)}/v1/tasks", timeout=180).raise_for_status().json()["tasks"] == []
     (aside,) = data_dir.glob("set-aside-*")
     assert (aside / name).is_symlink()
 
@@ -299,7 +299,7 @@ def test_beginning_anew_keeps_everything_old(copy: Path) -> None:
         (aside,) = copy.glob("set-aside-*")
         kept = {f"{aside.name}/{name}": content for name, content in before.items()}
         assert content_of(copy).items() >= kept.items()
-        tasks = httpx.get(f"{url_of(stack)}/v1/tasks", timeout=60).raise_for_status().json()["tasks"]
+        tasks = httpx.get(f"{url_of(stack)}/v1/tasks", timeout=180).raise_for_status().json()["tasks"]
         assert tasks == []
     assert refused_parts(copy) == []
 

@@ -59,7 +59,7 @@ class Event:
 async def events(api: httpx.AsyncClient, task_id: str, *, after: str | None = None) -> AsyncIterator[Event]:
     """A task's events as they arrive, parsed as WHATWG HTML, section 9.2.6, says."""
     headers = {"Last-Event-ID": after} if after else {}
-    async with api.stream("GET", f"/v1/tasks/{task_id}/events", headers=headers, timeout=60) as response:
+    async with api.stream("GET", f"/v1/tasks/{task_id}/events", headers=headers, timeout=180) as response:
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
         fields: dict[str, str] = {}

@@ -99,7 +99,7 @@ class ServedProcess:
     def await_answer(self, is_ready: Callable[[httpx.Response], bool] = lambda _: True) -> None:
         """Return when the process answers well and the answer `is_ready`; fails with its log when it does not."""
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
-        with httpx.Client(trust_env=False, timeout=5) as client:
+        with httpx.Client(trust_env=False, timeout=10) as client:
             while self.process.poll() is None and time.monotonic() < deadline:
                 with suppress(httpx.HTTPError):
                     answer = client.get(self.ready_url)

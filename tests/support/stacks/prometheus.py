@@ -101,7 +101,7 @@ def running_prometheus(
         )
     try:
         await_ready(process, f"http://{address}/-/ready", folder / "log")
-        with httpx.Client(base_url=f"http://{address}/api/v1", trust_env=False, timeout=10) as client:
+        with httpx.Client(base_url=f"http://{address}/api/v1", trust_env=False, timeout=60) as client:
             yield Prometheus(client)
     finally:
         process.kill()
@@ -151,7 +151,7 @@ def running_alertmanager(folder: Path) -> Iterator[Alertmanager]:
         )
     try:
         await_ready(process, f"http://{address}/-/ready", log)
-        with httpx.Client(base_url=f"http://{address}", trust_env=False, timeout=10) as client:
+        with httpx.Client(base_url=f"http://{address}", trust_env=False, timeout=60) as client:
             yield Alertmanager(f"http://{address}", client)
     finally:
         process.kill()

@@ -114,7 +114,7 @@ def _becomes_ready(server: S3Server, process: "subprocess.Popen[bytes]") -> bool
     """Whether the server takes a bucket and an object before the time is up."""
     deadline = time.monotonic() + _START_TIMEOUT_SECONDS
     store = server.open()
-    with httpx.Client(trust_env=False, timeout=2) as client:
+    with httpx.Client(trust_env=False, timeout=10) as client:
         while process.poll() is None and time.monotonic() < deadline:
             try:
                 client.get(server.endpoint)

@@ -32,7 +32,7 @@ class Sandbox:
         self.url = url
         self.token = token
         self.log = log
-        self._http = httpx.Client(base_url=url, trust_env=False, timeout=30)
+        self._http = httpx.Client(base_url=url, trust_env=False, timeout=180)
 
     def close(self) -> None:
         """Let the connection go."""

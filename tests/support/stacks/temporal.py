@@ -78,7 +78,7 @@ def _start(log: Path, ui: bool, database: Path | None) -> tuple[TemporalServer, 
 
 def _becomes_ready(server: TemporalServer, process: "subprocess.Popen[bytes]") -> bool:
     deadline = time.monotonic() + _START_TIMEOUT_SECONDS
-    with httpx.Client(trust_env=False, timeout=2) as client:
+    with httpx.Client(trust_env=False, timeout=10) as client:
         while process.poll() is None and time.monotonic() < deadline:
             with suppress(httpx.HTTPError):
                 if client.get(f"{server.http_url}/api/v1/namespaces/{server.namespace}").is_success:

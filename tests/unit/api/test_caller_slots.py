@@ -29,7 +29,7 @@ async def test_more_than_so_many_wait_in_order_and_nobody_else_does() -> None:
     tasks = [asyncio.create_task(take(number)) for number in range(4)]
     await settled()
     assert begun == [0, 1]
-    async with asyncio.timeout(5), slots.slot("another"):
+    async with asyncio.timeout(60), slots.slot("another"):
         pass
     leave[1].set()
     await settled()
@@ -86,7 +86,7 @@ async def test_a_slot_is_left_with_an_error_and_with_a_caller_that_leaves() -> N
         await settled()
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await wait()
 
 

@@ -58,6 +58,6 @@ def test_the_process_ends_with_one_line_and_no_traceback(tmp_path: Path, name: s
     environment = {**inherited, "OUTLAST_DATA_DIR": str(tmp_path), "OUTLAST_SEAL_KEYS": SEAL_KEYS, name: value}
 
     log = tmp_path / "api.log"
-    assert ModuleProcess("outlast.api", (), log=log, environment=environment).wait(100) == 1
+    assert ModuleProcess("outlast.api", (), log=log, environment=environment).wait(180) == 1
     (line,) = log.read_text().splitlines()
     assert told in line

@@ -58,7 +58,7 @@ def run(site: Path, *named: str) -> tuple[int, str]:
     log = site / "written"
     log.unlink(missing_ok=True)
     process = ModuleProcess(OFFERED, [str(site), *named], log=log, environment=os.environ)
-    return process.wait(60), log.read_text()
+    return process.wait(180), log.read_text()
 
 
 def offered(site: Path, *named: str) -> Any:

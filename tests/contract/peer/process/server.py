@@ -71,7 +71,7 @@ def running_peer(folder: Path, sandbox: Sandbox, docs_url: str = "") -> Iterator
 
 def _await_answer(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    with httpx.Client(trust_env=False, timeout=5) as client:
+    with httpx.Client(trust_env=False, timeout=10) as client:
         while process.poll() is None and time.monotonic() < deadline:
             with suppress(httpx.HTTPError):
                 client.get(url)

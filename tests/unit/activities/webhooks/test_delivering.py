@@ -48,7 +48,7 @@ def secret(value: SecretStr, until: datetime | None = None) -> WebhookSecret:
 
 @pytest.fixture
 async def webhooks() -> AsyncIterator[WebhookActivities]:
-    async with WebhookPoster(AddressRules(allow_private=True), timeout_seconds=5) as poster:
+    async with WebhookPoster(AddressRules(allow_private=True), timeout_seconds=60) as poster:
         yield _activities(poster)
 
 
@@ -105,7 +105,7 @@ async def test_a_failure_names_no_address(webhooks: WebhookActivities) -> None:
 async def test_an_attempt_that_fails_in_an_unexpected_way_is_one_that_failed_and_names_no_address(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with WebhookPoster(AddressRules(allow_private=True), timeout_seconds=5) as poster:
+    async with WebhookPoster(AddressRules(allow_private=True), timeout_seconds=60) as poster:
         with receiving_webhooks() as receiver:
             monkeypatch.setattr(poster, "post", _broken)
             with pytest.raises(ApplicationError) as failed:

@@ -158,7 +158,7 @@ async def test_each_caller_with_queued_tasks_gets_a_dispatcher_with_its_own_shar
     lists = Lists()
     lists.queues = [FLO, FLO, "key:o'hara", FLO]
     keeper = QueueKeeper(cast(Client, lists), cast(PolicySource, PolicyOfTest()))
-    async with keeper.watching(), asyncio.timeout(30):
+    async with keeper.watching(), asyncio.timeout(60):
         while len(lists.dispatchers) < 2:
             await asyncio.sleep(0)
     assert lists.dispatchers == [
