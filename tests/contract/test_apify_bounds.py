@@ -25,7 +25,7 @@ def widen(service: Service, dataset: str) -> None:
     headers = {"Authorization": f"Bearer {service.sandbox.token}"}
     row = {f"a-field-{number}": number for number in range(500)}
     url = f"{service.sandbox.url}/v2/datasets/{dataset}/items"
-    httpx.post(url, json=[row], headers=headers, trust_env=False).raise_for_status()
+    httpx.post(url, json=[row], headers=headers, trust_env=False, timeout=180).raise_for_status()
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ async def test_a_paid_call_that_is_a_task_can_be_cancelled(http: httpx.AsyncClie
     paid = {"x-apify-payment-protocol": "x402", "PAYMENT-SIGNATURE": signature}
 
     async def stopped() -> bool:
-        async with httpx.AsyncClient(base_url=service.sandbox.url, headers=paid) as platform:
+        async with httpx.AsyncClient(base_url=service.sandbox.url, headers=paid, timeout=180) as platform:
             return (await platform.get(f"/v2/actor-runs/{run_id}")).json()["data"]["status"] == "ABORTED"
 
     assert await eventually(stopped)
@@ -114,7 +114,7 @@ async def test_a_payment_is_found_nowhere(paying: Wire, service: Service) -> Non
         history = (await task.fetch_history()).to_json()
         assert [each for each in secrets if each in history] == []
     assert len(tasks) >= 3
-    async with httpx.AsyncClient(trust_env=False) as metrics:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as metrics:
         told = [(await metrics.get(url)).text for url in (f"{service.api_url}/metrics", service.worker_metrics_url)]
     assert [each for each in secrets if any(each in text for text in told)] == []
     written = [path for path in service.folder.rglob("*") if path.is_file() and "sandbox" not in path.parts]

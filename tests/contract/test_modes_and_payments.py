@@ -459,7 +459,7 @@ async def test_a_payment_id_is_found_nowhere(http: httpx.AsyncClient, service: S
     task: WorkflowHandle[Any, Any] = temporal.get_workflow_handle(answer["_meta"]["outlast/taskId"])
     assert SECRET not in (await task.fetch_history()).to_json()
     for url in (f"{service.api_url}/metrics", service.worker_metrics_url):
-        async with httpx.AsyncClient(trust_env=False) as metrics:
+        async with httpx.AsyncClient(trust_env=False, timeout=180) as metrics:
             assert SECRET not in (await metrics.get(url)).text
     written = [path for path in service.folder.rglob("*") if path.is_file() and "sandbox" not in path.parts]
     assert written

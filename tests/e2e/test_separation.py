@@ -67,7 +67,7 @@ def test_each_part_has_its_own_secrets_only(stack: RunningStack) -> None:
 
 def test_the_api_knows_which_models_can_be_called_without_their_keys(stack: RunningStack) -> None:
     headers = {"Authorization": f"Bearer {KEY}"}
-    providers = httpx.get(f"{stack.addresses.api_url}/v1/providers", headers=headers).json()["providers"]
+    providers = httpx.get(f"{stack.addresses.api_url}/v1/providers", headers=headers, timeout=180).json()["providers"]
     assert {entry["id"]: entry["configured"] for entry in providers} == {
         "openai": True, "anthropic": False, "zai": True, "generic": False,
     }  # fmt: skip

@@ -32,7 +32,7 @@ async def read(wire: Wire, uri: str) -> dict[str, Any]:
 def put_record(service: Service, store: str, key: str, content: bytes, content_type: str) -> None:
     headers = {"Authorization": f"Bearer {service.sandbox.token}", "Content-Type": content_type}
     url = f"{service.sandbox.url}/v2/key-value-stores/{store}/records/{key}"
-    httpx.put(url, content=content, headers=headers, trust_env=False).raise_for_status()
+    httpx.put(url, content=content, headers=headers, trust_env=False, timeout=180).raise_for_status()
 
 
 @REVISIONS

@@ -167,7 +167,9 @@ async def test_batches_of_others_are_unknown(service: Service, api: httpx.AsyncC
     """Of another account, told by its token."""
     mine = await begun(api, sleepers(1))
     token = service.sandbox.add_user("stranger-with-batches").token
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False) as strange:
+    async with httpx2.AsyncClient(
+        headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=180
+    ) as strange:
         transport = streamable_http_client(f"{service.api_url}/mcp?tools=batches", http_client=strange)
         async with Client(transport, mode=MODERN) as mcp:
             for name in ("get-batch", "get-batch-results", "cancel-batch"):

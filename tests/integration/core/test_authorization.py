@@ -52,7 +52,7 @@ class Person:
         self.client = client_info.model_copy(update={"scope": None})
 
     async def agree(self, address: str) -> None:
-        async with httpx.AsyncClient(trust_env=False) as browser:
+        async with httpx.AsyncClient(trust_env=False, timeout=180) as browser:
             answer = await browser.get(address)
         query = parse_qs(urlsplit(answer.headers["location"]).query)
         self._returned = AuthorizationCodeResult(code=query["code"][0], state=query["state"][0], iss=query["iss"][0])

@@ -224,7 +224,7 @@ async def test_one_call_may_be_without_compression_or_with_another_threshold(
 
 async def test_a_large_record_is_stored_and_a_small_one_shown(shared_api: httpx.AsyncClient, sandbox: Sandbox) -> None:
     store = (await stored(shared_api, ALICE, rows=1))["storages"]["keyValueStores"]["default"]["id"]
-    async with httpx.AsyncClient(base_url=sandbox.url, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=sandbox.url, trust_env=False, timeout=180) as http:
         for key, size in (("SMALL", 100), ("LARGE", 200_000)):
             url = f"/v2/key-value-stores/{store}/records/{key}"
             headers = {"Authorization": f"Bearer {sandbox.token}", "Content-Type": "application/json"}

@@ -91,7 +91,7 @@ async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborte
     assert "could not go on" in await printed(service, "tasks", "result", task_id)
     assert (await eventually(lambda: gone(api, "stuck"))).startswith("Session 'stuck' is over. It could not go on")
     assert (await api.post("/v1/sessions", json={"sessionId": "stuck"})).status_code == 201, "another one"
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
         metrics = (await http.get(service.worker_metrics_url)).text
     assert "outlast_stuck_workflows_ended{" in metrics or "outlast_stuck_workflows_ended_total{" in metrics
 

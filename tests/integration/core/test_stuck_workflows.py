@@ -131,7 +131,7 @@ async def is_dealt_with(temporal: Client, workflow_id: str) -> bool:
 
 
 async def metrics_of(service: Service) -> str:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
         return (await http.get(service.worker_metrics_url)).text
 
 

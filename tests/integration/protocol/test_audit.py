@@ -89,7 +89,7 @@ async def test_tasks_and_refusals_are_recorded_once_whatever_the_front_door(audi
         await Wire(bob, MODERN).request("tools/call", {"name": "list-tasks", "arguments": {}})
         assert (await bob.post("/v1/tasks", json=call("no-such-tool"))).status_code == 404
         for headers in ({"Authorization": f"Bearer {WRONG_KEY}"}, {}):
-            async with httpx.AsyncClient(base_url=audited.url, headers=headers) as stranger:
+            async with httpx.AsyncClient(base_url=audited.url, headers=headers, timeout=180) as stranger:
                 assert (await stranger.get("/v1/tasks")).status_code == 401
                 assert (await stranger.post("/mcp", json={})).status_code == 401
     ann_started = ("task.started", "ok", "key:ann")
@@ -236,7 +236,7 @@ async def test_a_kill_loses_no_answered_request_and_the_next_process_goes_on(
         while True:
             answered_ids.append((await http.get("/v1/tasks")).headers["X-Request-Id"])
 
-    async with httpx.AsyncClient(base_url=audited.url) as http:
+    async with httpx.AsyncClient(base_url=audited.url, timeout=180) as http:
         knocking = [asyncio.create_task(knock(http)) for _ in range(4)]
         while len(answered_ids) < 100:
             await asyncio.wait(knocking, return_when=asyncio.FIRST_EXCEPTION, timeout=0.01)

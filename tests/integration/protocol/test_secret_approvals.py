@@ -95,7 +95,7 @@ async def given_to_the_run(stack: Stack, api: httpx.AsyncClient, task_id: str) -
     assert not done["is_error"], done
     run = stack.sandbox.run((await api.get(f"/v1/tasks/{task_id}")).json()["run"]["run_id"])
     headers = {"Authorization": f"Bearer {stack.sandbox.token}"}
-    async with httpx.AsyncClient(base_url=stack.sandbox.url, trust_env=False, headers=headers) as platform:
+    async with httpx.AsyncClient(base_url=stack.sandbox.url, trust_env=False, headers=headers, timeout=180) as platform:
         answer = await platform.get(f"/v2/key-value-stores/{run['defaultKeyValueStoreId']}/records/INPUT")
     return answer.raise_for_status().json()
 

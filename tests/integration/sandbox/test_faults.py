@@ -21,7 +21,9 @@ def starts(sandbox: SandboxServer, operation: str) -> list[str]:
 
 
 def read_items(sandbox: SandboxServer, dataset_id: str) -> httpx.Response:
-    return httpx.get(f"{sandbox.url}/v2/datasets/{dataset_id}/items", headers={"Authorization": f"Bearer {TOKEN}"})
+    return httpx.get(
+        f"{sandbox.url}/v2/datasets/{dataset_id}/items", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=180
+    )
 
 
 async def start(client: ApifyClientAsync) -> str:
@@ -77,7 +79,7 @@ async def test_status_refuses_and_status_after_lies(sandbox: SandboxServer) -> N
 
 def test_the_headers_of_an_order_are_sent(sandbox: SandboxServer) -> None:
     sandbox.fault("status", "GET", "/users/me", status=503, headers={"Retry-After": "7"})
-    answer = httpx.get(f"{sandbox.url}/v2/users/me")
+    answer = httpx.get(f"{sandbox.url}/v2/users/me", timeout=180)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "7")
 
 

@@ -17,7 +17,7 @@ START = "/v2/acts/outlast~sleeper/runs"
 def asked(sandbox: SandboxServer, method: str, path: str, payment: dict[str, Any] | None) -> httpx.Response:
     signature = {"PAYMENT-SIGNATURE": header_of(payment)} if payment is not None else {}
     body = {"seconds": 0} if method == "POST" else None
-    return httpx.request(method, f"{sandbox.url}{path}", headers={**X402, **signature}, json=body)
+    return httpx.request(method, f"{sandbox.url}{path}", headers={**X402, **signature}, json=body, timeout=180)
 
 
 def terms_of(answer: httpx.Response) -> dict[str, Any]:
@@ -77,6 +77,6 @@ def test_a_payment_that_does_not_meet_the_terms_is_refused(sandbox: SandboxServe
 def test_a_skyfire_token_names_its_owner(sandbox: SandboxServer) -> None:
     def start(token: str) -> httpx.Response:
         headers = {"x-apify-payment-protocol": "skyfire", "skyfire-pay-id": token}
-        return httpx.post(f"{sandbox.url}{START}", headers=headers, json={"seconds": 0})
+        return httpx.post(f"{sandbox.url}{START}", headers=headers, json={"seconds": 0}, timeout=180)
 
     assert [start("eyFirst").status_code, start("eyFirst").status_code, start("an-id").status_code] == [201, 201, 402]

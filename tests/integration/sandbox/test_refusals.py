@@ -24,12 +24,12 @@ async def test_a_wrong_token(sandbox: SandboxServer) -> None:
 
 
 def test_no_token(sandbox: SandboxServer) -> None:
-    answer = httpx.get(f"{sandbox.url}/v2/actor-runs")
+    answer = httpx.get(f"{sandbox.url}/v2/actor-runs", timeout=180)
     assert (answer.status_code, answer.json()["error"]["type"]) == (401, "token-not-provided")
 
 
 def test_the_token_may_stand_in_the_query(sandbox: SandboxServer) -> None:
-    answer = httpx.get(f"{sandbox.url}/v2/users/me", params={"token": TOKEN})
+    answer = httpx.get(f"{sandbox.url}/v2/users/me", params={"token": TOKEN}, timeout=180)
     assert answer.json()["data"]["username"] == "sandbox"
 
 
@@ -120,8 +120,8 @@ async def test_a_private_actor_is_its_owners_only(client: ApifyClientAsync, sand
 
 
 def test_an_address_that_is_no_part_of_the_api(sandbox: SandboxServer) -> None:
-    assert httpx.get(f"{sandbox.url}/v2/browser-info").json()["error"]["type"] == "page-not-found"
-    assert httpx.patch(f"{sandbox.url}/v2/store").status_code == 405
+    assert httpx.get(f"{sandbox.url}/v2/browser-info", timeout=180).json()["error"]["type"] == "page-not-found"
+    assert httpx.patch(f"{sandbox.url}/v2/store", timeout=180).status_code == 405
 
 
 def test_a_broken_actor_folder_is_a_warning(sandbox: SandboxServer) -> None:
@@ -129,5 +129,5 @@ def test_a_broken_actor_folder_is_a_warning(sandbox: SandboxServer) -> None:
 
 
 def test_tokens_are_in_no_log(sandbox: SandboxServer) -> None:
-    httpx.get(f"{sandbox.url}/v2/users/me", params={"token": TOKEN})
+    httpx.get(f"{sandbox.url}/v2/users/me", params={"token": TOKEN}, timeout=180)
     assert TOKEN not in sandbox.log_path.read_text()

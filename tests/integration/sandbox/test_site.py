@@ -25,28 +25,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
 
 
 def test_markdown_is_rendered_with_links_between_all_pages(site: SandboxServer) -> None:
-    home = httpx.get(f"{site.url}/site/").text
+    home = httpx.get(f"{site.url}/site/", timeout=180).text
     assert "<title>Welcome</title>" in home
     assert 'href="guide.html#first-steps"' in home
     for address in ("/site/", "/site/guide.html", "/site/deep/notes.html"):
         assert f'<a href="{address}">' in home
-    guide = httpx.get(f"{site.url}/site/guide.html").text
+    guide = httpx.get(f"{site.url}/site/guide.html", timeout=180).text
     assert "<title>The guide</title>" in guide
     assert '<h2 id="first-steps">' in guide
     assert "<table>" in guide
     assert 'href="./"' in guide
-    assert "<script>" not in httpx.get(f"{site.url}/site/deep/notes.html").text
+    assert "<script>" not in httpx.get(f"{site.url}/site/deep/notes.html", timeout=180).text
 
 
 def test_what_is_no_page_is_not_found(site: SandboxServer) -> None:
-    assert httpx.get(f"{site.url}/site/nothing.html").status_code == 404
-    assert httpx.get(f"{site.url}/site/..%2F..%2Fetc%2Fpasswd").status_code == 404
+    assert httpx.get(f"{site.url}/site/nothing.html", timeout=180).status_code == 404
+    assert httpx.get(f"{site.url}/site/..%2F..%2Fetc%2Fpasswd", timeout=180).status_code == 404
 
 
 def test_the_sitemap_lists_every_page(site: SandboxServer) -> None:
-    sitemap = httpx.get(f"{site.url}/sitemap.xml").text
+    sitemap = httpx.get(f"{site.url}/sitemap.xml", timeout=180).text
     assert sitemap.count("<loc>") == 3
-    assert f"Sitemap: {site.url}/sitemap.xml" in httpx.get(f"{site.url}/robots.txt").text
+    assert f"Sitemap: {site.url}/sitemap.xml" in httpx.get(f"{site.url}/robots.txt", timeout=180).text
 
 
 async def test_the_crawler_finds_all_pages(site: SandboxServer, tmp_path: Path) -> None:

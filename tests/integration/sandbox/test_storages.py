@@ -32,7 +32,7 @@ async def dataset_id(client: ApifyClientAsync) -> str:
 
 
 def posted(url: str, body: bytes, encoding: str) -> httpx.Response:
-    return httpx.post(url, content=body, headers={**HEADERS, "Content-Encoding": encoding})
+    return httpx.post(url, content=body, headers={**HEADERS, "Content-Encoding": encoding}, timeout=180)
 
 
 async def test_rows_come_back_in_order_or_reversed(client: ApifyClientAsync, dataset_id: str) -> None:

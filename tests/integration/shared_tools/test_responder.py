@@ -227,7 +227,7 @@ async def test_the_address_of_the_webhook_is_nowhere_to_be_read(
     failed = await completed(full, update("Hello"))
     assert failed["result"]["is_error"]
     history = await full_temporal.get_workflow_handle(failed["task"]["id"]).fetch_history()
-    metrics = await eventually(lambda: httpx.get(full_service.worker_metrics_url, trust_env=False).text)
+    metrics = await eventually(lambda: httpx.get(full_service.worker_metrics_url, trust_env=False, timeout=180).text)
     logs = full_service.worker.log.read_text() + full_service.api.log.read_text()
     for text in (history.to_json(), json.dumps(failed), metrics, logs):
         assert SECRET not in text

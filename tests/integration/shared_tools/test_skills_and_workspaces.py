@@ -123,7 +123,9 @@ async def test_skills_are_listed_to_mcp_clients_that_can_load_them(full_service:
             },
         }
         accept = {"Accept": "application/json, text/event-stream"}
-        async with httpx.AsyncClient(base_url=full_service.api_url, headers=headers | accept, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=full_service.api_url, headers=headers | accept, trust_env=False, timeout=180
+        ) as http:
             instructions.append((await http.post(f"/mcp{query}", json=request)).text)
     assert "invoices: How to check invoices." in instructions[0]
     assert "invoices" not in instructions[1]

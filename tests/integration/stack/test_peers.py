@@ -48,7 +48,9 @@ class Careless:
         headers = {"Authorization": f"Bearer {self.sandbox.token}"}
         run_input = {"seconds": seconds, "message": call_id}
         url = f"{self.sandbox.url}/v2/acts/outlast~sleeper/runs"
-        httpx.post(url, json=run_input, headers=headers, params={"memory": 128}, trust_env=False).raise_for_status()
+        httpx.post(
+            url, json=run_input, headers=headers, params={"memory": 128}, trust_env=False, timeout=180
+        ).raise_for_status()
 
 
 async def test_calls_that_are_lost_failed_or_paid_twice_are_told_apart(tmp_path: Path) -> None:

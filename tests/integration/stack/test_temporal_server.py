@@ -80,7 +80,7 @@ async def try_connect(address: str | None) -> Client | None:
 async def test_the_ui_and_the_servers_own_metrics_answer(tmp_path: Path) -> None:
     async with (
         Stack(free_ports_config(tmp_path, Component.TEMPORAL)) as stack,
-        httpx.AsyncClient(trust_env=False, follow_redirects=True) as http,
+        httpx.AsyncClient(trust_env=False, follow_redirects=True, timeout=180) as http,
     ):
         assert "<html" in (await http.get(str(stack.addresses.temporal_ui_url))).text
         assert "service_requests" in (await http.get(str(stack.addresses.temporal_metrics_url))).text
@@ -164,7 +164,7 @@ async def test_the_shared_server_takes_updates_with_start_and_fairness_keys(temp
 
 
 async def retention(stack: Stack) -> str:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
         answer = await http.get(f"{stack.addresses.temporal_http_url}/api/v1/namespaces/default")
         return answer.json()["config"]["workflowExecutionRetentionTtl"]
 

@@ -19,7 +19,7 @@ def put(sandbox: Sandbox, path: str, body: bytes, content_type: str = "applicati
     """Write to the platform as a client of its own does."""
     headers = {"Authorization": f"Bearer {sandbox.token}", "Content-Type": content_type}
     method = "PUT" if "/records/" in path else "POST"
-    httpx.request(method, f"{sandbox.url}/v2/{path}", content=body, headers=headers).raise_for_status()
+    httpx.request(method, f"{sandbox.url}/v2/{path}", content=body, headers=headers, timeout=180).raise_for_status()
 
 
 async def as_apify(http: httpx.AsyncClient, tool: str, **arguments: Any) -> dict[str, Any]:

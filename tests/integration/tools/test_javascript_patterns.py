@@ -37,7 +37,7 @@ async def test_what_does_not_fit_is_refused_before_it_starts(
     assert refused.status_code == 422
     assert refused.json()["error"]["violations"][0]["path"] == f"/input/{name}"
     headers = {"Authorization": f"Bearer {sandbox.token}"}
-    async with httpx.AsyncClient(trust_env=False) as platform:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as platform:
         url = f"{sandbox.url}/v2/acts/outlast~cutter/runs"
         started = await platform.post(url, json={name: value}, headers=headers)
     # The sandbox applies the patterns that its engine can read, and starts where it cannot.

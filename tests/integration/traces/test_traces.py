@@ -160,7 +160,7 @@ async def test_the_series_of_all_processes_are_sent_too(
     assert list(of_calls[0].explicit_bounds) == sorted(of_calls[0].explicit_bounds)
     assert collector.metrics["outlast_open_tasks"].gauge.data_points
     # The same worker is scraped as before.
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
         scraped = (await http.get(service.worker_metrics_url)).text
     sent = {name for name in collector.metrics if name.startswith("temporal_")}
     assert {name for name in sent if name not in scraped} == set()

@@ -129,7 +129,7 @@ async def test_turns_steps_and_tokens_are_counted(
     api: httpx.AsyncClient, service: Service, provider: ProviderServer
 ) -> None:
     async def series() -> dict[str, float]:
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
             text = (await http.get(service.worker_metrics_url)).text
         samples = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("outlast_"))
         counted = {name: float(value) for name, value in samples}

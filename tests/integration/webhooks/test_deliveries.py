@@ -66,7 +66,7 @@ async def test_the_result_can_be_read_as_soon_as_a_webhook_hears_of_it(
 
     def look(request: Received) -> None:
         link = request.body["data"]["links"]["result"]
-        answer = httpx.get(f"{service.api_url}{link}", headers=bearer(ANN), trust_env=False).json()
+        answer = httpx.get(f"{service.api_url}{link}", headers=bearer(ANN), trust_env=False, timeout=180).json()
         seen.append(answer.get("result") is not None and answer["task"]["status"] == "completed")
 
     receiver.on_arrival = look
