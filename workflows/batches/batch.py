@@ -233,7 +233,7 @@ ROUND_NAMES: Mapping[Step, str] = MappingProxyType({"run": "items", "drain": "th
 
 
 def next_step(options: BatchOptions, state: BatchState) -> Step | None:
-    """What the next round does; None when nothing is left to do."""
+    """Purpose of the next round; None if nothing is left to do."""
     if state.stop is None:
         return "run" if state.has_more or state.under_way else None
     if not state.under_way:

@@ -52,7 +52,7 @@ def same_task_id(digest: str, number: int) -> str:
 
 
 def same_task_number(task_id: str) -> int:
-    """Which one of its digest the task is."""
+    """Number of the task among those of its digest."""
     return int(task_id.rpartition("-")[2])
 
 
@@ -101,7 +101,7 @@ class DecidingRule(Protocol):
 
     @property
     def action(self) -> Action:
-        """What it does with the call."""
+        """Effect on the call."""
         ...
 
     @property
@@ -530,7 +530,7 @@ RUN_STOPPED_SIGNAL = "run_stopped"
 
 
 class RunStopped(Contract):
-    """How the run of a cancelled call has ended."""
+    """End of the run of a cancelled call."""
 
     task_id: str
     run: RunState
@@ -554,7 +554,7 @@ class TaskCompleted(Contract):
 
     @classmethod
     def by(cls, outcome: ToolOutcome, *, task_id: str, tool: str) -> Self:
-        """What the end of a task's workflow with `outcome` says of the task."""
+        """End of a task, from the `outcome` of its workflow."""
         result = outcome.result
         return cls(
             task_id=task_id,

@@ -58,7 +58,7 @@ async def call_activity(
 
 
 class QuickReader(Protocol):
-    """How `read_quickly` is called."""
+    """Signature of `read_quickly`."""
 
     async def __call__(
         self, call: ToolCall, method: Callable[[Any, Input], Awaitable[Result]], request: Input, *, summary: str
@@ -101,7 +101,7 @@ async def read_quickly(
 
 
 def _pause_before_retry(error: ApplicationError) -> timedelta | None:
-    """How long to wait before a normal activity takes over; None when the read has failed for good."""
+    """Pause before a normal activity takes over; None if the read has failed for good."""
     if error.type == GOES_OVER:
         return timedelta(0)
     return None if error.non_retryable else error.next_retry_delay or READ_RETRY_POLICY.initial_interval
@@ -116,17 +116,17 @@ class MayWait(Protocol):
 
     @property
     def began_at(self) -> datetime:
-        """When it began to work."""
+        """Time at which the workflow began to work."""
         ...
 
     @property
     def waited_for_client(self) -> timedelta:
-        """How long it has waited for its client so far."""
+        """Time spent waiting for the client so far."""
         ...
 
 
 def began_at() -> datetime:
-    """When the current workflow began to work: a task that was queued counts from its release."""
+    """Time at which the current workflow began to work. A queued task counts from its release."""
     instance: object = workflow.instance()
     return instance.began_at if isinstance(instance, MayWait) else workflow.info().start_time
 

@@ -174,7 +174,7 @@ class OpenQuestions:
         return self._answered_by.get(key)
 
     def refuse(self, submitted: SubmitInput) -> ErrorEnvelope | None:
-        """Why these answers cannot be accepted, or None when they can. They are accepted together or not at all."""
+        """Reason why these answers are rejected, or None. They are accepted together or not at all."""
         for key in submitted.answers:
             if key not in self._open:
                 return _not_asked(self._closed.get(key) or "nothing is asked under this key", key, self._open)

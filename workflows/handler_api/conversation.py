@@ -40,7 +40,7 @@ from outlast.workflows.handler_api.failures import ToolError, envelope_of
 
 
 class Sent(Contract):
-    """Where a message arrived. `refused` is the error when the webhook did not accept it."""
+    """Places that a message reached. `refused` is the error if the webhook did not accept it."""
 
     session: bool
     webhook: bool

@@ -28,7 +28,7 @@ from outlast.workflows.handler_api.activity_calls import call_activity, tool_err
 from outlast.workflows.handler_api.observability import timed
 
 SAMPLING_PATIENCE = timedelta(minutes=5)
-"""How long a client's model is waited for: not every client has one, and servers can continue without. Users have no
+"""Longest wait for a client's model: not every client has one, and servers can continue without. Users have no
 such limit."""
 
 AskAll = Callable[..., Awaitable[dict[str, InputAnswer]]]

@@ -19,7 +19,7 @@ TASK_LOGGER: Final = "outlast.tasks"
 """The logger of these lines: settings say how many of them are written, see `worker/log_lines.py`."""
 TaskEvent = Literal["accepted", "queued", "started", "run_started", "run_resurrected", "waiting", "ended"]
 Part = Literal["queue", "start", "run", "fetch", "store", "person"]
-"""What a task spends time on: in the queue; starting a run, following it, reading data, storing outputs; waiting for
+"""Parts of a task's time: in the queue; starting a run, following it, reading data, storing outputs; waiting for
 somebody's answer."""
 MESSAGES: Final[dict[TaskEvent, str]] = {
     "accepted": "task accepted",
@@ -40,12 +40,12 @@ class KeepsTime(Protocol):
 
     @property
     def call(self) -> ToolCall:
-        """What was called."""
+        """The call of the task."""
         ...
 
     @property
     def seconds_on(self) -> dict[Part, float]:
-        """What its time went on so far."""
+        """Seconds spent on each part so far."""
         ...
 
 
@@ -69,7 +69,7 @@ def log_task_event(event: TaskEvent, **facts: Any) -> None:
 
 
 def log_accepted(call: ToolCall, task_id: str) -> None:
-    """Log that a turn has made a call a task: no front door does."""
+    """Log that a turn has made a call a task. Entry points do not log these."""
     _log.info(MESSAGES["accepted"], extra=task_facts("accepted", call, task_id))
 
 
@@ -114,7 +114,7 @@ class TaskAttributes:
     """Changes of a task's search attributes. Those of one step are one event of its history, and one billed action."""
 
     def __init__(self) -> None:
-        """Nothing is to be changed yet."""
+        """Start without changes."""
         self._changes: dict[str, _Change] = {}
 
     def change(self, *updates: _Change) -> None:
@@ -124,7 +124,7 @@ class TaskAttributes:
         self._changes.update({update.key.name: update for update in updates})
 
     def write(self) -> None:
-        """Make the changes now: a workflow that ends waits for nothing any more."""
+        """Make the changes now: a workflow that ends does not wait again."""
         if self._changes:
             upsert_search_attributes(*self._changes.values())
             self._changes.clear()

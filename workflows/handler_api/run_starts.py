@@ -82,7 +82,7 @@ class RunStarts:
 
     @property
     def began(self) -> datetime:
-        """When the call's first start may have been made at the earliest.
+        """Earliest time at which the call's first start may have been made.
 
         Nothing says when a workflow task that was lost began: it may be long ago.
         """

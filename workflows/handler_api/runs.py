@@ -58,9 +58,9 @@ class _Operation:
     spend: Spend
     run: RunState | None = None
     produced: Production = field(default_factory=Production)
-    """What the run had produced when it was resurrected last."""
+    """Production of the run at its latest resurrection."""
     ended_before: datetime | None = None
-    """When the latest life of the run ended that was, or may have been, followed by another one."""
+    """End of the latest life of the run that was, or may have been, followed by another one."""
     is_unsettled: bool = False
     """Whether the run has ended and may go on, so that nothing was booked yet."""
 
@@ -70,7 +70,7 @@ class _Operation:
 
     @property
     def cost_usd(self) -> Decimal:
-        """What it has cost so far, or may cost while it goes on."""
+        """Cost so far, or the most that the run may cost while it continues."""
         run = self.run
         if run is None or (not run.is_final and run.limit_usd is not None):
             return (run.limit_usd if run else self.spec.budget.max_total_charge_usd) or Decimal(0)

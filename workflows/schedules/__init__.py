@@ -1,1 +1,1 @@
-"""What a schedule starts whenever it is due."""
+"""The workflow that a schedule starts when it is due."""

@@ -187,7 +187,7 @@ class ScheduleFiringWorkflow:
 
 
 def _spent_before() -> Decimal:
-    """What the firings before this one have cost, as the last one of them has said."""
+    """Cost of the earlier firings, from the result of the last one."""
     if not workflow.has_last_completion_result():
         return Decimal(0)
     last = workflow.get_last_completion_result(FiringOutcome)
@@ -208,7 +208,7 @@ def used_up(order: FiringInput, spent_usd: Decimal) -> str:
 
 
 def reason_to_pause(order: FiringInput, outcome: FiringOutcome) -> str | None:
-    """Why the schedule may not go on after this firing; None when it may."""
+    """Reason to pause the schedule after this firing; None if it may continue."""
     budget = order.spending.budget_usd
     if budget is not None and outcome.spent_usd >= budget:
         return used_up(order, outcome.spent_usd)

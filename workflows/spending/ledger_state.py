@@ -81,7 +81,7 @@ class Book:
         return Reserved(granted_usd=granted, basis=basis)
 
     def _amount(self, request: ReserveInput, rest: Decimal | None) -> tuple[Decimal | None, Basis | None]:
-        """What is reserved: the call's own limit; without one, the least of what is known of the run's cost."""
+        """Reserved amount: the call's own limit; without one, the least of what is known of the run's cost."""
         if request.amount_usd is not None:
             return request.amount_usd, "call"
         known: list[tuple[Decimal, Basis]] = []
@@ -170,7 +170,7 @@ class Book:
         )
 
     def state(self) -> LedgerState:
-        """What the next run of the workflow continues from."""
+        """State for the next run of the workflow."""
         return LedgerState(
             caller_id=self.caller_id,
             check_after_seconds=self._check_after_seconds,
@@ -206,7 +206,7 @@ class Book:
         return sum((entry.amount_usd for entry in self.open.values()), Decimal(0))
 
     def _rests(self, request: ReserveInput) -> Iterator[CapRefusal]:
-        """What each cap leaves, in the form of the refusal that it may become."""
+        """Amount that each cap leaves, in the form of the refusal that it may become."""
         caps, day, month = request.caps, self._day, self._month
         if caps.per_task_usd is not None:
             spent = request.task_spent_usd

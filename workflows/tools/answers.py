@@ -102,7 +102,7 @@ def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
 
 
 def describe_page(page: DatasetPage) -> str:
-    """How much of the dataset the page holds, and notes on what was changed in it."""
+    """Position of the page in its dataset, and notes on changes to its rows."""
     notes = (
         page.large_row_note,
         NOTE if page.replaced_text else None,
@@ -126,7 +126,7 @@ def _described(page: DatasetPage) -> str:
 
 
 def next_page_hint(page: DatasetPage, *, tool: str = "get-dataset-items") -> str | None:
-    """How to get the next rows with `tool`, or more of a shortened one; None on the last page."""
+    """Hint for the next rows with `tool`, or for more of a shortened one; None on the last page."""
     fields = f"For more of row {page.offset} call {tool} with `fields` naming the few fields you need."
     fewer = fields if page.large_row_bytes is not None else None
     if page.end >= page.total:
@@ -142,7 +142,7 @@ def next_page_hint(page: DatasetPage, *, tool: str = "get-dataset-items") -> str
 
 
 def describe_list(things: str, *, count: int, total: int, offset: int) -> str:
-    """How much of a list a page holds; `things` is a plural."""
+    """Position of a page in its list; `things` is a plural."""
     if total == 0:
         return f"There are no {things}."
     if count == 0:
@@ -151,7 +151,7 @@ def describe_list(things: str, *, count: int, total: int, offset: int) -> str:
 
 
 def next_list_hint(tool: str, *, count: int, total: int, offset: int) -> str | None:
-    """How to get the next entries with `tool`; None on the last page."""
+    """Hint for the next entries with `tool`; None on the last page."""
     if count == 0 or offset + count >= total:
         return None
     return f"More: call {tool} with offset {offset + count}."
@@ -236,7 +236,7 @@ def describe_stored(output: StoredOutput) -> str:
 
 
 def restore_hint(output: StoredOutput, offers: Offers) -> str:
-    """How to restore more of the output; nothing that a model may not call is named."""
+    """Hint for restoring more of the output. It names only tools that the model may call."""
     until = f"It is kept until {output.expires_at:%Y-%m-%d %H:%M} UTC."
     if not offers(RESTORE_TOOL):
         return f"No tool that may be called here gives more of it. {until}"

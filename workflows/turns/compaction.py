@@ -50,12 +50,12 @@ def can_be_compacted(turn: TurnInput, state: TurnState) -> bool:
 
 
 def conversation_before(turn: TurnInput, state: TurnState) -> ConversationRef:
-    """What is sent to the model before those messages of the turn that the store does not have."""
+    """Messages for the model before those of the turn that the store does not have."""
     return state.conversation or turn.conversation
 
 
 async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str, object]:
-    """What changes in the state: a summary takes the place of all but the user's message and the latest exchange.
+    """Changes of the state: a summary takes the place of all but the user's message and the latest exchange.
 
     Readers get the event `compaction`. Raises `ToolError` when the model or the store fails, and
     `BudgetExceeded` when a budget, or a spending cap, is used up before the summary is complete.
@@ -99,7 +99,7 @@ async def compacted(turn: TurnInput, state: TurnState, spend: Spend) -> dict[str
 
 
 def user_message(turn: TurnInput) -> ModelMessage:
-    """What the turn answers."""
+    """The answer of the turn."""
     return ModelMessage(role="user", parts=turn.parts)
 
 

@@ -62,7 +62,7 @@ class PlannedCall:
 
 
 def active_tools(turn: TurnInput, step: int) -> Resolution:
-    """Which tools are active in step number `step` (from 1), by their own names; in the last step none."""
+    """Active tools of step number `step` (from 1), by their own names; in the last step none."""
     names = (tool.name for tool in turn.snapshot.tools)
     is_last = step >= last_step(turn.budgets, turn.max_steps)
     return resolve(names, turn.tool_mask, is_last_step=is_last)

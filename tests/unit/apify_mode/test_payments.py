@@ -14,7 +14,7 @@ from outlast.activities.contracts import Caller, CallPayment
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.offer.payment_terms import PaymentTerms
-from outlast.workflows.tools.apify.payments import SCHEMES
+from outlast.workflows.tools.apify.selection import SCHEMES
 from outlast.workflows.tools.registry import tools_of
 
 _HALF_AN_HOUR = 30 * 60

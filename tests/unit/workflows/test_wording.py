@@ -10,7 +10,7 @@ from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult, rows_as_lines
 from outlast.workflows.tools.answers import describe_page, describe_run_status, next_page_hint
 from outlast.workflows.tools.core.run_report import build_run_report, run_failure
-from outlast.workflows.tools.default.present_run import present_finished_run, present_run_state
+from outlast.workflows.tools.default.get_actor_run import present_finished_run, present_run_state
 from outlast.workflows.tools.framework.executors import ActorOutcome, describe_run
 
 

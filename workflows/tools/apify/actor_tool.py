@@ -11,9 +11,8 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import Handler, failing_as, platform_message, refusal_type
-from outlast.workflows.tools.apify.definition import begun
 from outlast.workflows.tools.apify.input_schema import actor_input_schema, decoded
-from outlast.workflows.tools.apify.schemas import RUN
+from outlast.workflows.tools.apify.schemas import RUN, begun
 from outlast.workflows.tools.core.actor_names import MAX_TOOL_NAME
 from outlast.workflows.tools.core.actor_schema import cut
 from outlast.workflows.tools.core.call_actor import MAX_DESCRIPTION_CHARS, RunOptions, run_spec

@@ -22,7 +22,7 @@ from outlast.workflows.tools.apify.schemas import WAIT_DEFAULT_SECONDS
 from outlast.workflows.tools.framework.ids import unquoted
 
 _REFUSAL = re.compile(r"The platform answered \d+ \((?P<type>[\w-]+)\): (?P<message>.*)", re.DOTALL)
-"""How the classifier tells a refusal of the platform (`activities/failures/classify.py`)."""
+"""Message that the classifier writes for a refusal of the platform (`activities/failures/classify.py`)."""
 
 _THROWN = "Error calling tool "
 _NOT_APPROVED = "full-permission-actor-not-approved"
@@ -75,7 +75,7 @@ def is_missing(envelope: ErrorEnvelope) -> bool:
 
 
 def refusal_type(envelope: ErrorEnvelope) -> str | None:
-    """What the platform calls its refusal (Apify API v2, `error.type`); None where it did not refuse."""
+    """The platform's error type (Apify API v2, `error.type`); None for other failures."""
     refusal = _REFUSAL.match(envelope.message)
     return refusal["type"] if refusal is not None else None
 
@@ -208,7 +208,7 @@ _NAMED_FIELDS = 50
 
 @dataclass(frozen=True)
 class RunStorages:
-    """What is known of a run's storages, by alias; `default` is always there."""
+    """Descriptions of a run's storages, by alias; `default` is always there."""
 
     datasets: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     stores: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
@@ -284,7 +284,7 @@ def with_usage(answer: ToolResult, run: JsonObject) -> ToolResult:
 
 
 def summary_of(run: JsonObject, storages: RunStorages) -> str:
-    """How the run stands, and what there is of it. Begins as clients expect it."""
+    """State and content of the run in a sentence. It begins as clients expect it."""
     status = str(run.get("status"))
     if status == "READY":
         return f"READY. Run {run.get('id')} waits for its start."
@@ -304,7 +304,7 @@ def summary_of(run: JsonObject, storages: RunStorages) -> str:
 
 
 def next_step_of(run: JsonObject, storages: RunStorages, offers: Offers) -> str:
-    """What to call next: wait for a run that goes on, read what an ended one wrote, else its log if it is offered."""
+    """The next call: wait for a run that continues; read the storages of an ended one, else its log if offered."""
     run_id = run.get("id")
     if not is_final(run):
         return f"Follow it with get-actor-run, runId={run_id} and waitSecs={WAIT_DEFAULT_SECONDS}."
@@ -329,7 +329,7 @@ def next_step_of(run: JsonObject, storages: RunStorages, offers: Offers) -> str:
 
 
 def _reading_of(dataset: JsonObject, count: int) -> str:
-    """How to read a dataset that has items."""
+    """Instruction for reading a dataset that has items."""
     size, fields = dataset.get("inflatedBytes"), dataset.get("fields")
     about = f", about {size} bytes" if isinstance(size, int) else ""
     names = [str(name) for name in fields] if isinstance(fields, list) else []

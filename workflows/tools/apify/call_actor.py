@@ -21,10 +21,10 @@ from outlast.workflows.tools.apify.answers import (
     is_missing,
     platform_message,
 )
-from outlast.workflows.tools.apify.definition import begun
 from outlast.workflows.tools.apify.schemas import (
     RUN,
     arguments,
+    begun,
     free_object,
     inner,
     integer,

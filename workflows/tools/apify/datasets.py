@@ -11,7 +11,6 @@ from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import failing_as, first_that_fit, not_there, with_sentences
-from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas import (
     answer,
     arguments,
@@ -19,6 +18,7 @@ from outlast.workflows.tools.apify.schemas import (
     flag,
     integer,
     number,
+    reading_tool,
     required_text,
     text,
 )

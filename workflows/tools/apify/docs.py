@@ -10,8 +10,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import compact, failing_as, texts
-from outlast.workflows.tools.apify.definition import reading_tool
-from outlast.workflows.tools.apify.schemas import answer, arguments, array, number, required_text, text
+from outlast.workflows.tools.apify.schemas import answer, arguments, array, number, reading_tool, required_text, text
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category
 
@@ -72,7 +71,7 @@ _SOURCES: dict[str, dict[str, str]] = {
     "crawlee-js": {"under": "https://crawlee.dev/js/"},
     "crawlee-py": {"under": "https://crawlee.dev/python/"},
 }
-"""Where each documentation lies."""
+"""Address of each documentation."""
 
 
 @failing_as(lambda _given, _envelope: None)

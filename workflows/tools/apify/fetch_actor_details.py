@@ -13,10 +13,9 @@ from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.answers import compact, failing_as, first_that_fit, is_missing, texts
 from outlast.workflows.tools.apify.cards import CARD, CARD_MEMBERS, card_as_markdown, card_of
-from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.input_schema import shown_schema
 from outlast.workflows.tools.apify.pricing import FREE_TIER, current_price, price_list, tier_of
-from outlast.workflows.tools.apify.schemas import answer, arguments, flag, inner, required_text, text
+from outlast.workflows.tools.apify.schemas import answer, arguments, flag, inner, reading_tool, required_text, text
 from outlast.workflows.tools.core.actor_mcp import list_tools_of
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.framework.ids import unquoted

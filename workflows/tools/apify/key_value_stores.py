@@ -20,7 +20,6 @@ from outlast.workflows.contracts.tool_calls import (
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import failing_as, is_missing, not_there, with_sentences
 from outlast.workflows.tools.apify.datasets import LIST_ANSWER, list_arguments, listed
-from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.schemas import (
     answer,
     anything,
@@ -28,6 +27,7 @@ from outlast.workflows.tools.apify.schemas import (
     array,
     flag,
     number,
+    reading_tool,
     required_text,
     text,
 )
@@ -181,7 +181,7 @@ async def get_key_value_store_record(ctx: ToolContext, given: dict[str, Any]) ->
 
 
 def _shown(record: Record) -> tuple[JsonValue, tuple[Content, ...]]:
-    """What stands for the record in the structured answer, and the blocks beside it."""
+    """The record's value in the structured answer, and the blocks beside it."""
     if record.kind == "json":
         return record.value, ()
     if record.kind == "text" and record.next_offset is None:

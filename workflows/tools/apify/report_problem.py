@@ -8,8 +8,7 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import texts
-from outlast.workflows.tools.apify.definition import begun
-from outlast.workflows.tools.apify.schemas import answer, arguments, array, flag, text
+from outlast.workflows.tools.apify.schemas import answer, arguments, array, begun, flag, text
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 
 DESCRIPTION = """

@@ -30,7 +30,6 @@ from outlast.workflows.tools.apify.answers import (
     texts,
     with_usage,
 )
-from outlast.workflows.tools.apify.definition import begun, reading_tool
 from outlast.workflows.tools.apify.schemas import (
     RUN,
     RUN_LIST,
@@ -38,8 +37,10 @@ from outlast.workflows.tools.apify.schemas import (
     WAIT_DEFAULT_SECONDS,
     answer,
     arguments,
+    begun,
     flag,
     number,
+    reading_tool,
     required_text,
     text,
 )
@@ -204,7 +205,7 @@ ABORT_ACTOR_RUN = (
 )
 _MAX_KEYS = 50
 _PAUSES_SECONDS = (1, 2, 2)
-"""How long to wait before an empty dataset of a run that succeeded is looked at again: its count lags its items."""
+"""Pauses before an empty dataset of a run that succeeded is read again: its count lags its items."""
 
 
 class RunResponseExecutor:
@@ -243,7 +244,7 @@ async def answer_about(
 
 
 async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> RunStorages:
-    """What the run's storages hold so far. One that cannot be read is its id."""
+    """Content of the run's storages so far. A storage that cannot be read is only its ID."""
     ids = RunStorages.named_in(run)
     share = ctx.call.output.inline_limit_bytes // (2 * len(ids.datasets))
     datasets = asyncio.gather(*(_dataset(ctx, str(each["id"]), share) for each in ids.datasets.values()))
@@ -261,7 +262,7 @@ async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> 
 
 
 async def _dataset(ctx: ToolContext, dataset_id: str, limit_bytes: int) -> JsonObject:
-    """What is told of a dataset: the names of its fields as far as they fit into `limit_bytes`."""
+    """Description of a dataset, with as many names of fields as fit into `limit_bytes`."""
     try:
         found = await ctx.platform.get("datasets", dataset_id)
     except ToolError as error:

@@ -9,8 +9,15 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import Handler, compact, failing_as, is_missing, smallest_that_fit, texts
-from outlast.workflows.tools.apify.definition import begun, reading_tool
-from outlast.workflows.tools.apify.schemas import TASK, TASK_FIELDS, TASK_ID, arguments, required_text
+from outlast.workflows.tools.apify.schemas import (
+    TASK,
+    TASK_FIELDS,
+    TASK_ID,
+    arguments,
+    begun,
+    reading_tool,
+    required_text,
+)
 from outlast.workflows.tools.core.saved_tasks import change_saved_task, create_saved_task, saved_task
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations

@@ -11,7 +11,6 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import compact, failing_as, is_missing, texts
-from outlast.workflows.tools.apify.definition import begun, reading_tool
 from outlast.workflows.tools.apify.saved_tasks import shown_input
 from outlast.workflows.tools.apify.schemas import (
     NEW_SCHEDULE_FIELDS,
@@ -20,6 +19,8 @@ from outlast.workflows.tools.apify.schemas import (
     SCHEDULE_FIELDS,
     SCHEDULE_ID,
     arguments,
+    begun,
+    reading_tool,
 )
 from outlast.workflows.tools.core.schedules import (
     MAX_OF_A_KIND,

@@ -1,8 +1,11 @@
-"""JSON Schemas of arguments and answers, as clients of Apify's server know them: closed objects, and its limits."""
+"""JSON Schemas of arguments and answers, as clients of Apify's server know them, and the start of definitions.
+
+Objects are closed, and numbers have the limits of that server."""
 
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
+from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations, ToolBuilder, tool
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """The largest whole number that every JSON parser keeps exact: the limit of integers that have no other."""
@@ -281,3 +284,33 @@ SCHEDULE: JsonObject = answer(
 REMOVED_SCHEDULE: JsonObject = answer(
     {"scheduleId": text(), "name": text(), "deleted": flag()}, required=("scheduleId", "name", "deleted")
 )
+
+
+def reading_tool(
+    name: str, title: str, category: Category, *, does: str, arguments: JsonObject, answer: JsonObject, handler: Handler
+) -> Tool:
+    """A tool that changes nothing."""
+    hints = ToolAnnotations(title=title, read_only=True, idempotent=True, open_world=False)
+    return begun(name, category, hints, does=does, arguments=arguments, answer=answer).server(handler).build()
+
+
+def begun(
+    name: str,
+    category: Category,
+    hints: ToolAnnotations,
+    *,
+    does: str,
+    arguments: JsonObject,
+    answer: dict[str, JsonValue],
+) -> ToolBuilder:
+    """A definition without its handler. Each tool bounds its own answer, so none is stored for its size."""
+    return (
+        tool(name)
+        .category(category)
+        .describe(does)
+        .annotate(hints)
+        .args_schema(arguments)
+        .output_schema(answer)
+        .keep_output_schema()
+        .gives_back_outputs()
+    )

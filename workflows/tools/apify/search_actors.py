@@ -11,9 +11,8 @@ from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.actor_tool import SOME_CANNOT_RUN, can_run_all
 from outlast.workflows.tools.apify.answers import failing_as, texts
 from outlast.workflows.tools.apify.cards import CARD, USER_TIER, card_as_markdown, card_of
-from outlast.workflows.tools.apify.definition import reading_tool
 from outlast.workflows.tools.apify.pricing import current_price, price_for, tier_of
-from outlast.workflows.tools.apify.schemas import answer, arguments, array, integer, number, text
+from outlast.workflows.tools.apify.schemas import answer, arguments, array, integer, number, reading_tool, text
 from outlast.workflows.tools.core.lists import entries_of
 from outlast.workflows.tools.framework.tool import Category
 

@@ -19,11 +19,10 @@ from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.answers import RunStorages, failed, failing_as, run_answer, summary_of, texts
 from outlast.workflows.tools.apify.call_actor import RUN_ARGUMENTS, not_called, options_of
 from outlast.workflows.tools.apify.cards import CARD_MEMBERS, card_as_markdown, card_of
-from outlast.workflows.tools.apify.definition import begun
 from outlast.workflows.tools.apify.fetch_actor_details import ACTOR_ARGUMENT, MAX_README_CHARS, no_actor
 from outlast.workflows.tools.apify.pricing import current_price, price_for, tier_of
 from outlast.workflows.tools.apify.runs import RUN_ID, answer_about, name_of_actor, not_read
-from outlast.workflows.tools.apify.schemas import RUN, answer, arguments, array, text
+from outlast.workflows.tools.apify.schemas import RUN, answer, arguments, array, begun, text
 from outlast.workflows.tools.apify.search_actors import (
     CARDS_REPORT,
     NOTHING_FITS,
@@ -41,13 +40,13 @@ from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 
 FOLDER = "ui://widget/"
-"""What addresses of pages begin with."""
+"""Prefix of the addresses of pages."""
 PICTURE_HOSTS = (
     "https://images.apifyusercontent.com",
     "https://apify-image-uploads-prod.s3.us-east-1.amazonaws.com",
     "https://apify-image-uploads-prod.s3.amazonaws.com",
 )
-"""Where Apify Store keeps the pictures of Actors: all that a page may load from the network."""
+"""Hosts of the pictures of Actors in Apify Store, the only ones from which a page may load."""
 PAGE_SUFFIX = "-widget"
 
 
@@ -218,12 +217,12 @@ wants to watch a run ("how far is it? show me"). For the run's state or its stor
 nothing, and can wait.
 """
 FOLLOWS_ITSELF = "The widget follows the run to its end and shows it to the user: do not ask for its state again."
-"""What to do next, in the answers of tools that show a run."""
+"""Next step in the answers of tools that show a run."""
 
 
 @failing_as(not_read)
 async def get_actor_run_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """How the run stands now."""
+    """The current state of the run."""
     run = await ctx.platform.run(unquoted(given["runId"]))
     answer = await answer_about(ctx, run, actor_name=None, patient=False, next_step=FOLLOWS_ITSELF)
     report = answer.structured or {}

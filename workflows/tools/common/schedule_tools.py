@@ -260,14 +260,14 @@ def schedule_view(schedule: JsonObject, *, with_inputs: bool = False) -> Schedul
 
 
 def describe_due(schedule: ScheduleView) -> str:
-    """When it comes due, in words."""
+    """Sentence about the next time at which the schedule is due."""
     if schedule.next_run_at is None:
         return f"It is off; switched on it comes due at `{schedule.cron_expression}` ({schedule.timezone})."
     return f"It comes due next at {schedule.next_run_at:%Y-%m-%d %H:%M:%S} UTC (`{schedule.cron_expression}`)."
 
 
 def describe_actions(schedule: ScheduleView) -> str:
-    """What it runs, in words."""
+    """Sentence about the actions of the schedule."""
     runs = [
         f"saved task {one.actor_task_id}" if one.actor_task_id else f"Actor {one.actor_id}" for one in schedule.actions
     ]

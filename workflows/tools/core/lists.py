@@ -62,7 +62,7 @@ class ListTool:
     entries: str
     """Name of the field for the entries."""
     things: str
-    """What the list contains, in the plural."""
+    """Name of the entries for texts, in the plural."""
     read: Callable[[ToolContext, Any], Awaitable[Listed]]
 
     def build(self) -> Tool:

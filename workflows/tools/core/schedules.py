@@ -30,7 +30,7 @@ INPUT_TEXTS = ("actions/*/runInput/body",)
 
 @dataclass(frozen=True)
 class ArgumentNames:
-    """What a mode calls the arguments that name what a schedule runs, for its errors."""
+    """A mode's names of the arguments that select what a schedule runs, for errors."""
 
     actor: str
     task: str
@@ -136,7 +136,7 @@ def _refuse_uncounted(ctx: ToolContext) -> None:
 
 
 def problem_of(runs: Sequence[ScheduledRun]) -> str | None:
-    """Why the platform would refuse these, as a sentence; None when it would not."""
+    """Reason why the platform would reject these actions, as a sentence; None if it would not."""
     for number, run in enumerate(runs):
         if bool(run.actor) == bool(run.task):
             return f"/actions/{number}: give {run.names.actor} or {run.names.task}, one of them."
@@ -163,7 +163,7 @@ def as_sent(run: ScheduledRun, target: str) -> JsonObject:
 
 
 def as_read(schedule: JsonObject) -> list[ScheduledRun]:
-    """What a schedule of the API runs; an input that is no JSON is a text."""
+    """Actions of a schedule of the API. An input that is not JSON is text."""
     actions = schedule.get("actions")
     return [_run(action) for action in actions if isinstance(action, dict)] if isinstance(actions, list) else []
 

@@ -110,7 +110,7 @@ def storage_line(storage: StorageInfo) -> str:
 
 
 def unnamed_hint(arguments: StorageListArguments, *, total: int) -> str | None:
-    """What an empty list may have left out."""
+    """Note on storages without a name, for an empty list; None if it does not apply."""
     if total or arguments.unnamed:
         return None
     return "Only storages with a name were looked for: set unnamed to true for those that runs made."

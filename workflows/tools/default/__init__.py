@@ -3,8 +3,7 @@
 from outlast.workflows.tools.default.call_actor import call_actor_tool
 from outlast.workflows.tools.default.call_actor_task import call_actor_task_tool
 from outlast.workflows.tools.default.fetch_actor_details import FETCH_ACTOR_DETAILS
-from outlast.workflows.tools.default.get_actor_run import GET_ACTOR_RUN
-from outlast.workflows.tools.default.present_run import present_finished_run
+from outlast.workflows.tools.default.get_actor_run import GET_ACTOR_RUN, present_finished_run
 from outlast.workflows.tools.default.search_actors import SEARCH_ACTORS
 from outlast.workflows.tools.framework.executors import SyncActorExecutor
 from outlast.workflows.tools.framework.mode import Instruction, Mode

@@ -1,9 +1,95 @@
-"""`get-actor-run` in the default mode."""
+"""`get-actor-run` in the default mode, and the presentation of runs."""
 
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.activities.runs.contracts import RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult, rows_as_lines
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.core.run_report import RunArguments, get_actor_run_definition, run_with_rows
-from outlast.workflows.tools.default.present_run import present_run_state
+from outlast.workflows.tools.answers import (
+    ROW_READERS,
+    describe_page,
+    describe_run_facts,
+    describe_run_status,
+    describe_stored,
+    first_offered,
+    next_page_hint,
+    restore_hint,
+)
+from outlast.workflows.tools.core.run_report import (
+    RunArguments,
+    build_run_report,
+    get_actor_run_definition,
+    run_failure,
+    run_with_rows,
+    until_meta,
+)
+from outlast.workflows.tools.framework.executors import ActorOutcome
+
+
+def present_finished_run(outcome: ActorOutcome) -> ToolResult:
+    """The run's end, its rows or the first of those that were stored, and how to get the others."""
+    run, page, output = outcome.run, outcome.preview, outcome.output
+    status = f"{outcome.actor}: {describe_run_status(run)}"
+    error = run_failure(run, tool=outcome.tool, offers=outcome.offers) or outcome.refused
+    next_step = " ".join(part for part in (error.hint if error else None, _rest_of_rows(outcome)) if part)
+    rows = [describe_page(page), rows_as_lines(page.items)] if page and not outcome.refused else []
+    stored = [describe_stored(output)] if output else []
+    report = build_run_report(
+        run,
+        summary="\n".join([status, *stored]),
+        next_step=next_step,
+        page=page,
+        actor_name=outcome.actor,
+        output=output,
+    )
+    refused = [outcome.refused.message] if outcome.refused else []
+    text = "\n".join(part for part in (status, *refused, *stored, *rows, next_step) if part)
+    return ToolResult(
+        content=(TextContent(text=text),),
+        structured=report.structured(),
+        is_error=error is not None,
+        error=error,
+        locator=output.locator if output else None,
+        meta=until_meta(run),
+    )
+
+
+def present_run_state(run: RunState, offers: Offers, page: DatasetPage | None = None) -> ToolResult:
+    """How far a run is, its rows when they are few, and what to call next. A run that failed is no failed look-up."""
+    summary = describe_run_status(run)
+    failed = run_failure(run, tool="get-actor-run", offers=offers)
+    next_step = failed.hint if failed and failed.hint else _next_step(run, offers)
+    report = build_run_report(run, summary=summary, next_step=next_step, page=page)
+    rows = [_rows_so_far(page), rows_as_lines(page.items)] if page else []
+    return ToolResult(
+        content=(
+            TextContent(text="\n".join(part for part in (summary, describe_run_facts(run), *rows, next_step) if part)),
+        ),
+        structured=report.structured(),
+    )
+
+
+def _rows_so_far(page: DatasetPage) -> str:
+    return describe_page(page) if page.items or page.total == 0 else f"Dataset {page.dataset_id} has {page.total} rows."
+
+
+def _rest_of_rows(outcome: ActorOutcome) -> str | None:
+    page = outcome.preview
+    if page is None or outcome.refused:
+        return None
+    if outcome.output is not None:
+        return restore_hint(outcome.output, outcome.offers)
+    if page.end >= page.total:
+        return "These are all rows." if page.total else None
+    reader = first_offered(outcome.offers, *ROW_READERS)
+    return (next_page_hint(page, tool=reader) if reader else None) or f"More rows are in dataset {page.dataset_id}."
+
+
+def _next_step(run: RunState, offers: Offers) -> str:
+    if run.is_final:
+        reader = first_offered(offers, *ROW_READERS)
+        return f"Its rows are in dataset {run.dataset_id}" + (f": call {reader}." if reader else ".")
+    log = ", or get-actor-log for what it is doing" if offers("get-actor-log") else ""
+    return f"It is still going. Call get-actor-run again for its state{log} (runId {run.run_id})."
 
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:

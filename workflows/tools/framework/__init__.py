@@ -1,1 +1,1 @@
-"""How a tool is defined, and what happens around its handler."""
+"""Definitions of tools, and the pipeline around their handlers."""

@@ -29,7 +29,7 @@ class FrozenObject(Mapping[str, JsonValue]):
         return iter(json.loads(self._text))
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         return len(json.loads(self._text))
 
     def __hash__(self) -> int:

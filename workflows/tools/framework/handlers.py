@@ -44,7 +44,7 @@ Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """A workflow handler, or a `PlainFunction`."""
 SHOWING_DEADLINE = timedelta(minutes=10)
-"""How long a finished answer waits for its client, where the phase has no deadline of its own."""
+"""Longest wait of a finished answer for its client, if the phase has no deadline."""
 MAX_HANDED_BYTES = 256 * 1024
 """Size of the largest answer that is handed to the client. It is kept in the task's memo, which Temporal limits."""
 

@@ -27,7 +27,7 @@ class WaitRule:
     of_servers: bool = True
     """Whether tools of Actors that are MCP servers have the argument; else their schemas are those of the servers."""
     other_seconds: float = 45
-    """How long other tools are waited for, whose calls take seconds."""
+    """Wait for other tools, whose calls take seconds."""
 
 
 STANDARD_WAIT = WaitRule()
@@ -79,13 +79,13 @@ class Mode:
     actor_tool_meta: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """`_meta` of the tools of single Actors."""
     actor_tool_purpose: str = "This tool calls the Actor {actor} and returns what it produced."
-    """What the description of a single Actor's tool begins with; `{actor}` stands for the Actor's name."""
+    """First sentence of the description of a single Actor's tool; `{actor}` stands for the Actor's name."""
     shares: frozenset[str] | None = None
     """Names of the common tools that it has beside its own; None: all. Tools of other packages are in every mode."""
     selection: SelectionRules | None = None
-    """How connections choose among the tools, where that is not as in the other modes."""
+    """Rules by which connections select tools, if they differ from those of the other modes."""
     actor_tools: ActorToolMaker | None = None
-    """How the tools of single Actors are defined, where that is not as in the other modes."""
+    """Definition of the tools of single Actors, if it differs from that of the other modes."""
     mcp_tool_names: Callable[[str, Sequence[str]], Sequence[str]] | None = None
     """From an Actor that is an MCP server (`user/name`), and the names of its tools, to the names under which they are
     offered, where those are not as in the other modes."""
@@ -93,7 +93,7 @@ class Mode:
     """Whether Actors that serve requests (standby) may be run as other Actors are. Else one that is an MCP server is
     called by its tools, and one without an input of its own not at all."""
     wait: WaitRule = STANDARD_WAIT
-    """How long a call is waited for, and by which argument."""
+    """Wait for a call, and the argument that sets it."""
     has_widgets: bool = False
     """Whether its clients show widgets: then keys `openai/` in the `_meta` of its tools, answers and resources reach
     them, and in no other mode."""

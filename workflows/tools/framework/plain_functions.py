@@ -33,13 +33,13 @@ class CallContext:
 
     task_id: str
     caller_id: str
-    """Who calls, for example `key:ann`. Names no secret."""
+    """ID of the caller, for example `key:ann`. It contains no secret."""
     session_id: str | None = None
     """The conversation that the call belongs to, if any."""
     attempt: int = 1
-    """Which attempt this is: above 1 after a failure that may pass, or after the death of a worker."""
+    """Number of the attempt: above 1 after a retryable failure, or after the death of a worker."""
     report: Callable[[Progress], None] = _to_nobody
-    """Where `progress` goes."""
+    """Receiver of `progress`."""
 
     def progress(self, done: float, *, total: float | None = None, message: str = "") -> None:
         """Show the caller how far the function is, in any unit; the message in at most 500 characters.

@@ -1,4 +1,4 @@
-"""How the parameters of a connection become the tools that it offers. A mode may have rules of its own."""
+"""Selection of the tools that a connection offers, from its parameters. A mode may have its own rules."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

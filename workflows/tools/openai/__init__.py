@@ -6,8 +6,7 @@ from outlast.workflows.tools.openai.call_actor import call_actor_tool
 from outlast.workflows.tools.openai.call_actor_task import call_actor_task_tool
 from outlast.workflows.tools.openai.fetch_actor_details import FETCH_ACTOR_DETAILS
 from outlast.workflows.tools.openai.fetch_actor_details_internal import FETCH_ACTOR_DETAILS_INTERNAL
-from outlast.workflows.tools.openai.get_actor_run import GET_ACTOR_RUN
-from outlast.workflows.tools.openai.present_run import present_started_run
+from outlast.workflows.tools.openai.get_actor_run import GET_ACTOR_RUN, present_started_run
 from outlast.workflows.tools.openai.search_actors import SEARCH_ACTORS
 from outlast.workflows.tools.openai.search_actors_internal import SEARCH_ACTORS_INTERNAL
 from outlast.workflows.tools.openai.widgets import CALLED_BY_WIDGETS, batch_widget_metas, run_widget_meta, silent_meta
