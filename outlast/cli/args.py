@@ -33,10 +33,6 @@ def _unreadable(file: Path, reason: str, takes: str) -> typer.BadParameter:
     return typer.BadParameter(f"{file} cannot be read ({reason}). It takes {takes}.")
 
 
-UNTIL_HELP = (
-    "Stop the run gracefully when it has enough: rows=100, usd=0.5, expression='JMESPath over a row', with matches=10 "
-    "rows that match. Repeatable: the first that is met counts."
-)
 _WHOLE = frozenset({"rows", "matches"})
 _CONDITIONS = ("rows", "expression", "matches", "usd")
 

@@ -7,13 +7,16 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
+from typer.models import OptionInfo
 
+from outlast.cli.option_flags import flags_of
 from outlast.paths import default_data_dir
 
 R = TypeVar("R")
+_UNPACKED = inspect.Parameter.VAR_KEYWORD
 
 _SERVER = "Server"
 
@@ -81,8 +84,9 @@ class Options:
 def server_options(*, as_json: bool | None = None) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Decorator: replace the first parameter of a command, its `Options`, by `--json --url --token --data-dir`.
 
-    The command gets its other parameters by name. `as_json` is the fixed form of the output of a command without
-    `--json`.
+    The command gets its other parameters by name. Its `**options: Unpack[KIND]` becomes the flags of that kind of
+    options; a parameter of its own with the same flag takes precedence. `as_json` is the fixed form of the output of a
+    command without `--json`.
     """
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
@@ -94,13 +98,30 @@ def server_options(*, as_json: bool | None = None) -> Callable[[Callable[..., R]
             return command(Options(**fixed, **{name: given.pop(name) for name in shared}), **given)
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + [*shared.values()]
+        named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.kind != _UNPACKED]
+        parameters = [*named, *declared_flags(command), *shared.values()]
         # Typer reads both.
         with_flags.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
         with_flags.__annotations__ = {one.name: one.annotation for one in parameters}
         return with_flags
 
     return decorate
+
+
+def declared_flags(command: Callable[..., object]) -> list[inspect.Parameter]:
+    """The flags of the options that `command` takes as `**options: Unpack[KIND]`, without those it declares itself."""
+    *own, last = inspect.signature(command, eval_str=True).parameters.values()
+    if last.kind != _UNPACKED:
+        return []
+    taken = {flag for one in own for flag in _flags(one)}
+    (kind,) = get_args(last.annotation)
+    return [one for one in flags_of(kind).values() if taken.isdisjoint(_flags(one))]
+
+
+def _flags(parameter: inspect.Parameter) -> list[str]:
+    infos = [one for one in get_args(parameter.annotation) if isinstance(one, OptionInfo)]
+    # In an annotation, Typer keeps the first flag in the place of the default.
+    return [flag for info in infos for flag in (info.default, *(info.param_decls or ())) if isinstance(flag, str)]
 
 
 def _shared(name: str, default: object, annotation: object) -> inspect.Parameter:

@@ -12,7 +12,8 @@ import typer
 
 from outlast.cli.connection import RETRIES, as_cli_errors, waiting_note
 from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import Options, server_options
+from outlast.cli.option_flags import read_flags
+from outlast.cli.options import Options, declared_flags, server_options
 from outlast.cli.show.output import Output
 from outlast.client import AsyncClient, find_connection
 
@@ -51,10 +52,16 @@ def server_command(
     """
 
     def decorate(action: Callable[..., Coroutine[None, None, ExitCode]]) -> Callable[..., None]:
+        flags = [one.name for one in declared_flags(action)]
+
         @server_options(as_json=as_json)
         @functools.wraps(action)
         def command(options: Options, **given: Any) -> None:
-            run_action(options, lambda context: action(context, **given))
+            async def act(context: Context) -> ExitCode:
+                own = {name: value for name, value in given.items() if name not in flags}
+                return await action(context, **own, **read_flags({name: given[name] for name in flags}))
+
+            run_action(options, act)
 
         return command
 

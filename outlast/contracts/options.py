@@ -292,7 +292,7 @@ class CallOptions(StartOptions, total=False):
             wire="options.webhooks",
             encode=non_empty,
             flag="--webhook",
-            metavar="URL",
+            metavar="JSON",
         ),
     ]
 
@@ -318,7 +318,7 @@ class BatchOptions(StartOptions, total=False):
         Option(
             "Order of the rows: `given`, that of the items, or `any`, as the items end.",
             wire="order",
-            flag="--row-order",
+            flag="--order",
         ),
     ]
     retries: Annotated[
@@ -388,7 +388,7 @@ class BatchOptions(StartOptions, total=False):
             wire="webhooks",
             encode=non_empty,
             flag="--webhook",
-            metavar="URL",
+            metavar="JSON",
         ),
     ]
     item_webhooks: Annotated[
@@ -400,12 +400,33 @@ class BatchOptions(StartOptions, total=False):
 class BatchChanges(TypedDict, total=False):
     """Settings that change when a batch is resumed or retried."""
 
-    concurrency: Annotated[int | None, Option("Maximum number of concurrent items.", wire="concurrency", min=1)]
+    concurrency: Annotated[
+        int | None,
+        Option(
+            "Maximum number of concurrent items.",
+            wire="concurrency",
+            flag="--concurrency",
+            metavar="ITEMS",
+            panel=LIMITS,
+            min=1,
+        ),
+    ]
     budget_usd: Annotated[
         float | None,
-        Option("Maximum cost of all items together, in US dollars.", wire="budget_usd", encode=dollars, min=0),
+        Option(
+            "Maximum cost of all items together, in US dollars.",
+            wire="budget_usd",
+            encode=dollars,
+            flag="--budget",
+            metavar="USD",
+            panel=LIMITS,
+            min=0,
+        ),
     ]
-    stop: Annotated[Mapping[str, JsonValue] | None, Option("Stop conditions.", wire="stop")]
+    stop: Annotated[
+        Mapping[str, JsonValue] | None,
+        Option("Stop conditions.", wire="stop", flag="--stop", metavar="RULE=VALUE", panel=LIMITS),
+    ]
     categories: Annotated[
         Sequence[str] | None, Option("Only items that failed with one of these.", wire="categories", encode=non_empty)
     ]
@@ -417,27 +438,68 @@ class ResurrectOptions(TypedDict, total=False):
     max_usd: Annotated[
         float | None,
         Option(
-            "Maximum cost of the run in all, in US dollars.", wire="budget.max_total_charge_usd", encode=dollars, min=0
+            "Maximum cost of the run in all, in US dollars.",
+            wire="budget.max_total_charge_usd",
+            encode=dollars,
+            flag="--max-usd",
+            metavar="USD",
+            panel=LIMITS,
+            min=0,
         ),
     ]
-    max_items: Annotated[int | None, Option("Maximum number of rows of the run.", wire="budget.max_items", min=1)]
+    max_items: Annotated[
+        int | None,
+        Option(
+            "Maximum number of rows of the run.",
+            wire="budget.max_items",
+            flag="--max-items",
+            metavar="ROWS",
+            panel=LIMITS,
+            min=1,
+        ),
+    ]
     max_run_seconds: Annotated[
         float | None,
-        Option("Maximum duration from now.", wire="budget.max_run_seconds", encode=whole_seconds, min=1),
+        Option(
+            "Maximum duration from now.",
+            wire="budget.max_run_seconds",
+            encode=whole_seconds,
+            flag="--max-run-time",
+            metavar="TIME",
+            panel=LIMITS,
+            min=1,
+        ),
     ]
     deadline_seconds: Annotated[
         float | None,
-        Option("The new task fails after this time.", wire="deadline_seconds", encode=whole_seconds, min=1),
+        Option(
+            "The new task fails after this time.",
+            wire="deadline_seconds",
+            encode=whole_seconds,
+            flag="--deadline",
+            metavar="TIME",
+            panel=LIMITS,
+            min=1,
+        ),
     ]
-    build: Annotated[str | None, Option("Another build of the Actor.", wire="build")]
+    build: Annotated[str | None, Option("Another build of the Actor.", wire="build", flag="--build", metavar="BUILD")]
     memory_mbytes: Annotated[
-        int | None, Option("Memory in megabytes: a power of two.", wire="memory_mbytes", min=128, max=32_768)
+        int | None,
+        Option(
+            "Memory in megabytes: a power of two.",
+            wire="memory_mbytes",
+            flag="--memory",
+            metavar="MB",
+            min=128,
+            max=32_768,
+        ),
     ]
     force: Annotated[
         bool | None,
         Option(
             "Also when the run failed by itself, or has produced nothing to continue from.",
             wire="force",
+            flag="--force",
             encode=if_set,
         ),
     ]

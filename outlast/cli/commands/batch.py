@@ -1,33 +1,28 @@
 """`outlast batch`: start one tool for many inputs, look at it, get its results, stop it and go on."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 import typer
 
-from outlast.cli.args import UNTIL_HELP, parse_duration, parse_usd
+from outlast.cli.args import read_arguments
 from outlast.cli.commands import batch_actions
-from outlast.cli.commands.batch_actions import Asked, Changes, ItemLimits, Reusing, SaveTo, Source
+from outlast.cli.commands.batch_actions import SaveTo, Source
 from outlast.cli.connection import complete_tool
 from outlast.cli.errors import ExitCode
 from outlast.cli.options import (
     CsvSafeOption,
 )
 from outlast.cli.runner import Context, server_command
+from outlast.contracts.options import BatchChanges, BatchOptions
 
 _ITEMS = "Items"
-_LIMITS = "Limits"
 
 Status = Literal["completed", "failed", "cancelled"]
-RowOrder = Literal["given", "any"]
 
 
 def _of_items(help_text: str, *names: str, **options: Any) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel=_ITEMS, **options)
-
-
-def _limit(help_text: str, *names: str, **options: Any) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel=_LIMITS, **options)
 
 
 BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="Id of the batch.", show_default=False)]
@@ -41,48 +36,8 @@ PairOption = Annotated[
     list[str] | None,
     _of_items("An argument of every item; dots reach into objects.", "--arg", "-a", metavar="NAME=VALUE"),
 ]
-MapOption = Annotated[
-    list[str] | None,
-    _of_items("The argument that takes its value from a field of the row.", "--map", "-m", metavar="NAME=FIELD"),
-]
-KeyOption = Annotated[str | None, _of_items("The field of a row that is the item's key.", metavar="FIELD")]
-DelimiterOption = Annotated[str | None, _of_items("What separates the values of CSV: , ; | or tab. It is detected.")]
 OutputOption = Annotated[str | None, _of_items("Take the rows of a stored output.", metavar="LOCATOR")]
 DatasetOption = Annotated[str | None, _of_items("Take the rows of a dataset.", metavar="ID")]
-RowOrderOption = Annotated[RowOrder | None, typer.Option(help="Order of the rows: that of the items, or any.")]
-RetryOption = Annotated[
-    list[str] | None,
-    typer.Option("--retry", metavar="CATEGORY=N", help="Try items again that fail so: rate_limit=3."),
-]
-ConcurrencyOption = Annotated[int | None, _limit("Items under way at a time (10).", "--concurrency", "-c", min=1)]
-BudgetOption = Annotated[float | None, _limit("What all items may cost together.", metavar="USD", parser=parse_usd)]
-MaxUsdOption = Annotated[float | None, _limit("What one item may cost.", metavar="USD", parser=parse_usd)]
-MaxItemsOption = Annotated[int | None, _limit("Rows that one item's run may produce.", min=1)]
-MaxRunTimeOption = Annotated[
-    float | None, _limit("Time that one item's run may take.", parser=parse_duration, metavar="TIME")
-]
-UntilOption = Annotated[list[str] | None, _limit("Of one item's run. " + UNTIL_HELP, metavar="CONDITION")]
-DeadlineOption = Annotated[
-    float | None, _limit("An item fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME")
-]
-ReuseOption = Annotated[
-    str | None,
-    typer.Option(metavar="AGE", help="Take answers of equal calls that run, or are not older than this: 90s, 6h, 7d."),
-]
-RefreshOption = Annotated[
-    bool, typer.Option("--refresh", help="Start the items in any case; later calls with --reuse may take the answers.")
-]
-StopOption = Annotated[
-    list[str] | None,
-    _limit(
-        "Stop early: failures=10, failure_share=0.2, seconds=600, completed=100, rows=500, categories=timeout,payment; "
-        "under_way=cancel cancels the rest.",
-        "--stop",
-        metavar="RULE=VALUE",
-    ),
-]
-ModeOption = Annotated[str | None, typer.Option(help="As for `outlast call`.")]
-NameOption = Annotated[str | None, typer.Option(help="For people; any text.")]
 AgainOption = Annotated[bool, typer.Option("--again", help="Start another batch, although an equal one exists.")]
 SaveOption = Annotated[
     Path | None, typer.Option("--save", "-o", metavar="FILE", help="Write the results to this file, .jsonl or .csv.")
@@ -110,29 +65,13 @@ async def run(
     tool: ToolArgument,
     file: FileArgument = None,
     arg: PairOption = None,
-    mapping: MapOption = None,
-    key: KeyOption = None,
-    delimiter: DelimiterOption = None,
     output: OutputOption = None,
     dataset: DatasetOption = None,
-    concurrency: ConcurrencyOption = None,
-    budget: BudgetOption = None,
-    max_usd: MaxUsdOption = None,
-    max_items: MaxItemsOption = None,
-    max_run_time: MaxRunTimeOption = None,
-    until: UntilOption = None,
-    deadline: DeadlineOption = None,
-    stop: StopOption = None,
-    retry: RetryOption = None,
-    reuse: ReuseOption = None,
-    refresh: RefreshOption = False,
-    order: RowOrderOption = None,
-    mode: ModeOption = None,
-    name: NameOption = None,
     again: AgainOption = False,
     save: SaveOption = None,
     csv_safe: CsvSafeOption = True,
     detach: DetachOption = False,
+    **options: Unpack[BatchOptions],
 ) -> ExitCode:
     """Call a tool for each item of a file, show the progress, then the outcome.
 
@@ -142,14 +81,12 @@ async def run(
       outlast batch run outlast/sleeper items.jsonl --concurrency 25 --budget 20
       outlast batch run outlast/site-crawler pages.csv -m startUrls.0.url=page --key page -o results.csv
     """
-    source = Source(file, output, dataset, tuple(mapping or ()), key, delimiter)
-    limits = ItemLimits(max_usd, max_items, max_run_time, deadline, tuple(until or ()))
-    changes = Changes(concurrency, budget, tuple(stop or ()))
-    reusing = Reusing(reuse, refresh)
-    asked = Asked(tool, source, tuple(arg or ()), limits, changes, tuple(retry or ()), order, mode, name, reusing)
     return await batch_actions.run_batch(
         context,
-        asked,
+        tool,
+        Source(file, output, dataset),
+        read_arguments(None, arg or []),
+        options,
         again=again,
         save=SaveTo.at(save, csv_safe=csv_safe),
         detach=detach,
@@ -213,14 +150,18 @@ async def retry(
     context: Context,
     batch_id: BatchArgument,
     category: CategoryOption = None,
-    concurrency: ConcurrencyOption = None,
-    budget: BudgetOption = None,
-    stop: StopOption = None,
     detach: DetachOption = False,
+    **changes: Unpack[BatchChanges],
 ) -> ExitCode:
     """Run the failed items of a batch that has ended again."""
-    changes, categories = Changes(concurrency, budget, tuple(stop or ())), tuple(category or ())
-    return await batch_actions.go_on(context, batch_id, changes, categories, detach=detach)
+    batch = await context.client.batches.retry(
+        batch_id,
+        tuple(category or ()),
+        concurrency=changes.get("concurrency"),
+        budget_usd=changes.get("budget_usd"),
+        stop=changes.get("stop"),
+    )
+    return await batch_actions.follow_batch(context, batch, detach=detach)
 
 
 @app.command()
@@ -228,11 +169,11 @@ async def retry(
 async def resume(
     context: Context,
     batch_id: BatchArgument,
-    concurrency: ConcurrencyOption = None,
-    budget: BudgetOption = None,
-    stop: StopOption = None,
     detach: DetachOption = False,
+    **changes: Unpack[BatchChanges],
 ) -> ExitCode:
     """Go on with a batch that has stopped: with what was cancelled, and what was not started."""
-    changes = Changes(concurrency, budget, tuple(stop or ()))
-    return await batch_actions.go_on(context, batch_id, changes, None, detach=detach)
+    batch = await context.client.batches.resume(
+        batch_id, concurrency=changes.get("concurrency"), budget_usd=changes.get("budget_usd"), stop=changes.get("stop")
+    )
+    return await batch_actions.follow_batch(context, batch, detach=detach)

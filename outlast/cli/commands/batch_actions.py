@@ -5,14 +5,14 @@ import hashlib
 import json
 import secrets
 import sys
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.markup import escape
 
-from outlast.cli.args import Span, parse_span, read_arguments, until_of
+from outlast.cli.args import Span, parse_span
 from outlast.cli.errors import BadInput, CliError, ExitCode
 from outlast.cli.runner import Context
 from outlast.cli.show.progress import TaskProgress
@@ -20,6 +20,7 @@ from outlast.cli.show.tables import Column
 from outlast.cli.show.wording import ago, counted, duration, local_time, one_line, styled_status
 from outlast.client import Batch
 from outlast.client.requests import RowFilter
+from outlast.contracts.options import BatchOptions
 
 BATCH_COLUMNS = (
     Column("BATCH"),
@@ -121,8 +122,6 @@ def _usd(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 0.01 or not amount else f"${amount:.6f}".rstrip("0")
 
 
-_WHOLE = frozenset({"failures", "seconds", "completed", "rows"})
-_RULES = (*sorted(_WHOLE), "failure_share", "categories", "under_way")
 _TABS = frozenset({"tab", "\\t"})
 
 
@@ -140,14 +139,11 @@ class SaveTo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the items come from, and how rows become items."""
+    """The origin of the items."""
 
     file: Path | None
     output: str | None
     dataset: str | None
-    mapping: Sequence[str]
-    key: str | None
-    delimiter: str | None
 
     def check(self) -> None:
         """Raise `BadInput` unless there is one source of items."""
@@ -158,122 +154,31 @@ class Source:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class ItemLimits:
-    """What one item may use."""
-
-    max_usd: float | None
-    max_items: int | None
-    max_run_seconds: float | None
-    deadline_seconds: float | None
-    until: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Reusing:
-    """Whether equal calls may answer items."""
-
-    max_age: str | None = None
-    refresh: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What a resume or a retry may change, too."""
-
-    concurrency: int | None
-    budget_usd: float | None
-    stop: Sequence[str]
-
-    def options(self) -> dict[str, Any]:
-        """As the client takes them. Raises `BadInput`."""
-        rules = {name: _rule(name, text) for name, text in _pairs(self.stop, "--stop", "failures=10").items()}
-        return {"concurrency": self.concurrency, "budget_usd": self.budget_usd, "stop": rules or None}
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A batch that is to be started."""
-
-    tool: str
-    source: Source
-    pairs: Sequence[str]
-    limits: ItemLimits
-    changes: Changes
-    retries: Sequence[str]
-    order: str | None
-    mode: str | None
-    name: str | None
-    reuse: Reusing = Reusing()
-
-    def options(self) -> dict[str, Any]:
-        """The options of `client.batches`. Raises `BadInput`."""
-        source, limits = self.source, self.limits
-        return {
-            **self.changes.options(),
-            "mode": self.mode,
-            "name": self.name,
-            "order": self.order,
-            "retries": _retries(self.retries) or None,
-            "mapping": _pairs(source.mapping, "--map", "startUrls.0.url=page") or None,
-            "key": source.key,
-            "delimiter": "\t" if source.delimiter in _TABS else source.delimiter,
-            "deadline_seconds": limits.deadline_seconds,
-            "max_usd": limits.max_usd,
-            "max_items": limits.max_items,
-            "max_run_seconds": limits.max_run_seconds,
-            "until": until_of(limits.until),
-            "reuse": self.reuse.max_age,
-            "refresh": self.reuse.refresh or None,
-        }
-
-
-def _rule(name: str, text: str) -> Any:
-    if name not in _RULES:
-        raise BadInput(f"There is no rule {name!r} of --stop.", hint=f"There are: {', '.join(_RULES)}.")
-    try:
-        if name in _WHOLE:
-            return int(text)
-        if name == "failure_share":
-            return float(text)
-    except ValueError:
-        raise BadInput(f"--stop {name}={text}: that is no number.") from None
-    return [part.strip() for part in text.split(",")] if name == "categories" else text
-
-
-def _pairs(texts: Sequence[str], option: str, example: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name or not value:
-            raise BadInput(f"{option} takes NAME=VALUE, not {text!r}.", hint=f"An example: {option} {example}")
-        found[name] = value
-    return found
-
-
-def _retries(texts: Sequence[str]) -> Mapping[str, int]:
-    found = _pairs(texts, "--retry", "rate_limit=3")
-    wrong = next((text for text in found.values() if not text.isdecimal()), None)
-    if wrong is not None:
-        raise BadInput(f"--retry takes CATEGORY=NUMBER, not {wrong!r}.", hint="An example: --retry rate_limit=3")
-    return {category: int(text) for category, text in found.items()}
-
-
 _LOOK_SECONDS = 1.0
 _LINES_OF_PROGRESS = 20
 """Number of progress lines where there is no terminal."""
 _STDIN = Path("-")
 
 
-async def run_batch(context: Context, asked: Asked, *, again: bool, save: SaveTo | None, detach: bool) -> ExitCode:
+async def run_batch(
+    context: Context,
+    tool: str,
+    source: Source,
+    arguments: dict[str, Any],
+    options: BatchOptions,
+    *,
+    again: bool,
+    save: SaveTo | None,
+    detach: bool,
+) -> ExitCode:
     """Start a batch and, unless detached, watch it to its end."""
-    asked.source.check()
+    source.check()
     context.interrupted = CliError(
         "Interrupted while the batch was being sent; it may have been accepted.",
         exit_code=ExitCode.INTERRUPTED,
         hint=f"`{context.options.command('batch ls')}` shows it; the same command meets it again.",
     )
-    batch = await _started(context, asked, again=again)
+    batch = await _started(context, tool, source, arguments, options, again=again)
     context.output.note(headline(batch, context.client.connection.url))
     if batch.ended and not again:
         context.output.note("[dim]This batch was started before; --again starts another one.[/]")
@@ -351,33 +256,28 @@ async def cancel_batch(context: Context, batch_id: str) -> ExitCode:
     return ExitCode.OK
 
 
-async def go_on(
-    context: Context, batch_id: str, changes: Changes, categories: tuple[str, ...] | None, *, detach: bool
-) -> ExitCode:
-    """Resume a batch or, with `categories`, retry its failed items; unless detached, watch it to its end."""
-    batches, changed = context.client.batches, changes.options()
-    if categories is None:
-        batch = await batches.resume(batch_id, **changed)
-    else:
-        batch = await batches.retry(batch_id, categories, **changed)
+async def follow_batch(context: Context, batch: Batch, *, detach: bool) -> ExitCode:
+    """Watch a batch that was resumed or retried to its end, unless detached."""
     context.output.note(headline(batch, context.client.connection.url))
     return await _watched(context, batch, detach=detach, save=None)
 
 
-async def _started(context: Context, asked: Asked, *, again: bool) -> Batch:
-    options, arguments = asked.options(), read_arguments(None, list(asked.pairs))
-    batches, source = context.client.batches, asked.source
-    file, rows = source.file, {"output": source.output, "dataset": source.dataset}
-    content = json.dumps(rows).encode() if file is None else _content_of(file)
-    settings = json.dumps([asked.tool, arguments, options], sort_keys=True).encode()
-    # The same for the same batch, so that a command that is repeated meets it.
+async def _started(
+    context: Context, tool: str, source: Source, arguments: dict[str, Any], options: BatchOptions, *, again: bool
+) -> Batch:
+    if options.get("delimiter") in _TABS:
+        options["delimiter"] = "\t"
+    batches, file = context.client.batches, source.file
+    content = json.dumps([source.output, source.dataset]).encode() if file is None else _content_of(file)
+    settings = json.dumps([tool, arguments, options], sort_keys=True).encode()
+    # The same for the same batch, so that a repeated command finds it.
     key = f"cli-{hashlib.sha256(settings + bytes(1) + content).hexdigest()}"
-    options["idempotency_key"] = secrets.token_hex(16) if again else key
+    options["idempotency_key"] = options.get("idempotency_key") or (secrets.token_hex(16) if again else key)
     if file is None:
-        return await batches.start_rows(asked.tool, arguments, **rows, **options)
+        return await batches.start_rows(tool, arguments, output=source.output, dataset=source.dataset, **options)
     if file == _STDIN:
-        return await batches.start_lines(asked.tool, content, arguments, **options)
-    return await batches.start_file(asked.tool, file, arguments, **options)
+        return await batches.start_lines(tool, content, arguments, **options)
+    return await batches.start_file(tool, file, arguments, **options)
 
 
 def _content_of(file: Path) -> bytes:

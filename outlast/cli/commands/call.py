@@ -1,43 +1,20 @@
 """`outlast call`: call a tool as a task, and follow it."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Unpack
 
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import UNTIL_HELP, parse_duration, parse_usd, read_arguments, until_of
+from outlast.cli.args import read_arguments
 from outlast.cli.connection import complete_tool
 from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show.follow_task import exit_code_of, going_on, print_rows_beside_progress, show_progress, summary_line
 from outlast.cli.show.wording import duration
-from outlast.client import CallOptions, Task, TaskAnswer
+from outlast.client import Task, TaskAnswer
+from outlast.contracts.options import CallOptions
 
-_LIMITS = "Limits"
 _RESULT_SECONDS = 120
-
-
-@dataclass(frozen=True, slots=True)
-class CallRequest:
-    """The call as the command line describes it."""
-
-    tool: str
-    source: str | None
-    pairs: list[str]
-    mode: str | None
-    session: str | None
-    idempotency_key: str | None
-    deadline_seconds: float | None
-    max_usd: float | None
-    max_items: int | None
-    max_run_seconds: float | None
-    reuse: str | None
-    refresh: bool
-    resurrect: int | None
-    detach: bool
-    follow_rows: bool
-    until: list[str]
 
 
 ToolArgument = Annotated[
@@ -60,43 +37,6 @@ DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Print the ta
 FollowRowsOption = Annotated[
     bool, typer.Option("--follow-rows", help="Print the rows of its run as they come, one line of JSON each.")
 ]
-ModeOption = Annotated[str | None, typer.Option(help="default waits for runs, openai answers once they have started.")]
-SessionOption = Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the call belongs to.")]
-KeyOption = Annotated[str | None, typer.Option(metavar="KEY", help="The same key and call give the same task.")]
-
-
-def _limit_option(what: str, **options: Any) -> Any:
-    return typer.Option(help=what, rich_help_panel=_LIMITS, **options)
-
-
-ReuseOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="AGE", help="Take the answer of an equal call that runs, or is not older than this: 90s, 6h, 7d."
-    ),
-]
-RefreshOption = Annotated[
-    bool, typer.Option("--refresh", help="Start it in any case; later calls with --reuse may take its answer.")
-]
-ResurrectOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="TIMES", min=0, max=10, help="Have a run that is cut short go on this often, instead of paying again."
-    ),
-]
-DeadlineOption = Annotated[
-    float | None,
-    _limit_option("The task fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME"),
-]
-MaxUsdOption = Annotated[
-    float | None, _limit_option("US dollars that the run may cost.", metavar="USD", parser=parse_usd)
-]
-MaxItemsOption = Annotated[int | None, _limit_option("Rows that the run may produce.", min=1)]
-MaxRunTimeOption = Annotated[
-    float | None, _limit_option("Time that the run may take.", parser=parse_duration, metavar="TIME")
-]
-
-UntilOption = Annotated[list[str] | None, _limit_option(UNTIL_HELP, metavar="CONDITION")]
 
 
 @server_command()
@@ -107,17 +47,7 @@ async def call(
     arg: PairOption = None,
     detach: DetachOption = False,
     follow_rows: FollowRowsOption = False,
-    mode: ModeOption = None,
-    session: SessionOption = None,
-    idempotency_key: KeyOption = None,
-    deadline: DeadlineOption = None,
-    max_usd: MaxUsdOption = None,
-    max_items: MaxItemsOption = None,
-    max_run_time: MaxRunTimeOption = None,
-    until: UntilOption = None,
-    reuse: ReuseOption = None,
-    refresh: RefreshOption = False,
-    resurrect: ResurrectOption = None,
+    **options: Unpack[CallOptions],
 ) -> ExitCode:
     """Call a tool, show how far it is, print its answer.
 
@@ -130,40 +60,17 @@ async def call(
       outlast call outlast--site-crawler @input.json --reuse 6h
       outlast call outlast--site-crawler @input.json --follow-rows > rows.jsonl
     """
-    request = CallRequest(
-        tool,
-        arguments,
-        arg or [],
-        mode,
-        session,
-        idempotency_key,
-        deadline,
-        max_usd,
-        max_items,
-        max_run_time,
-        reuse,
-        refresh,
-        resurrect,
-        detach,
-        follow_rows,
-        until or [],
-    )
-    return await call_tool(context, request)
-
-
-async def call_tool(context: Context, request: CallRequest) -> ExitCode:
-    """Start the task and, unless detached, follow it to its answer."""
-    arguments = read_arguments(request.source, request.pairs)
+    given = read_arguments(arguments, arg or [])
     context.interrupted = CliError(
         "Interrupted while the call was being sent; it may have been accepted.",
         exit_code=ExitCode.INTERRUPTED,
         hint=f"`{context.options.command('tasks ls --limit 3')}` shows the newest tasks.",
     )
-    task = await context.client.start(request.tool, arguments, **_options(request))
-    if request.detach:
+    task = await context.client.start(tool, given, **options)
+    if detach:
         return leave(context, task)
-    answer = await see_through(context, task, rows=request.follow_rows)
-    return show_answer(context, answer, told=request.follow_rows)
+    answer = await see_through(context, task, rows=follow_rows)
+    return show_answer(context, answer, told=follow_rows)
 
 
 def _origin_text(task: "Task") -> str:
@@ -226,19 +133,3 @@ def leave(context: Context, task: "Task") -> ExitCode:
     output.command(f"watch   {command(f'tasks watch {task.id}')}")
     output.command(f"result  {command(f'tasks result {task.id} --wait 10m')}")
     return ExitCode.OK
-
-
-def _options(request: CallRequest) -> "CallOptions":
-    return {
-        "mode": request.mode,
-        "session_id": request.session,
-        "idempotency_key": request.idempotency_key,
-        "deadline_seconds": request.deadline_seconds,
-        "max_usd": request.max_usd,
-        "max_items": request.max_items,
-        "max_run_seconds": request.max_run_seconds,
-        "reuse": request.reuse,
-        "resurrect": request.resurrect,
-        "refresh": request.refresh,
-        "until": until_of(request.until),
-    }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Unpack
 
 import typer
 from rich.markup import escape
@@ -14,6 +14,7 @@ from outlast.cli.runner import Context, server_command
 from outlast.cli.show.tables import Column
 from outlast.cli.show.wording import ago, local_time, one_line
 from outlast.client import SavedCall
+from outlast.contracts.options import SavedCallOptions
 
 SAVED_COLUMNS = (
     Column("NAME"),
@@ -52,7 +53,6 @@ def _json(document: object) -> str:
 app = typer.Typer(no_args_is_help=True, help="Keep calls under names, and start them by name.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the saved call.", show_default=False)]
-NoteOption = Annotated[str | None, typer.Option(help="What it is for; any text.")]
 
 
 @app.command("set")
@@ -63,12 +63,7 @@ async def set_call(
     tool: calling.ToolArgument,
     arguments: calling.JsonArgument = None,
     arg: calling.PairOption = None,
-    mode: calling.ModeOption = None,
-    deadline: calling.DeadlineOption = None,
-    max_usd: calling.MaxUsdOption = None,
-    max_items: calling.MaxItemsOption = None,
-    max_run_time: calling.MaxRunTimeOption = None,
-    note: NoteOption = None,
+    **options: Unpack[SavedCallOptions],
 ) -> ExitCode:
     """Keep a call under a name, in place of an earlier one.
 
@@ -79,12 +74,7 @@ async def set_call(
         name,
         tool,
         read_arguments(arguments, arg or []),
-        note=note,
-        mode=mode,
-        deadline_seconds=deadline,
-        max_usd=max_usd,
-        max_items=max_items,
-        max_run_seconds=max_run_time,
+        **options,
     )
     if context.output.as_json:
         context.output.document(saved.document())
@@ -133,7 +123,9 @@ async def run(
     arguments: calling.JsonArgument = None,
     arg: calling.PairOption = None,
     detach: calling.DetachOption = False,
-    idempotency_key: calling.KeyOption = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The same key and call give the same task.")
+    ] = None,
 ) -> ExitCode:
     """Start a saved call, with other arguments where some are given, and follow it as `outlast call` does."""
     given = read_arguments(arguments, arg or [])

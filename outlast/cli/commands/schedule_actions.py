@@ -14,6 +14,7 @@ from outlast.cli.runner import Context
 from outlast.cli.show.tables import Column
 from outlast.cli.show.wording import ago, duration, local_time, one_line, styled_status
 from outlast.client import Firing, Schedule
+from outlast.contracts.options import SharedOptions, to_wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,7 @@ class Target:
     pairs: Sequence[str]
     batch: str | None
     saved: str | None
-    mode: str | None
-    max_usd: float | None
-    max_items: int | None
-    max_run_seconds: float | None
-    deadline_seconds: float | None
+    call_options: SharedOptions
 
     def options(self) -> dict[str, Any]:
         """As the client takes it; nothing when nothing is said. Raises `BadInput`."""
@@ -40,22 +37,12 @@ class Target:
         arguments = read_arguments(self.source, list(self.pairs))
         if self.saved is not None:
             return {"saved": {"name": self.saved, "arguments": arguments}}
+        options = to_wire(SharedOptions, self.call_options)
         if self.tool is None:
-            if arguments:
-                raise BadInput("There are arguments, but no TOOL that takes them.")
+            if arguments or options:
+                raise BadInput("There are arguments or options of a call, but no TOOL that takes them.")
             return {}
-        call = {"tool": self.tool, "arguments": arguments, "mode": self.mode, "options": self._call_options()}
-        return {"call": {name: value for name, value in call.items() if value is not None}}
-
-    def _call_options(self) -> dict[str, Any] | None:
-        budget = {
-            "max_total_charge_usd": None if self.max_usd is None else str(self.max_usd),
-            "max_items": self.max_items,
-            "max_run_seconds": None if self.max_run_seconds is None else round(self.max_run_seconds),
-        }
-        deadline = None if self.deadline_seconds is None else round(self.deadline_seconds)
-        options = {"deadline_seconds": deadline, "budget": _given(budget) or None}
-        return _given(options) or None
+        return {"call": {"tool": self.tool, "arguments": arguments, **options}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +82,6 @@ class Times:
 def written(document: object) -> str:
     """A part of a schedule, in one line."""
     return json.dumps(document, ensure_ascii=False)
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 async def create(context: Context, schedule_id: str, target: Target, times: Times, *, paused: bool) -> ExitCode:

@@ -1,16 +1,19 @@
 """`outlast schedules`: have calls and batches started when they are due."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 import typer
+from pydantic import JsonValue
 
-from outlast.cli.args import parse_duration, parse_usd
+from outlast.cli.args import parse_duration, parse_usd, until_of
 from outlast.cli.commands import schedule_actions
 from outlast.cli.commands.schedule_actions import Target, Times
 from outlast.cli.connection import complete_tool
 from outlast.cli.errors import ExitCode
 from outlast.cli.runner import Context, server_command
+from outlast.contracts.options import SharedOptions
 
 _WHAT = "What it starts"
 _WHEN = "When it is due"
@@ -26,6 +29,15 @@ def parse_moment(text: str) -> datetime:
     except ValueError:
         example = "2026-03-29, 2026-03-29T02:30 or 2026-03-29T02:30+01:00"
         raise typer.BadParameter(f"{text!r} is no moment; write {example}.") from None
+
+
+def stop_conditions(texts: Sequence[str], end: datetime | None) -> tuple[dict[str, JsonValue] | None, datetime | None]:
+    """The conditions of `--until`, and the end of the schedule. A moment in `--until` is a former form of `--end-at`.
+
+    Raises `BadInput`.
+    """
+    moments = [parse_moment(text) for text in texts if "=" not in text]
+    return until_of([text for text in texts if "=" in text]), moments[-1] if moments else end
 
 
 def _what(help_text: str, *names: str, **options: Any) -> Any:
@@ -51,7 +63,6 @@ JsonArgument = Annotated[
 PairOption = Annotated[
     list[str] | None, _what("One argument; dots reach into objects.", "--arg", "-a", metavar="NAME=VALUE")
 ]
-ModeOption = Annotated[str | None, _what("As for `outlast call`.")]
 BatchOption = Annotated[
     str | None, _what("Start a batch: the body of POST /v1/batches, as JSON or @FILE.", "--batch", metavar="JSON")
 ]
@@ -67,7 +78,11 @@ JitterOption = Annotated[
     float | None, _when("Begin up to so much later, at random.", parser=parse_duration, metavar="TIME")
 ]
 FromOption = Annotated[datetime | None, _when("Not before.", "--from", parser=parse_moment, metavar="MOMENT")]
-UntilOption = Annotated[datetime | None, _when("Not after.", "--until", parser=parse_moment, metavar="MOMENT")]
+EndAtOption = Annotated[datetime | None, _when("Not after.", "--end-at", parser=parse_moment, metavar="MOMENT")]
+UntilOption = Annotated[
+    list[str] | None,
+    _limit("Stop each call's run when it has enough, as for `outlast call`: rows=100.", "--until", metavar="CONDITION"),
+]
 OverlapOption = Annotated[
     Overlap | None, _when("When it is due while an earlier firing is under way (skip).", show_default=False)
 ]
@@ -79,14 +94,6 @@ BudgetOption = Annotated[float | None, _limit("What all firings may cost togethe
 PauseOnOption = Annotated[
     list[str] | None,
     _limit("Pause after such a failure; `none` for none (payment, authentication, permission).", metavar="CATEGORY"),
-]
-MaxUsdOption = Annotated[float | None, _limit("What each call may cost.", metavar="USD", parser=parse_usd)]
-MaxItemsOption = Annotated[int | None, _limit("Rows that each call's run may produce.", min=1)]
-MaxRunTimeOption = Annotated[
-    float | None, _limit("Time that each call's run may take.", parser=parse_duration, metavar="TIME")
-]
-DeadlineOption = Annotated[
-    float | None, _limit("Each call fails after this: 90s, 10m, 2h.", parser=parse_duration, metavar="TIME")
 ]
 NoteOption = Annotated[str | None, typer.Option(help="What it is for; any text.")]
 PausedOption = Annotated[bool, typer.Option("--paused", help="Make it paused.")]
@@ -108,23 +115,20 @@ async def create(
     arg: PairOption = None,
     batch: BatchOption = None,
     saved: SavedOption = None,
-    mode: ModeOption = None,
     cron: CronOption = None,
     every: EveryOption = None,
     time_zone: TimeZoneOption = None,
     jitter: JitterOption = None,
     start: FromOption = None,
-    end: UntilOption = None,
+    end: EndAtOption = None,
+    stop: UntilOption = None,
     overlap: OverlapOption = None,
     catch_up: CatchUpOption = None,
     budget: BudgetOption = None,
     pause_on: PauseOnOption = None,
-    max_usd: MaxUsdOption = None,
-    max_items: MaxItemsOption = None,
-    max_run_time: MaxRunTimeOption = None,
-    deadline: DeadlineOption = None,
     note: NoteOption = None,
     paused: PausedOption = False,
+    **options: Unpack[SharedOptions],
 ) -> ExitCode:
     """Have a tool called, a batch or a saved call started, whenever it is due.
 
@@ -132,7 +136,8 @@ async def create(
       outlast schedules create nightly outlast/sleeper -a seconds=5 --cron '17 2 * * *' --tz Europe/Prague
       outlast schedules create hourly --saved prices --every 1h --budget 20
     """
-    target = Target(tool, arguments, tuple(arg or ()), batch, saved, mode, max_usd, max_items, max_run_time, deadline)
+    conditions, end = stop_conditions(stop or (), end)
+    target = Target(tool, arguments, tuple(arg or ()), batch, saved, {**options, "until": conditions})
     times = Times(cron, every, time_zone, jitter, start, end, overlap, catch_up, budget, pause_on, note)
     return await schedule_actions.create(context, schedule_id, target, times, paused=paused)
 
@@ -147,25 +152,23 @@ async def update(
     arg: PairOption = None,
     batch: BatchOption = None,
     saved: SavedOption = None,
-    mode: ModeOption = None,
     cron: CronOption = None,
     every: EveryOption = None,
     time_zone: TimeZoneOption = None,
     jitter: JitterOption = None,
     start: FromOption = None,
-    end: UntilOption = None,
+    end: EndAtOption = None,
+    stop: UntilOption = None,
     overlap: OverlapOption = None,
     catch_up: CatchUpOption = None,
     budget: BudgetOption = None,
     pause_on: PauseOnOption = None,
-    max_usd: MaxUsdOption = None,
-    max_items: MaxItemsOption = None,
-    max_run_time: MaxRunTimeOption = None,
-    deadline: DeadlineOption = None,
     note: NoteOption = None,
+    **options: Unpack[SharedOptions],
 ) -> ExitCode:
     """Change what is named here; the rest stays."""
-    target = Target(tool, arguments, tuple(arg or ()), batch, saved, mode, max_usd, max_items, max_run_time, deadline)
+    conditions, end = stop_conditions(stop or (), end)
+    target = Target(tool, arguments, tuple(arg or ()), batch, saved, {**options, "until": conditions})
     times = Times(cron, every, time_zone, jitter, start, end, overlap, catch_up, budget, pause_on, note)
     return await schedule_actions.update(context, schedule_id, target, times)
 

@@ -1,29 +1,21 @@
 """`outlast tasks`: list, look at, watch, collect, answer, cancel and resurrect tasks."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Unpack
 
 import typer
 from rich.markup import escape
 
 from outlast.cli.args import Given, parse_duration, question_key
-from outlast.cli.commands.call import (
-    DeadlineOption,
-    DetachOption,
-    MaxItemsOption,
-    MaxRunTimeOption,
-    MaxUsdOption,
-    leave,
-    see_through,
-    show_answer,
-)
+from outlast.cli.commands.call import DetachOption, leave, see_through, show_answer
 from outlast.cli.connection import complete_asking, complete_task, complete_tool
 from outlast.cli.errors import ExitCode
 from outlast.cli.prompts import ask_until_taken, submit, typed_lines
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show.follow_task import exit_code_of, going_on, print_rows, show_events, show_progress, summary_line
 from outlast.cli.show.task_display import TASK_COLUMNS, show_waiting, task_row, task_sheet
-from outlast.client import ResurrectOptions, Task
+from outlast.client import Task
+from outlast.contracts.options import ResurrectOptions
 
 app = typer.Typer(no_args_is_help=True, help="List, look at, watch, collect, answer and cancel tasks.")
 
@@ -161,15 +153,7 @@ async def resurrect(
     context: Context,
     task_id: TaskIdArgument,
     detach: DetachOption = False,
-    deadline: DeadlineOption = None,
-    max_usd: MaxUsdOption = None,
-    max_items: MaxItemsOption = None,
-    max_run_time: MaxRunTimeOption = None,
-    build: Annotated[str | None, typer.Option(metavar="BUILD", help="Another build of the Actor.")] = None,
-    memory: Annotated[int | None, typer.Option(metavar="MB", min=128, help="Memory of the run, in megabytes.")] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also when the run failed by itself, or has produced nothing.")
-    ] = False,
+    **changes: Unpack[ResurrectOptions],
 ) -> ExitCode:
     """Have the run of an ended task go on, instead of paying a new one.
 
@@ -180,16 +164,10 @@ async def resurrect(
       outlast tasks resurrect TASK --max-run-time 1h
       outlast tasks resurrect TASK --memory 4096 --force
     """
-    changes: ResurrectOptions = {
-        "deadline_seconds": deadline,
-        "max_usd": max_usd,
-        "max_items": max_items,
-        "max_run_seconds": max_run_time,
-        "build": build,
-        "memory_mbytes": memory,
-        "force": force,
-    }
-    return await resurrect_task(context, task_id, changes, detach=detach)
+    task = await context.client.resurrect(task_id, **changes)
+    if detach:
+        return leave(context, task)
+    return show_answer(context, await see_through(context, task))
 
 
 @app.command()
@@ -221,14 +199,6 @@ async def answer(
     """
     given = Given(content, arg or [], key, "yes" if yes else "no" if no else None, note, decline)
     return await answer_task(context, task_id, given)
-
-
-async def resurrect_task(context: Context, task_id: str, changes: "ResurrectOptions", *, detach: bool) -> ExitCode:
-    """Start the task for which the run goes on and, unless detached, follow it to its answer."""
-    task = await context.client.resurrect(task_id, **changes)
-    if detach:
-        return leave(context, task)
-    return show_answer(context, await see_through(context, task))
 
 
 async def answer_task(context: Context, task_id: str, given: Given) -> ExitCode:
