@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 MAX_FILE_LINES = 800
 MAX_MODULES = 30
 MIN_LINES_OF_A_PART = 60
-MAX_SMALL_PARTS = 42
+MAX_SMALL_PARTS = 20
 """Small modules that belong to their only importer. Lower this number, never raise it."""
 SMALL_PARTS_THAT_STAY: dict[str, str] = {}
 """Modules that stay apart, with the reason: process entry points, modules that break an import cycle."""
