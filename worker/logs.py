@@ -7,9 +7,7 @@ With JSON every line is one object.
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterable, Mapping, MutableMapping
-from types import TracebackType
 from typing import Any, Literal, cast, get_args
 
 import structlog
@@ -20,6 +18,7 @@ from temporalio import activity, workflow
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import without_credentials
 from outlast.activities.secrets.placeholders import is_sealed
+from outlast.uncaught_errors import log_uncaught_errors
 from outlast.worker.log_lines import TaskLines, one_line
 from outlast.workflows.handler_api.observability import TASK_LOGGER, Part
 
@@ -76,32 +75,7 @@ def configure_logging(log_format: Literal["text", "json"], level: str, tasks: Ta
     # watchfiles reports each change of a folder: where a log is written into the folder, also each of these lines.
     for noisy in ("httpx", "httpcore", "apify_client", "uvicorn.access", "watchfiles"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.captureWarnings(capture=True)
-    sys.excepthook = _log_uncaught
-    sys.unraisablehook = _log_unraisable
-    threading.excepthook = _log_uncaught_in_thread
-
-
-def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        sys.__excepthook__(kind, error, trace)
-        return
-    log.critical("The process ends with an uncaught exception", exc_info=(kind, error, trace))
-
-
-def _log_uncaught_in_thread(failure: threading.ExceptHookArgs) -> None:
-    if failure.exc_value is None:  # the interpreter is shutting down
-        return
-    name = failure.thread.name if failure.thread else "unknown"
-    trace = (failure.exc_type, failure.exc_value, failure.exc_traceback)
-    log.error("Thread %s ended with an uncaught exception", name, exc_info=trace)
-
-
-def _log_unraisable(failure: "sys.UnraisableHookArgs") -> None:
-    if failure.exc_value is None:
-        return
-    trace = (failure.exc_type, failure.exc_value, failure.exc_traceback)
-    log.error("%s in %r", failure.err_msg or "Exception ignored", failure.object, exc_info=trace)
+    log_uncaught_errors(log)
 
 
 _EXTRAS = (

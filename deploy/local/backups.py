@@ -34,22 +34,20 @@ from urllib.parse import quote
 import zstandard
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from outlast.deploy.local.data_dir_records import (
-    Belongings,
-    LastVersion,
-    Restored,
-    write_last_version,
-    write_restored,
-)
 from outlast.deploy.local.data_directory import (
     OUTPUTS,
     OWN_STORE,
     POLICY_VARIABLE,
     SANDBOX_DATABASE,
     TEMPORAL_DATABASE,
+    Belongings,
     DataDirectory,
+    LastVersion,
+    Restored,
     broken_parts,
     data_directory,
+    write_last_version,
+    write_restored,
 )
 from outlast.deploy.local.errors import BackupDamagedError, BackupError
 from outlast.deploy.local.external_services import look_outside

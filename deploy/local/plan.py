@@ -12,8 +12,7 @@ from pathlib import Path
 
 from outlast.deploy.local import ports
 from outlast.deploy.local.config import Component, StackConfig
-from outlast.deploy.local.data_dir_records import resumed_interval
-from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE
+from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE, resumed_interval
 from outlast.deploy.local.errors import EmbeddedMissingError, MissingServerError
 from outlast.deploy.local.external_services import Outside
 from outlast.deploy.local.ports import PortPicker, PortWish
@@ -24,8 +23,7 @@ from outlast.deploy.local.private_files import (
     private_folder,
     read_sandbox_token,
 )
-from outlast.deploy.local.processes import ChildSpec
-from outlast.deploy.local.readiness import Probe, always, answers_http
+from outlast.deploy.local.processes import ChildSpec, Probe, always, answers_http
 from outlast.deploy.local.state import StackAddresses, http_url
 from outlast.deploy.local.temporal_server import TemporalServer, find_executable
 

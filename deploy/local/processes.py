@@ -1,20 +1,33 @@
-"""Child processes: started, watched, restarted and stopped, with one log file each, and never left behind."""
+"""Child processes: started, watched, restarted and stopped, with one log file each, and never left behind.
+
+A port that answers does not prove that a process is ready: another program may have taken it. So a process is ready
+only when its own process id holds the ports that it serves, or is in the ready file that it writes.
+"""
 
 import asyncio
 import contextlib
 import os
 import signal
+import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import httpx
+import psutil
+from pydantic import BaseModel, ValidationError
 
 from outlast.deploy.local.errors import NotReadyError, SupervisionError
 from outlast.deploy.local.orphans import die_with_parent
 from outlast.deploy.local.private_files import UMASK, private_file, private_folder
-from outlast.deploy.local.readiness import Probe, holds_ports, read_ready_file
 from outlast.deploy.local.state import OnEvent, ProcessState, ProcessStatus, StackEvent, StackEventKind
 
+Probe = Callable[[], Awaitable[bool]]
+"""Asks a process once whether it is ready; False for "not yet"."""
+_PROBE_TIMEOUT_SECONDS = 2.0
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Probes speak plain HTTP. Without it each would read all certificates of the machine, which takes 15 ms of a core."""
 KEPT_LOGS = 5
 _PROBE_INTERVAL_SECONDS = 0.05
 _SHOWN_LOG_LINES = 5
@@ -278,6 +291,17 @@ def describe_exit(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
+def _when(pause_seconds: float) -> str:
+    return f"in {pause_seconds:.3g} s" if pause_seconds else "at once"
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
 class RestartPauses:
     """The pauses of one process."""
 
@@ -296,6 +320,83 @@ class RestartPauses:
         pause = min(self._next_seconds, self._policy.max_pause_seconds)
         self._next_seconds = pause * 2
         return max(0.0, pause - ready_seconds)
+
+
+def accepts_tcp(host: str, port: int) -> Probe:
+    """Ready when something accepts connections there."""
+
+    async def probe() -> bool:
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
+                _, writer = await asyncio.open_connection(host, port)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+    return probe
+
+
+def answers_http(url: str) -> Probe:
+    """Ready when the address answers with a 2xx status."""
+
+    async def probe() -> bool:
+        try:
+            # trust_env off: a proxy meant for the outside world must not stand before loopback.
+            async with httpx.AsyncClient(trust_env=False, timeout=_PROBE_TIMEOUT_SECONDS, verify=_NO_TLS) as client:
+                return (await client.get(url)).is_success
+        except httpx.HTTPError:
+            return False
+
+    return probe
+
+
+def every(*probes: Probe) -> Probe:
+    """Ready when all of them say so."""
+
+    async def probe() -> bool:
+        return all([await one() for one in probes])
+
+    return probe
+
+
+async def always() -> bool:
+    """Ready without being asked, for a process whose ready file says it all."""
+    return True
+
+
+def holds_ports(pid: int, ports: Sequence[int]) -> bool:
+    """Whether this process, or one that it started, listens on all of these TCP ports.
+
+    True also where the system does not let us see that.
+    """
+    listening: set[int] = set()
+    try:
+        leader = psutil.Process(pid)
+        for process in (leader, *leader.children(recursive=True)):
+            connections = process.net_connections(kind="tcp")
+            listening |= {entry.laddr.port for entry in connections if entry.status == psutil.CONN_LISTEN}
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+    return listening.issuperset(ports)
+
+
+class ReadyFile(BaseModel):
+    """What the stack reads in a ready file (`OUTLAST_READY_FILE`, `outlast.worker.ready_file` writes it)."""
+
+    pid: int
+    metrics_url: str | None = None
+    """Where it serves its Prometheus metrics, None when it serves none."""
+
+
+def read_ready_file(path: Path) -> ReadyFile | None:
+    """Return what the file says; None while there is none."""
+    try:
+        return ReadyFile.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
 def rotate(path: Path, kept: int = KEPT_LOGS) -> None:
@@ -322,14 +423,3 @@ def tail(path: Path, lines: int = 20, limit_bytes: int = 16 * 1024, start: int =
         log.seek(max(start, path.stat().st_size - limit_bytes))
         text = log.read().decode(errors="replace")
     return "\n".join(text.splitlines()[-lines:])
-
-
-def _when(pause_seconds: float) -> str:
-    return f"in {pause_seconds:.3g} s" if pause_seconds else "at once"
-
-
-def _signal_group(leader: int, number: signal.Signals) -> None:
-    try:
-        os.killpg(leader, number)
-    except (ProcessLookupError, PermissionError):
-        return

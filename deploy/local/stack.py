@@ -36,8 +36,7 @@ from outlast.deploy.local.external_services import Outside, look_outside
 from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports, require_embedded
 from outlast.deploy.local.ports import PortWish
 from outlast.deploy.local.private_files import private_data_dir, private_folder
-from outlast.deploy.local.processes import ChildSpec, Observers, RestartPolicy, SupervisedProcess
-from outlast.deploy.local.readiness import accepts_tcp
+from outlast.deploy.local.processes import ChildSpec, Observers, RestartPolicy, SupervisedProcess, accepts_tcp
 from outlast.deploy.local.state import (
     OnEvent,
     ProcessState,

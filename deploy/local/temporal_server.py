@@ -13,7 +13,7 @@ from typing import Literal
 import httpx
 
 from outlast.deploy.local.errors import MissingServerError, StackError
-from outlast.deploy.local.readiness import Probe, accepts_tcp, answers_http, every
+from outlast.deploy.local.processes import Probe, accepts_tcp, answers_http, every
 from outlast.deploy.local.state import http_url
 
 DYNAMIC_CONFIG = {

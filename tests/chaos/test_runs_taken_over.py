@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.deploy.local.readiness import answers_http
+from outlast.deploy.local.processes import answers_http
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.support.stacks.api_server import connect

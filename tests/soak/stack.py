@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from outlast.deploy.local.readiness import answers_http
+from outlast.deploy.local.processes import answers_http
 from tests.support.ports import free_port
 from tests.support.processes.module_process import ModuleProcess
 from tests.support.providers.script import Call, by_position, says

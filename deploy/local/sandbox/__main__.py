@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import gc
+import json
 import logging
 import os
 import socket
@@ -14,12 +14,13 @@ from pathlib import Path
 
 import uvicorn
 
+from outlast.deploy.local.sandbox.execution import IN_PROCESS_ACTORS
+from outlast.deploy.local.sandbox.formats import iso
 from outlast.deploy.local.sandbox.http.app import build_app
-from outlast.deploy.local.sandbox.log_pipeline import configure_logging
 from outlast.deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
-from outlast.deploy.local.sandbox.runs.in_process import IN_PROCESS_ACTORS
 from outlast.deploy.local.sandbox.settings import Settings, is_loopback
 from outlast.paths import default_data_dir, keep_files_private
+from outlast.uncaught_errors import log_uncaught_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,8 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logger.info(
         "serving the Apify API at %s/v2, pages at %s/site/, Actors: %s", settings.base_url, settings.base_url, names
     )
-    # Objects that exist now live as long as the server: exempt them from garbage collection.
-    gc.freeze()
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -131,6 +130,43 @@ def _settings(options: argparse.Namespace, *, port: int) -> Settings:
         webhook_retry_seconds=options.webhook_retry_seconds,
         log_format=options.log_format,
     )
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": iso(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        # A message that holds what a caller sent must not look like several; a traceback's lines are indented.
+        first, *more = super().format(record).split("\n")
+        return "\n".join([_printable(first), *(f"    {_printable(line)}" for line in more)])
+
+
+def _printable(line: str) -> str:
+    """`line` with everything that is not printable as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)
+
+
+def configure_logging(log_format: str) -> None:
+    """Send loggers, warnings and uncaught exceptions to standard error; with `json` each is one object on one line."""
+    handler = logging.StreamHandler(sys.stderr)
+    plain = _TextFormatter("%(asctime)s %(levelname)-7s sandbox: %(message)s")
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else plain)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # httpx and uvicorn would log full URLs, which may carry a token.
+    for name in ("httpx", "httpcore", "uvicorn", "uvicorn.access", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    log_uncaught_errors(logging.getLogger("sandbox"))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.json_object import JsonObject
+from outlast.deploy.local.sandbox.formats import JsonObject
 
 Value = str | int | float | bytes | None
 DAMAGED = "Its record in the sandbox's database is damaged: replace it, or delete it."

@@ -10,28 +10,22 @@ from typing import TextIO, cast
 
 from starlette.requests import Request
 
-from outlast.deploy.local.sandbox.accounts.limits import Limits
-from outlast.deploy.local.sandbox.accounts.users import User, Users, token_from_file
-from outlast.deploy.local.sandbox.actors.actor_catalogue import Catalogue, load_catalogue
+from outlast.deploy.local.sandbox.accounts import Limits, User, Users, token_from_file
+from outlast.deploy.local.sandbox.actors import Catalogue, load_catalogue
 from outlast.deploy.local.sandbox.database import Database
-from outlast.deploy.local.sandbox.http.errors import not_found
-from outlast.deploy.local.sandbox.payments.agentic import payment_of
-from outlast.deploy.local.sandbox.payments.settlements import Settlements
-from outlast.deploy.local.sandbox.runs.in_process import Surroundings
-from outlast.deploy.local.sandbox.runs.run_table import Run, Runs
-from outlast.deploy.local.sandbox.runs.supervisor import Supervisor
-from outlast.deploy.local.sandbox.runs.webhooks import Webhooks
-from outlast.deploy.local.sandbox.saved_tasks.task_table import SavedTasks
-from outlast.deploy.local.sandbox.schedules.schedule_table import Schedules
+from outlast.deploy.local.sandbox.datasets import DatasetFiles, Datasets
+from outlast.deploy.local.sandbox.errors import not_found
+from outlast.deploy.local.sandbox.execution import Surroundings
+from outlast.deploy.local.sandbox.faults import Counters, Faults
+from outlast.deploy.local.sandbox.payments import Settlements, payment_of
+from outlast.deploy.local.sandbox.request_queues import RequestQueues
+from outlast.deploy.local.sandbox.runs import Run, Runs
+from outlast.deploy.local.sandbox.saved_tasks import SavedTasks
+from outlast.deploy.local.sandbox.schedules import Schedules
 from outlast.deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
-from outlast.deploy.local.sandbox.storages.dataset_files import DatasetFiles
-from outlast.deploy.local.sandbox.storages.datasets import Datasets
-from outlast.deploy.local.sandbox.storages.key_value_stores import KeyValueStores
-from outlast.deploy.local.sandbox.storages.request_queues import RequestQueues
-from outlast.deploy.local.sandbox.storages.signed_links import SignedLinks
-from outlast.deploy.local.sandbox.storages.storage_table import Kind, Storages
-from outlast.deploy.local.sandbox.testing.counters import Counters
-from outlast.deploy.local.sandbox.testing.faults import Faults
+from outlast.deploy.local.sandbox.storages import KeyValueStores, Kind, SignedLinks, Storages
+from outlast.deploy.local.sandbox.supervisor import Supervisor
+from outlast.deploy.local.sandbox.webhooks import Webhooks
 
 
 @dataclass(frozen=True, slots=True)

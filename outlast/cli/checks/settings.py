@@ -18,7 +18,7 @@ from outlast.activities.object_store.objects import OutputObjects
 from outlast.api.settings import ApiSettings
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.checks.components import Surroundings, check_platform
-from outlast.deploy.local.sandbox.actors.actor_catalogue import broken_folders
+from outlast.deploy.local.sandbox.actors import broken_folders
 from outlast.fingerprints import StoreOwner, owner_key, ring_problem
 from outlast.worker.bootstrap import unknown_variables
 from outlast.worker.connection import output_objects, plain_objects, sealer_from

@@ -200,10 +200,10 @@ def up(
 
 async def start(output: Output, given: Mapping[str, Any]) -> ExitCode:
     """Start the stack in the background and return when it is ready."""
-    from outlast.deploy.local.detached import start_detached  # noqa: PLC0415
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
     from outlast.deploy.local.external_services import look_outside  # noqa: PLC0415
     from outlast.deploy.local.plan import components_to_run, require_embedded  # noqa: PLC0415
+    from outlast.deploy.local.shared_stack import start_detached  # noqa: PLC0415
 
     config = stack_config(given)
     await refuse_wrong_settings(config)
@@ -314,8 +314,8 @@ def down(data_dir: StackDataDirOption = DEFAULT_DATA_DIR, as_json: JsonOption = 
 
 async def stop(output: Output, data_dir: Path) -> ExitCode:
     """Stop it and wait until it is gone; that none runs is no error."""
-    from outlast.deploy.local.detached import stop_running  # noqa: PLC0415 (psutil, httpx)
     from outlast.deploy.local.errors import StackError  # noqa: PLC0415
+    from outlast.deploy.local.shared_stack import stop_running  # noqa: PLC0415 (psutil, httpx)
 
     try:
         state = await stop_running(data_dir)

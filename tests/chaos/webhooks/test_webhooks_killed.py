@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.deploy.local.readiness import answers_http
+from outlast.deploy.local.processes import answers_http
 from tests.support.calls.webhooks import Json, deliveries, delivery_of, subscribed, verified
 from tests.support.eventually import eventually
 from tests.support.http.webhooks import Received

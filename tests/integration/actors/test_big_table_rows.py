@@ -9,7 +9,7 @@ import pytest
 from tests.integration.actors.actor_process import actor_module
 
 rows = actor_module("big-table", "rows")
-batches = actor_module("big-table", "batches")
+batches = actor_module("big-table", "sink")
 
 
 def first_rows(count: int, seed: int = 1, profile: str = "standard") -> list[str]:

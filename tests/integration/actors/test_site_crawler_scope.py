@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.actors.actor_process import actor_module
 
-scope = actor_module("site-crawler", "scope")
+scope = actor_module("site-crawler", "crawl")
 settings = actor_module("site-crawler", "settings")
 
 

@@ -15,9 +15,8 @@ import psutil
 import pytest
 
 from outlast.deploy.local.config import Component, StackConfig
-from outlast.deploy.local.detached import start_detached, stop_running
 from outlast.deploy.local.errors import NotReadyError
-from outlast.deploy.local.shared_stack import used_stack
+from outlast.deploy.local.shared_stack import start_detached, stop_running, used_stack
 from outlast.deploy.local.state import StackAddresses, StackState, find_running, write_state
 from tests.support.eventually import eventually
 from tests.support.stacks.stack_config import free_ports_config, is_running, stand_in

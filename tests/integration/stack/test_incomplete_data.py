@@ -17,8 +17,8 @@ import pytest
 from outlast.deploy.local import private_files
 from outlast.deploy.local.config import StackConfig
 from outlast.deploy.local.data_directory import broken_parts, take_over
-from outlast.deploy.local.detached import stop_running
 from outlast.deploy.local.external_services import look_outside
+from outlast.deploy.local.shared_stack import stop_running
 from outlast.deploy.local.state import find_running
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.deploy.local.data_dir_records import own_version
+from outlast.deploy.local.data_directory import own_version
 from tests.support.calls.questions import asks, result, said, taken, waiting
 from tests.support.http.api_client import api_client
 from tests.support.processes.terminal import outlast_command

@@ -79,7 +79,7 @@ def test_bad_settings_are_json_too(tmp_path: Path, module: str) -> None:
 
 def test_every_line_of_the_sandbox_is_json_too() -> None:
     program = f"""
-from outlast.deploy.local.sandbox.log_pipeline import configure_logging
+from outlast.deploy.local.sandbox.__main__ import configure_logging
 
 configure_logging("json")
 {NOISE}

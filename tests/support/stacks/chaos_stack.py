@@ -12,8 +12,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import ActivityTaskStartedEventAttributes
 from temporalio.client import Client
 
-from outlast.deploy.local.processes import tail
-from outlast.deploy.local.readiness import Probe, always, answers_http
+from outlast.deploy.local.processes import Probe, always, answers_http, tail
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.ready_file import read_ready_file
 from tests.support.eventually import eventually

@@ -43,7 +43,7 @@ class Sandbox:
         return SandboxUser(answer["id"], answer["token"])
 
     def order_fault(self, action: str, *, path: str, method: str | None = None, **options: Any) -> None:
-        """Have matching requests fail, see deploy/local/sandbox/testing/faults.py."""
+        """Have matching requests fail, see deploy/local/sandbox/faults.py."""
         self._control("POST", "faults", {"action": action, "match": {"path": path, "method": method}, **options})
 
     def clear_faults(self) -> None:

@@ -62,7 +62,7 @@ def test_a_text_log_has_no_line_that_a_caller_wrote() -> None:
 def test_a_text_log_of_the_sandbox_platform_has_none_either() -> None:
     program = f"""
 import logging
-from outlast.deploy.local.sandbox.log_pipeline import configure_logging
+from outlast.deploy.local.sandbox.__main__ import configure_logging
 
 configure_logging("text")
 logging.getLogger("sandbox").error("no Actor %s", {HOSTILE!r})

@@ -47,6 +47,7 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
         "Contracts that": ("outlast/contracts/usage.py", "import fastapi"),
         "Activities": ("activities/platform/platform_fence.py", "import outlast.activities.runs.reads"),
         "Workflow code": ("workflows/contracts/tool_calls.py", "import apify_client"),
+        "Sandbox:": ("deploy/local/sandbox/runs.py", "import outlast.deploy.local.sandbox.platform"),
         "Tools:": ("workflows/tools/core/actor_names.py", "import outlast.workflows.tools.default.call_actor"),
     }
     for path, line in forbidden.values():

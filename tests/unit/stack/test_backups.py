@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from outlast.cli.main import command_line
 from outlast.deploy.local import backups
 from outlast.deploy.local.backups import back_up, require_finished_restore, restore
-from outlast.deploy.local.data_dir_records import resumed_interval
+from outlast.deploy.local.data_directory import resumed_interval
 from outlast.deploy.local.errors import BackupDamagedError, BackupError
 
 KEY = base64.b64encode(bytes(32)).decode()

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from outlast.deploy.local import data_dir_records, data_directory
+from outlast.deploy.local import data_directory
 from outlast.deploy.local.config import StackConfig
-from outlast.deploy.local.data_dir_records import VERSION_FILE, LastVersion, write_last_version
-from outlast.deploy.local.data_directory import take_over
+from outlast.deploy.local.data_directory import VERSION_FILE, LastVersion, take_over, write_last_version
 from outlast.deploy.local.errors import IncompleteDataError, NewerDataError
 from outlast.deploy.local.external_services import look_outside
 
@@ -28,7 +27,6 @@ from outlast.deploy.local.external_services import look_outside
 def test_data_is_never_given_to_an_older_version(
     last: str, own: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_dir_records, "own_version", lambda: own)
     monkeypatch.setattr(data_directory, "own_version", lambda: own)
     write_last_version(tmp_path, LastVersion(outlast_version=last))
     if is_refused:

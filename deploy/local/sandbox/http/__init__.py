@@ -1,1 +1,1 @@
-"""The HTTP application, and what its routes share."""
+"""The HTTP application: routes by resource, query parameters, the documentation site."""

@@ -9,29 +9,25 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from outlast.deploy.local.sandbox.http.errors import (
+from outlast.deploy.local.sandbox.errors import (
     ApiError,
     handle_api_error,
     handle_crash,
     handle_no_route,
     handle_wrong_method,
 )
-from outlast.deploy.local.sandbox.http.routes.actor_events import EventRoutes
-from outlast.deploy.local.sandbox.http.routes.actor_tasks import ActorTaskRoutes
-from outlast.deploy.local.sandbox.http.routes.actors import ActorRoutes
-from outlast.deploy.local.sandbox.http.routes.control import ControlRoutes
-from outlast.deploy.local.sandbox.http.routes.datasets import DatasetRoutes
-from outlast.deploy.local.sandbox.http.routes.key_value_stores import KeyValueStoreRoutes
-from outlast.deploy.local.sandbox.http.routes.request_queues import RequestQueueRoutes
-from outlast.deploy.local.sandbox.http.routes.runs import RunRoutes
-from outlast.deploy.local.sandbox.http.routes.schedules import ScheduleRoutes
-from outlast.deploy.local.sandbox.http.routes.users import UserRoutes
+from outlast.deploy.local.sandbox.faults import CountingMiddleware, FaultMiddleware
+from outlast.deploy.local.sandbox.http.actors import ActorRoutes
+from outlast.deploy.local.sandbox.http.control import ControlRoutes
+from outlast.deploy.local.sandbox.http.request_queues import RequestQueueRoutes
+from outlast.deploy.local.sandbox.http.runs import EventRoutes, RunRoutes
+from outlast.deploy.local.sandbox.http.saved_tasks import ActorTaskRoutes, ScheduleRoutes
 from outlast.deploy.local.sandbox.http.site import Site
+from outlast.deploy.local.sandbox.http.standby import Standby, standing_by
+from outlast.deploy.local.sandbox.http.starts import schedules_firing
+from outlast.deploy.local.sandbox.http.storages import DatasetRoutes, KeyValueStoreRoutes
+from outlast.deploy.local.sandbox.http.users import UserRoutes
 from outlast.deploy.local.sandbox.platform import Platform
-from outlast.deploy.local.sandbox.runs.standby import Standby, standing_by
-from outlast.deploy.local.sandbox.schedules.clockwork import schedules_firing
-from outlast.deploy.local.sandbox.testing.counters import CountingMiddleware
-from outlast.deploy.local.sandbox.testing.faults import FaultMiddleware
 from outlast.paths import docs_dir
 
 

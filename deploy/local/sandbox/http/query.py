@@ -10,9 +10,8 @@ import brotli  # pyright: ignore[reportMissingTypeStubs]
 from starlette.requests import Request
 from starlette.responses import Response
 
-from outlast.deploy.local.sandbox.http.errors import ApiError, invalid_parameter
-from outlast.deploy.local.sandbox.json_object import JsonObject, line_of, parse_document
-from outlast.deploy.local.sandbox.times_and_ids import parse_iso
+from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter
+from outlast.deploy.local.sandbox.formats import JsonObject, line_of, parse_document, parse_iso
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 

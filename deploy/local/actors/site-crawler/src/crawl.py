@@ -1,10 +1,13 @@
-"""One crawl: Crawlee's crawler with this Actor's scope, rows and limits."""
+"""One crawl: Crawlee's crawler with this Actor's scope, rows and limits, and the status messages on its progress."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import SplitResult, urlsplit
 
 from apify import Actor, Request
-from crawlee import ConcurrencySettings, SkippedReason, service_locator
+from crawlee import ConcurrencySettings, Glob, SkippedReason, service_locator
 from crawlee.crawlers import BasicCrawlingContext, BeautifulSoupCrawler, BeautifulSoupCrawlingContext
 from crawlee.errors import HttpStatusCodeError, PersistentRateLimitError
 from crawlee.http_clients import ImpitHttpClient
@@ -12,21 +15,24 @@ from crawlee.request_loaders import ThrottlingRequestManager
 from crawlee.storage_clients import MemoryStorageClient
 from crawlee.storages import RequestQueue
 
-from .addresses import without_fragment
 from .page import FetchedPage, build_error_row, build_row, page_links
-from .progress import Progress
-from .scope import Scope
-from .settings import Settings
+from .settings import Settings, is_web_address, without_fragment
 
+STATUS_INTERVAL_SECONDS = 0.25
 USER_AGENT = "outlast-site-crawler/0.1"
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 FIRST_CONCURRENCY = 10
 MAX_RATE_LIMITED_SECONDS = 300
 """How long a site may answer every request with 429 before the crawl gives up."""
-
-
-class NotHtmlError(Exception):
-    """The address holds something other than a web page."""
+DEFAULT_PORTS = {"http": 80, "https": 443}
+NOT_PAGES = frozenset(
+    (
+        "7z avi bin bmp bz2 css csv dmg doc docx eot epub exe flac gif gz ico iso jar jpeg jpg js json map mjs mov mp3 "
+        "mp4 mpeg msi ogg otf pdf png ppt pptx rar rss svg tar tgz tif tiff ttf wasm wav webm webp whl woff woff2 xls "
+        "xlsx xml xz zip"
+    ).split()
+)
+"""Extensions of paths that never lead to a page."""
 
 
 class SiteCrawl:
@@ -153,6 +159,71 @@ class SiteCrawl:
             self._crawler.stop(f"{self.progress.crawled} pages were asked for and crawled")
 
 
+class NotHtmlError(Exception):
+    """The address holds something other than a web page."""
+
+
+@dataclass
+class Progress:
+    """Counts of one crawl; `disallowed` are the pages that robots.txt forbids."""
+
+    max_pages: int
+    crawled: int = 0
+    failed: int = 0
+    disallowed: int = 0
+    first_error: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the requested number of pages was crawled."""
+        return self.crawled >= self.max_pages
+
+    def add_failure(self, url: str, error: str) -> None:
+        """Count a page that could not be crawled."""
+        self.failed += 1
+        self.first_error = self.first_error or f"{url}: {error}"
+
+    def running(self, queued: int) -> str:
+        """The status message of a running crawl."""
+        return f"Crawled {self.crawled}/{self.max_pages} pages ({self.failed} failed), {queued} queued"
+
+    def finished(self, queued: int) -> str:
+        """The last status message of a crawl with at least one page."""
+        message = f"Crawled {_pages(self.crawled)} ({self.failed} failed)"
+        return f"{message}; the limit is reached, {queued} more found" if self.is_complete and queued else message
+
+    def gave_nothing(self) -> str:
+        """The last status message of a crawl without any page."""
+        reasons = [f"{self.first_error} ({self.failed} failed)"] if self.first_error else []
+        if self.disallowed:
+            reasons.append(f"robots.txt disallows {_pages(self.disallowed)}; respectRobotsTxt: false ignores it")
+        return f"No page could be crawled. {'; '.join(reasons) or 'Nothing was found at the start URLs'}"
+
+    def summary(self, queued: int) -> dict[str, int]:
+        """The run's OUTPUT record."""
+        return {
+            "crawled": self.crawled,
+            "failed": self.failed,
+            "disallowedByRobotsTxt": self.disallowed,
+            "notCrawled": queued,
+        }
+
+
+async def report(progress: Progress, count_queued: Callable[[], Awaitable[int]]) -> None:
+    """Keep the run's status message up to date until cancelled; a call is made only when something has changed."""
+    last = ""
+    while True:
+        message = progress.running(await count_queued())
+        if message != last:
+            await Actor.set_status_message(message)
+            last = message
+        await asyncio.sleep(STATUS_INTERVAL_SECONDS)
+
+
+def _pages(count: int) -> str:
+    return f"{count} page" if count == 1 else f"{count} pages"
+
+
 async def _open_queue(settings: Settings, storage: MemoryStorageClient) -> ThrottlingRequestManager[RequestQueue]:
     """The queue of URLs, in memory; hosts of start URLs are slowed down on 429 and by robots.txt's Crawl-delay.
 
@@ -176,3 +247,65 @@ def _fetched_page(context: BeautifulSoupCrawlingContext) -> FetchedPage:
         depth=request.crawl_depth,
         status_code=context.http_response.status_code,
     )
+
+
+class Scope:
+    """The hosts and patterns of one crawl.
+
+    Crawlee's own `same-hostname` is not used: it ignores ports, which distinguish sites on a loopback address, and it
+    stops where a start URL redirects to another host (`example.com` to `www.example.com`).
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._link_scope = settings.link_scope
+        self._include = [Glob(pattern) for pattern in settings.include_globs]
+        self._exclude = [Glob(pattern) for pattern in settings.exclude_globs]
+        self._hosts: set[tuple[str, int | None]] = set()
+        for url in settings.start_urls:
+            self.add_host_of(url)
+
+    def add_host_of(self, url: str) -> None:
+        """Add the host of this URL (a start URL, or its redirect target) to the hosts of the crawl."""
+        self._hosts.add(_host(urlsplit(url)))
+
+    def contains(self, url: str) -> bool:
+        """Whether the URL lies on a host of the crawl."""
+        parts = urlsplit(url)
+        if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
+            return False
+        host, port = _host(parts)
+        match self._link_scope:
+            case "any":
+                return True
+            case "subdomains":
+                return any(port == own_port and _is_below(host, own) for own, own_port in self._hosts)
+            case _:
+                return (host, port) in self._hosts
+
+    def follows(self, url: str) -> bool:
+        """Whether a link to this URL is followed."""
+        return self.contains(url) and _may_be_page(url) and self._matches(url) and is_web_address(url)
+
+    def _matches(self, url: str) -> bool:
+        """Whether the URL matches some include pattern, where there are any, and no exclude pattern."""
+        return (not self._include or _any_matches(self._include, url)) and not _any_matches(self._exclude, url)
+
+
+def _host(parts: SplitResult) -> tuple[str, int | None]:
+    """Host and port. All default ports count as the same, because http and https of a host are one site."""
+    port = parts.port
+    return (parts.hostname or "").rstrip("."), None if port == DEFAULT_PORTS.get(parts.scheme) else port
+
+
+def _is_below(host: str, own: str) -> bool:
+    domain = own.removeprefix("www.")
+    return host == domain or host.endswith(f".{domain}")
+
+
+def _may_be_page(url: str) -> bool:
+    name = urlsplit(url).path.rpartition("/")[2]
+    return name.rpartition(".")[2].lower() not in NOT_PAGES or "." not in name
+
+
+def _any_matches(globs: Iterable[Glob], url: str) -> bool:
+    return any(glob.regexp.match(url) for glob in globs)

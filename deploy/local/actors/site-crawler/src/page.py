@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from bs4.element import NavigableString, Tag
 from markdownify import MarkdownConverter
 
-from .addresses import without_fragment
+from .settings import without_fragment
 
 MAX_TEXT_CHARS = 1_000_000
 """Maximum length of a row's text and Markdown: the API rejects rows over 9 MB."""

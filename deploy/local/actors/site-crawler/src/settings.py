@@ -1,11 +1,14 @@
-"""The site crawler's input, checked."""
+"""The site crawler's input, checked, and the web addresses that it accepts."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
+from urllib.parse import urldefrag, urlsplit
 
-from .addresses import is_web_address, without_fragment
+from apify import Request
 
+HOST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?|[\da-f:.]+")
 LINK_SCOPES = ("same-host", "subdomains", "any")
 
 
@@ -48,6 +51,30 @@ class Settings:
             main_content_only=_flag(fields, "mainContentOnly", True),
             save_failed_pages=_flag(fields, "saveFailedPages", True),
         )
+
+
+def is_web_address(url: str) -> bool:
+    """Whether every part that handles the URL (urllib, Crawlee, its HTTP client) accepts it.
+
+    They do not agree, and Crawlee aborts the whole crawl for a host name that only some of them accept. A URL with a
+    password is not accepted: it would appear in rows, logs and status messages.
+    """
+    try:
+        parts = urlsplit(url)
+        Request.from_url(url)  # A pydantic `ValidationError` is a `ValueError`.
+        return (
+            parts.scheme in {"http", "https"}
+            and HOST_NAME.fullmatch(parts.hostname or "") is not None
+            and parts.port != 0
+            and parts.username is None
+        )
+    except ValueError:
+        return False
+
+
+def without_fragment(url: str) -> str:
+    """The URL without its fragment."""
+    return urldefrag(url).url
 
 
 def _start_urls(fields: Mapping[str, object]) -> tuple[str, ...]:

@@ -1,1 +1,0 @@
-"""Users of the sandbox platform, their tokens and limits."""

@@ -1,1 +1,0 @@
-"""Actors: folders, the catalogue, input validation."""

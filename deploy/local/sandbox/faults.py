@@ -1,0 +1,316 @@
+"""Injects faults: responses that are lost, late, cut short or replaced, at the outermost edge of the server.
+
+A fault matches requests by method and by a regular expression on the path and, if set, on the User-Agent. The first
+`after` matches pass, then the fault applies `times` times. When several faults match, the one that was added first
+applies. Faults are kept in memory: a restart of the sandbox removes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any, cast
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.errors import ApiError, error_response
+from outlast.deploy.local.sandbox.formats import JsonObject, now
+from outlast.deploy.local.sandbox.runs import Runs
+
+_IDS = re.compile(r"(?<=/)(?:[A-Za-z0-9]{17}|[a-z0-9-]+~[a-z0-9-]+)(?=/|$)")
+REQUEST_ACTIONS = (
+    "status",
+    "replace",
+    "delay",
+    "drop_before",
+    "drop_after",
+    "truncate",
+    "status_after",
+    "delay_after",
+    "hang",
+)
+STATE_ACTIONS = ("late_runs", "late_resurrection", "hide_list_user_agent", "late_item_count", "late_items")
+_ERROR_TYPES = {401: "user-or-token-not-found", 403: "insufficient-permissions", 429: "rate-limit-exceeded"}
+"""What the platform calls these errors."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """One fault, as the control API defined it."""
+
+    id: int
+    action: str
+    method: str | None
+    path: re.Pattern[str]
+    user_agent: re.Pattern[str] | None
+    times: int | None
+    after: int
+    options: JsonObject
+    matches: int = 0
+    hits: int = 0
+
+    def strikes(self, method: str, path: str, user_agent: str) -> bool:
+        """Whether the fault applies to this request. Counts the match."""
+        if self.times is not None and self.hits >= self.times:
+            return False
+        if self.method not in {None, method} or not self.path.search(path):
+            return False
+        if self.user_agent is not None and not self.user_agent.search(user_agent):
+            return False
+        self.matches += 1
+        if self.matches <= self.after:
+            return False
+        self.hits += 1
+        return True
+
+    def shown(self) -> JsonObject:
+        """The fault as the control API shows it."""
+        return {
+            "id": self.id,
+            "action": self.action,
+            "match": {
+                "method": self.method,
+                "path": self.path.pattern,
+                "userAgent": self.user_agent.pattern if self.user_agent else None,
+            },
+            "times": self.times,
+            "after": self.after,
+            **self.options,
+            "matches": self.matches,
+            "hits": self.hits,
+        }
+
+
+class Faults:
+    """All faults that are set."""
+
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._ids = itertools.count(1)
+
+    def add(self, definition: JsonObject) -> Fault:
+        """Adds a fault from the body of a control API request. Raises `ApiError` 400 for an invalid one."""
+        action = definition.get("action")
+        if action not in REQUEST_ACTIONS + STATE_ACTIONS:
+            raise ApiError(
+                400, "invalid-input", f"'action' must be one of {', '.join(REQUEST_ACTIONS + STATE_ACTIONS)}"
+            )
+        match = cast("JsonObject", definition.get("match") or {})
+        method = match.get("method")
+        times = definition.get("times")
+        try:
+            fault = Fault(
+                id=next(self._ids),
+                action=action,
+                method=str(method).upper() if method else None,
+                path=re.compile(str(match.get("path", ""))),
+                user_agent=re.compile(str(match["userAgent"])) if match.get("userAgent") else None,
+                times=None if times is None else int(times),
+                after=int(definition.get("after", 0)),
+                options={
+                    key: value for key, value in definition.items() if key not in {"action", "match", "times", "after"}
+                },
+            )
+        except (re.error, ValueError, TypeError) as error:
+            raise ApiError(400, "invalid-input", f"The fault is invalid: {error}") from error
+        self._faults.append(fault)
+        return fault
+
+    def clear(self, fault_id: int | None = None) -> int:
+        """Removes one fault, or all of them; returns how many."""
+        kept = [fault for fault in self._faults if fault_id is not None and fault.id != fault_id]
+        removed = len(self._faults) - len(kept)
+        self._faults = kept
+        return removed
+
+    def all(self) -> list[JsonObject]:
+        """All faults with their counts."""
+        return [fault.shown() for fault in self._faults]
+
+    def strike(self, method: str, path: str, user_agent: str) -> Fault | None:
+        """The fault that applies to a request, if any."""
+        candidates = (fault for fault in self._faults if fault.action in REQUEST_ACTIONS)
+        return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
+
+    def state(self, action: str, method: str, path: str, user_agent: str) -> Fault | None:
+        """The fault with this action, one that changes what the platform shows, if it applies."""
+        candidates = (fault for fault in self._faults if fault.action == action)
+        return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
+
+    def rows_shown(self, method: str, path: str, user_agent: str, *, rows: int, changed_at: float) -> int:
+        """How many of a dataset's `rows` a reader sees, where replicas lag behind its last change."""
+        fault = self.state("late_items", method, path, user_agent)
+        if fault is None or changed_at + float(fault.options.get("seconds", 2)) < now():
+            return rows
+        lags = fault.hits % max(1, int(fault.options.get("every", 1))) == 0
+        return max(0, rows - int(fault.options.get("rows", 1))) if lags else rows
+
+    def shown_from(self, method: str, path: str, user_agent: str) -> tuple[float, float]:
+        """The times from which a run that starts now shows in lists, and by its id."""
+        fault = self.state("late_runs", method, path, user_agent)
+        seconds = 0.0 if fault is None else float(fault.options.get("seconds", 5))
+        listed_at = now() + seconds
+        return listed_at, listed_at if fault is not None and fault.options.get("detail") else 0.0
+
+
+class FaultMiddleware:
+    """Applies the faults. It must be the outermost application, so that `send` writes to the connection."""
+
+    def __init__(self, app: ASGIApp, faults: Faults) -> None:
+        self._app = app
+        self._faults = faults
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        path = scope.get("path", "")
+        fault = None
+        if scope["type"] == "http" and not path.startswith("/sandbox/"):
+            fault = self._faults.strike(scope["method"], path, _user_agent(scope))
+        if fault is None:
+            await self._app(scope, receive, send)
+            return
+        await self._act(fault, scope, receive, send)
+
+    async def _act(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+        match fault.action:
+            case "status":
+                await _error_application(fault)(scope, receive, send)
+            case "replace":
+                body = str(fault.options.get("body", ""))
+                await Response(body, media_type="application/json; charset=utf-8")(scope, receive, send)
+            case "delay":
+                await asyncio.sleep(float(fault.options.get("seconds", 1)))
+                await self._app(scope, receive, send)
+            case "hang":
+                await _hang(receive)
+            case "drop_before":
+                await _read_body(receive)
+                _abort(send)
+            case "drop_after":
+                await self._collect(scope, receive)
+                _abort(send)
+            case "delay_after":
+                messages = await self._collect(scope, receive)
+                await asyncio.sleep(float(fault.options.get("seconds", 1)))
+                for message in messages:
+                    await send(message)
+            case "status_after":
+                await self._collect(scope, receive)
+                await _error_application(fault)(scope, receive, send)
+            case _:
+                await self._truncate(scope, receive, send)
+
+    async def _collect(self, scope: Scope, receive: Receive) -> list[Message]:
+        messages: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            messages.append(message)
+
+        await self._app(scope, receive, keep)
+        return messages
+
+    async def _truncate(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start, *rest = await self._collect(scope, receive)
+        body = b"".join(message.get("body", b"") for message in rest)
+        await send(start)
+        await send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
+        _transport(send).close()
+
+
+def _error_application(fault: Fault) -> ASGIApp:
+    status = int(fault.options.get("status", 503))
+    error_type = str(fault.options.get("type", _ERROR_TYPES.get(status, "internal-server-error")))
+    message = str(fault.options.get("message", "An injected fault"))
+    headers = cast("dict[str, str]", fault.options.get("headers") or {})
+    return error_response(status, error_type, message, {key: str(value) for key, value in headers.items()})
+
+
+async def _read_body(receive: Receive) -> None:
+    while (await receive()).get("more_body"):
+        pass
+
+
+async def _hang(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _transport(send: Send) -> asyncio.Transport:
+    """The connection itself: uvicorn hands the outermost application the bound method of its request cycle."""
+    return cast("asyncio.Transport", cast("Any", send).__self__.transport)
+
+
+def _abort(send: Send) -> None:
+    _transport(send).abort()
+
+
+def _user_agent(scope: Scope) -> str:
+    headers = cast("list[tuple[bytes, bytes]]", scope.get("headers", []))
+    return next((value.decode("latin-1") for name, value in headers if name == b"user-agent"), "")
+
+
+class Counters:
+    """Requests by method, route and status."""
+
+    def __init__(self, database: Database, runs: Runs) -> None:
+        self._database = database
+        self._runs = runs
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+
+    def count_request(self, method: str, path: str, status: int) -> None:
+        """Counts a response of the application, as it was before any fault changed it."""
+        route = _IDS.sub(":id", re.sub(r"(?<=/records/).+", ":key", path))
+        self._requests[method, route, status] += 1
+
+    def report(self) -> JsonObject:
+        """All counters. Runs are counted in the database, so restarts and deletions do not reset them."""
+        by_actor = self._database.rows(
+            "SELECT json_extract(CAST(document AS TEXT), '$.actor_name') AS actor, count(*) AS starts FROM runs"
+            " WHERE json_valid(CAST(document AS TEXT))"
+            " GROUP BY 1"
+        )
+        by_status = self._database.rows("SELECT status, count(*) AS runs FROM runs GROUP BY 1")
+        aborts = self._database.row("SELECT total(abort_requested), count(nullif(abort_requested, 0)) FROM runs")
+        operations: defaultdict[str, list[str]] = defaultdict(list)
+        for row in self._database.rows("SELECT operation, id FROM runs WHERE operation IS NOT NULL ORDER BY sequence"):
+            operations[row["operation"]].append(row["id"])
+        return {
+            "startsAccepted": self._database.number("SELECT count(*) FROM runs"),
+            "startsByActor": {row["actor"]: row["starts"] for row in by_actor},
+            "runsByStatus": {row["status"]: row["runs"] for row in by_status},
+            "operations": dict(operations),
+            "abortsRequested": 0 if aborts is None else int(aborts[0]),
+            "runsWithAbort": 0 if aborts is None else int(aborts[1]),
+            "runningNow": sorted(run.id for run in self._runs.open),
+            "requests": [
+                {"method": method, "route": route, "status": status, "count": count}
+                for (method, route, status), count in sorted(self._requests.items())
+            ],
+        }
+
+
+class CountingMiddleware:
+    """Counts every response of the API."""
+
+    def __init__(self, app: ASGIApp, counters: Counters) -> None:
+        self._app = app
+        self._counters = counters
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        path = str(scope.get("path", ""))
+        if scope["type"] != "http" or not path.startswith("/v2/"):
+            await self._app(scope, receive, send)
+            return
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._counters.count_request(scope["method"], path, message["status"])
+            await send(message)
+
+        await self._app(scope, receive, counted)

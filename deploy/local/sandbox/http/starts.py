@@ -1,0 +1,264 @@
+"""Starts of runs, by requests and by schedules: all checks first, then one transaction, then the process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import orjson
+from starlette.requests import Request
+
+from outlast.deploy.local.sandbox.accounts import User, checked_memory
+from outlast.deploy.local.sandbox.actors import Actor, prepared_input
+from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter
+from outlast.deploy.local.sandbox.formats import JsonObject, new_id, now
+from outlast.deploy.local.sandbox.http.query import integer_or_none, number_or_none
+from outlast.deploy.local.sandbox.platform import Platform
+from outlast.deploy.local.sandbox.runs import Run
+from outlast.deploy.local.sandbox.saved_tasks import merged_input
+from outlast.deploy.local.sandbox.schedules import RUN_TASK, Schedule, next_time
+from outlast.deploy.local.sandbox.storages import Kind
+from outlast.deploy.local.sandbox.webhooks import parse_webhooks
+
+_ALIASED: dict[str, Kind] = {"datasets": "dataset", "keyValueStores": "key-value-store"}
+logger = logging.getLogger(__name__)
+_LONGEST_PAUSE_SECONDS = 30.0
+"""The clock of the machine may be set while nothing is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """Options of a start. None means the Actor's default."""
+
+    build: str | None
+    memory_mbytes: int | None
+    timeout_seconds: int | None
+    max_items: int | None
+    max_total_charge_usd: float | None
+    webhooks: list[JsonObject]
+
+    @staticmethod
+    def of(request: Request) -> StartOptions:
+        """The options in the query."""
+        return StartOptions(
+            build=request.query_params.get("build"),
+            memory_mbytes=integer_or_none(request, "memory"),
+            timeout_seconds=integer_or_none(request, "timeout"),
+            max_items=integer_or_none(request, "maxItems"),
+            max_total_charge_usd=number_or_none(request, "maxTotalChargeUsd"),
+            webhooks=parse_webhooks(request.query_params.get("webhooks")),
+        )
+
+    @staticmethod
+    def saved(options: JsonObject) -> StartOptions:
+        """The options that a task or a schedule has saved."""
+        return StartOptions(None, None, None, None, None, []).over(options)
+
+    def over(self, saved: JsonObject) -> StartOptions:
+        """These options, and for those that are None the ones that a task has saved."""
+        return StartOptions(
+            build=self.build or saved.get("build"),
+            memory_mbytes=self.memory_mbytes or saved.get("memoryMbytes"),
+            timeout_seconds=saved.get("timeoutSecs") if self.timeout_seconds is None else self.timeout_seconds,
+            max_items=self.max_items or saved.get("maxItems"),
+            max_total_charge_usd=self.max_total_charge_usd or saved.get("maxTotalChargeUsd"),
+            webhooks=self.webhooks,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One accepted request to start an Actor, or a saved task of it."""
+
+    actor: Actor
+    user: User
+    options: StartOptions
+    body: bytes
+    content_type: str
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartedBy:
+    """Where a start comes from."""
+
+    method: str
+    path: str
+    user_agent: str
+    client_ip: str | None
+    origin: str
+    schedule_id: str | None = None
+    scheduled_at: float | None = None
+
+    @staticmethod
+    def of(request: Request, user: User) -> StartedBy:
+        """A request of a program, or of a run that starts another."""
+        client = request.client.host if request.client else None
+        origin = "ACTOR" if user.run_id else "API"
+        return StartedBy(request.method, request.url.path, request.headers.get("user-agent", ""), client, origin)
+
+
+def start_run(platform: Platform, by: StartedBy, start: Start) -> Run:
+    """Checks the request, saves the run as READY and starts it. Raises `ApiError` 400 or 402.
+
+    A payment that came with the request is taken in the same transaction, so that it is taken for this run or not at
+    all.
+    """
+    actor, options = start.actor, start.options
+    _check_build(actor, options.build)
+    memory_mbytes = checked_memory(options.memory_mbytes or actor.default_memory_mbytes)
+    _check_actor_memory(actor, memory_mbytes)
+    value, content_type = prepared_input(actor.input_schema, start.body, start.content_type)
+    platform.limits.check(platform.runs.open, start.user.id, memory_mbytes)
+    with platform.database.transaction():
+        run = _new_run(platform, by, start, memory_mbytes)
+        run.input_bytes = len(value)
+        if value:
+            platform.stores.put(run.store_id, "INPUT", content_type, value)
+        platform.runs.save(run)
+        if start.user.payment is not None:
+            platform.settlements.settle(start.user.payment, run.id)
+        platform.webhooks.add(run, options.webhooks)
+    platform.supervisor.start(run)
+    return run
+
+
+def check_resurrection(platform: Platform, run: Run, options: StartOptions) -> int:
+    """The memory with which an ended run starts again, in MB. Raises `ApiError` 400 for options that it cannot have.
+
+    A limit on what the run may cost can only be raised.
+    """
+    actor = platform.catalogue.by_id(run.actor_id)
+    memory_mbytes = checked_memory(options.memory_mbytes or run.memory_mbytes)
+    if actor is not None:
+        _check_build(actor, options.build)
+        _check_actor_memory(actor, memory_mbytes)
+    limits = (
+        ("maxItems", options.max_items, run.max_items),
+        ("maxTotalChargeUsd", options.max_total_charge_usd, run.max_total_charge_usd),
+    )
+    for name, wanted, before in limits:
+        if wanted is not None and before is not None and wanted < before:
+            raise invalid_parameter(f"{name} of a resurrected run can only be increased: it was {before}")
+    return memory_mbytes
+
+
+def _new_run(platform: Platform, by: StartedBy, start: Start, memory_mbytes: int) -> Run:
+    actor, options, user = start.actor, start.options, start.user
+    run_id = new_id()
+    listed_at, shown_at = platform.faults.shown_from(by.method, by.path, by.user_agent)
+    create = platform.storages.create
+    timeout_seconds = options.timeout_seconds
+    return Run(
+        id=run_id,
+        user_id=user.id,
+        actor_id=actor.id,
+        actor_name=actor.full_name,
+        build_id=actor.build_id,
+        build_number=actor.build_number,
+        build_tag=options.build or actor.build_tag,
+        memory_mbytes=memory_mbytes,
+        timeout_seconds=actor.default_timeout_seconds if timeout_seconds is None else timeout_seconds,
+        dataset_id=create("dataset", user.id, actor_id=actor.id, run_id=run_id, max_items=options.max_items),
+        store_id=create("key-value-store", user.id, actor_id=actor.id, run_id=run_id),
+        queue_id=create("request-queue", user.id, actor_id=actor.id, run_id=run_id),
+        started_at=now(),
+        origin=by.origin,
+        max_items=options.max_items,
+        max_total_charge_usd=options.max_total_charge_usd,
+        user_agent=by.user_agent or None,
+        client_ip=by.client_ip,
+        task_id=start.task_id,
+        schedule_id=by.schedule_id,
+        scheduled_at=by.scheduled_at,
+        listed_at=listed_at,
+        shown_at=shown_at,
+        prices=actor.price_per_event,
+        aliased={
+            kind: {alias: create(stored, user.id, actor_id=actor.id, run_id=run_id) for alias in actor.aliases(kind)}
+            for kind, stored in _ALIASED.items()
+        },
+    )
+
+
+def _check_build(actor: Actor, build: str | None) -> None:
+    if build not in {None, "", actor.build_tag, "latest", actor.build_number, actor.version}:
+        raise ApiError(400, "unknown-build-tag", f"Actor {actor.full_name} has no build '{build}'")
+
+
+def _check_actor_memory(actor: Actor, memory_mbytes: int) -> None:
+    minimum = actor.definition.get("minMemoryMbytes")
+    maximum = actor.definition.get("maxMemoryMbytes")
+    if minimum is not None and memory_mbytes < minimum:
+        raise invalid_parameter(f"Memory must be at least {minimum} MB for this Actor, not {memory_mbytes}")
+    if maximum is not None and memory_mbytes > maximum:
+        raise invalid_parameter(f"Memory must be at most {maximum} MB for this Actor, not {memory_mbytes}")
+
+
+@asynccontextmanager
+async def schedules_firing(platform: Platform) -> AsyncGenerator[None]:
+    """Fire schedules while the block runs. Times that passed before are not made up for."""
+    platform.schedules.skip_missed()
+    clockwork = asyncio.create_task(_run(platform), name="schedules")
+    try:
+        yield
+    finally:
+        clockwork.cancel()
+        await asyncio.gather(clockwork, return_exceptions=True)
+
+
+async def _run(platform: Platform) -> None:
+    while True:
+        for schedule in platform.schedules.due(now()):
+            fire(platform, schedule)
+        at = platform.schedules.next_due_at()
+        pause = _LONGEST_PAUSE_SECONDS if at is None else min(max(at - now(), 0), _LONGEST_PAUSE_SECONDS)
+        platform.schedules_changed.clear()
+        try:
+            async with asyncio.timeout(pause):
+                await platform.schedules_changed.wait()
+        except TimeoutError:
+            continue
+
+
+def fire(platform: Platform, schedule: Schedule) -> None:
+    """Start what the schedule is for. That it was fired is on disk first: a restart does not fire it again."""
+    scheduled_at = schedule.next_run_at
+    schedule.last_run_at = now()
+    schedule.next_run_at = next_time(schedule.cron_expression, schedule.timezone, schedule.last_run_at)
+    platform.schedules.save(schedule)
+    user = platform.users.get(schedule.user_id)
+    if user is None:
+        return
+    if schedule.is_exclusive and any(run.schedule_id == schedule.id for run in platform.runs.open):
+        logger.info("schedule %s is exclusive, and what it started before still runs", schedule.name)
+        return
+    for action in schedule.actions:
+        try:
+            _start(platform, user, schedule, action, scheduled_at)
+        except ApiError as error:
+            logger.warning("an action of schedule %s was refused: %s", schedule.name, error)
+
+
+def _start(platform: Platform, user: User, schedule: Schedule, action: JsonObject, scheduled_at: float | None) -> None:
+    by = StartedBy("POST", f"/v2/schedules/{schedule.id}", "", None, "SCHEDULER", schedule.id, scheduled_at)
+    if action["type"] == RUN_TASK:
+        task = platform.tasks.find(str(action["actorTaskId"]), user.id, user.username)
+        given = orjson.dumps(action["input"]) if action.get("input") else b""
+        body, content_type = merged_input(task, given, "application/json")
+        options = StartOptions.saved(task.options)
+        start_run(
+            platform,
+            by,
+            Start(platform.catalogue.find(task.actor_id, user), user, options, body, content_type, task.id),
+        )
+        return
+    actor = platform.catalogue.find(str(action["actorId"]), user)
+    written = cast("JsonObject", action.get("runInput") or {})
+    body, content_type = str(written.get("body") or "").encode(), str(written.get("contentType") or "application/json")
+    options = StartOptions.saved(cast("JsonObject", action.get("runOptions") or {}))
+    start_run(platform, by, Start(actor, user, options, body, content_type))

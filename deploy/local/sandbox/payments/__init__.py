@@ -1,1 +1,0 @@
-"""Payments that come with requests: x402 and Skyfire."""

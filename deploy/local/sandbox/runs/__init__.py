@@ -1,1 +1,0 @@
-"""Runs: their table, execution, supervision, logs and webhooks; Standby."""

@@ -1,1 +1,0 @@
-"""Saved Actor tasks: an Actor with an input and options under a name."""

@@ -1,1 +1,0 @@
-"""Schedules: Actors and saved tasks that are run at times of a cron expression."""

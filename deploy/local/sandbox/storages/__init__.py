@@ -1,1 +1,0 @@
-"""Storages: their table, datasets, key-value stores, request queues."""

@@ -1,1 +1,0 @@
-"""Support for tests against the sandbox platform: injected faults, counters."""
