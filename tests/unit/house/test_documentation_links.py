@@ -64,7 +64,9 @@ def _exists(parts: list[str]) -> bool:
         path, rest = ROOT.joinpath(*parts[:length]), parts[length:]
         module = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
         if module.is_file():
-            return not rest or re.search(rf"\b{rest[0]}\b", module.read_text()) is not None
+            stub = module.with_suffix(".pyi")  # names that are loaded when they are first used
+            text = module.read_text() + (stub.read_text() if stub.is_file() else "")
+            return not rest or re.search(rf"\b{rest[0]}\b", text) is not None
         if path.is_dir():
             return not rest
     return False
