@@ -11,8 +11,6 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from outlast.loading import loading
-
 if TYPE_CHECKING:
     from apify_client import ApifyClientAsync
     from apify_client._models import (
@@ -65,8 +63,7 @@ def is_model(name: str) -> bool:
 
 def load() -> None:
     """Load it now, in a thread, so that no request has to wait for it."""
-    with loading():
-        import_module("apify_client")
+    import_module("apify_client")
 
 
 def __getattr__(name: str) -> object:

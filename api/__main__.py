@@ -1,38 +1,36 @@
 """`python -P -m outlast.api`: serve the front doors until SIGTERM or Ctrl-C."""
 
 from outlast.extras import require
-from outlast.loading import NOT_FOR_SERVERS, loading
 
 require("server")
-with loading(without=NOT_FOR_SERVERS):
-    import asyncio
-    import gc
-    import logging
-    import os
-    import sys
 
-    import uvicorn
-    from temporalio.client import Client
-    from temporalio.service import RPCError
+import asyncio
+import logging
+import os
+import sys
 
-    from outlast.activities.failures.exceptions import SealError
-    from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
-    from outlast.api.app import build_app
-    from outlast.api.errors import TemporalUnavailable
-    from outlast.api.http.client_connections import limited_protocol
-    from outlast.api.services import build_services
-    from outlast.api.settings import ApiSettings
-    from outlast.api.startup_checks import settings_problems
-    from outlast.api.temporal.errors import temporal_errors
-    from outlast.worker.bootstrap import settings_of_process
-    from outlast.worker.connection import connect
-    from outlast.worker.otlp.traces import start_tracing
-    from outlast.worker.ready_file import ready_file
-    from outlast.worker.search_attributes import register_search_attributes
-    from outlast.worker.store_owner import StoreOwnership
-    from outlast.worker.telemetry import build_runtime
-    from outlast.workflows.tools.extensions import ExtensionError, load_extensions
-    from outlast.workflows.tools.registry import offer_on_demand
+import uvicorn
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from outlast.activities.failures.exceptions import SealError
+from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
+from outlast.api.app import build_app
+from outlast.api.errors import TemporalUnavailable
+from outlast.api.http.client_connections import limited_protocol
+from outlast.api.services import build_services
+from outlast.api.settings import ApiSettings
+from outlast.api.startup_checks import settings_problems
+from outlast.api.temporal.errors import temporal_errors
+from outlast.worker.bootstrap import settings_of_process
+from outlast.worker.connection import connect
+from outlast.worker.otlp.traces import start_tracing
+from outlast.worker.ready_file import ready_file
+from outlast.worker.search_attributes import register_search_attributes
+from outlast.worker.store_owner import StoreOwnership
+from outlast.worker.telemetry import build_runtime
+from outlast.workflows.tools.extensions import ExtensionError, load_extensions
+from outlast.workflows.tools.registry import offer_on_demand
 
 log = logging.getLogger("outlast.api")
 
@@ -121,7 +119,6 @@ def main() -> int:
             log.error("%s", problem)
         if problems:
             return 1
-        gc.freeze()  # what is imported stays: no collection needs to look through it again
         asyncio.run(serve(settings))
     except (ExtensionError, SealError, ValueError, RuntimeError) as error:
         log.error("API cannot start: %s", error)  # noqa: TRY400  # the message is for the operator, a trace is not

@@ -1,37 +1,35 @@
 """`python -P -m outlast.worker`: carry tool calls out until SIGTERM or Ctrl-C."""
 
 from outlast.extras import require
-from outlast.loading import NOT_FOR_SERVERS, loading
 
 require("server")
-with loading(without=NOT_FOR_SERVERS):
-    import asyncio
-    import gc
-    import logging
-    import os
-    import signal
-    import sys
-    from functools import partial
 
-    from temporalio.client import Client
-    from temporalio.service import RPCError
+import asyncio
+import logging
+import os
+import signal
+import sys
+from functools import partial
 
-    from outlast.activities import apify
-    from outlast.activities.failures.exceptions import SealError
-    from outlast.worker.bootstrap import settings_of_process
-    from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
-    from outlast.worker.failover import taking_over
-    from outlast.worker.otlp.metrics import sending_metrics, series_at
-    from outlast.worker.otlp.traces import start_tracing
-    from outlast.worker.ready_file import ready_file
-    from outlast.worker.search_attributes import register_search_attributes
-    from outlast.worker.service import serving
-    from outlast.worker.settings import WorkerSettings
-    from outlast.worker.store_owner import StoreOwnership
-    from outlast.worker.stuck_tasks import ending_stuck_tasks
-    from outlast.worker.sweep_schedule import ensure_sweep_schedule
-    from outlast.worker.telemetry import export_certificate_end, start_telemetry
-    from outlast.workflows.tools.extensions import load_extensions
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from outlast.activities import apify
+from outlast.activities.failures.exceptions import SealError
+from outlast.worker.bootstrap import settings_of_process
+from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
+from outlast.worker.failover import taking_over
+from outlast.worker.otlp.metrics import sending_metrics, series_at
+from outlast.worker.otlp.traces import start_tracing
+from outlast.worker.ready_file import ready_file
+from outlast.worker.search_attributes import register_search_attributes
+from outlast.worker.service import serving
+from outlast.worker.settings import WorkerSettings
+from outlast.worker.store_owner import StoreOwnership
+from outlast.worker.stuck_tasks import ending_stuck_tasks
+from outlast.worker.sweep_schedule import ensure_sweep_schedule
+from outlast.worker.telemetry import export_certificate_end, start_telemetry
+from outlast.workflows.tools.extensions import load_extensions
 
 log = logging.getLogger("outlast.worker")
 
@@ -74,7 +72,6 @@ def main() -> int:
     stop_tracing = start_tracing(settings, "worker")
     try:
         load_extensions(settings.tool_modules)
-        gc.freeze()  # modules stay loaded: no collection needs to look through them
         asyncio.run(serve(settings))
     except (SealError, ValueError, OSError, RuntimeError, RPCError) as error:
         log.error("Worker cannot start: %s", error)  # noqa: TRY400  # operators need the message, not a traceback

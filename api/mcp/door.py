@@ -11,7 +11,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlast.api.services import Services
-from outlast.loading import loading
 
 if TYPE_CHECKING:
     from outlast.api.mcp.streamable_http import StreamableHttp
@@ -65,8 +64,8 @@ class McpDoor:
 
 
 def _load() -> "type[StreamableHttp]":
-    with loading():
-        from outlast.api.mcp.streamable_http import StreamableHttp  # noqa: PLC0415 (the MCP SDK)
+    from outlast.api.mcp.streamable_http import StreamableHttp  # noqa: PLC0415 (the MCP SDK)
+
     return StreamableHttp
 
 
