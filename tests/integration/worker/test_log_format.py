@@ -15,7 +15,7 @@ from tests.support.stacks.stack_config import clean_environment
 pytestmark = pytest.mark.timeout(300)  # each process imports all of Outlast
 
 NOISE = """
-import gc, logging, sys, threading, warnings
+import asyncio, logging, sys, threading, warnings
 
 class Leaves:
     def __del__(self):
@@ -32,7 +32,12 @@ NOISY_TOOLS = (
     + """
 logging.getLogger("uvicorn.error").error("from uvicorn")
 logging.getLogger("temporalio.core").warning("from the SDK")
-gc.freeze = {}.popitem  # the next thing that the process does ends it
+
+def end(serving):
+    serving.close()
+    {}.popitem()
+
+asyncio.run = end  # the next thing that the process does ends it
 
 TOOLS = []
 """
