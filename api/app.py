@@ -25,7 +25,7 @@ from outlast.api.http.request_limits import RequestLimits
 from outlast.api.http.resource_metadata import install_resource_metadata
 from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.http.server_card import install_server_card
-from outlast.api.mcp.door import install_mcp
+from outlast.api.mcp.mount import install_mcp
 from outlast.api.memory import freed_memory_given_back
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (

@@ -1,25 +1,31 @@
-"""The state of one client connection: its mode and selection of tools, its caller, and the Actors it has added.
+"""Connections of MCP clients: their mode, selection of tools, caller and added Actors; and their open requests.
 
-Over HTTP the URL holds mode and selection (`/mcp?mode=openai&tools=docs,apify/rag-web-browser`). Added Actors belong to
-the session in 2025-11-25. In 2026-07-28, which has no sessions, they belong to the caller and the URL.
+Open requests, in both directions, decide which later messages of a client may refer to them.
 """
 
+import asyncio
+import secrets
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from cachetools import LRUCache
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params, progress_token_from_params
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCResponse, RequestId
 from pydantic import SecretStr
 from starlette.requests import Request
 
 from outlast.activities.contracts import Caller
+from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.audit.origin import Origin, set_origin
 from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, UnknownParameter
 from outlast.api.http.credentials_first import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
-from outlast.api.mcp.subscriptions.tool_list_changes import ToolListChanges
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Parameters, Selection, UnknownName
 from outlast.workflows.tools.loader import ToolSet, normalised_mode
@@ -28,9 +34,37 @@ from outlast.workflows.tools.registry import MODES, selection_rules
 PAYMENT_SIGNATURE_HEADER = "payment-signature"
 _MAX_CONNECTIONS = 10_000
 _TOOLS_TTL_SECONDS = 300
-
 ConnectionKey = tuple[str, ...]
 """What tells a connection from others: its caller, and its session or selection."""
+Place = tuple[str, ...]
+"""The connection that a message comes over, as one credential has it."""
+STDIO: Place = ("stdio",)
+_LARGEST_ID = 2**53 - 1
+"""The largest integer that every JSON parser keeps."""
+_CANCELLED, _PROGRESS = "notifications/cancelled", "notifications/progress"
+
+
+class ToolListChanges:
+    """The `subscriptions/listen` streams of one connection that wait for changes."""
+
+    def __init__(self) -> None:
+        """No stream listens yet."""
+        self._listeners: set[asyncio.Event] = set()
+
+    def notify(self) -> None:
+        """The list of tools has changed."""
+        for changed in self._listeners:
+            changed.set()
+
+    @contextmanager
+    def listen(self) -> Generator["ChangeListener"]:
+        """A listener that receives each change while the block runs. Changes in quick succession count as one."""
+        changed = asyncio.Event()
+        self._listeners.add(changed)
+        try:
+            yield ChangeListener(changed)
+        finally:
+            self._listeners.discard(changed)
 
 
 @dataclass
@@ -64,10 +98,6 @@ class Client:
     def mode(self) -> str:
         """The connection's mode."""
         return self.connection.selection.mode
-
-
-class ActorNotLoaded(Exception):
-    """The platform has no such Actor for this caller, or its tools cannot be read now."""
 
 
 class Connections:
@@ -160,6 +190,25 @@ class Connections:
         return connection
 
 
+class ChangeListener:
+    """One stream."""
+
+    def __init__(self, changed: asyncio.Event) -> None:
+        """`ToolListChanges` sets `changed`."""
+        self._changed = changed
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield once per change, without end."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            yield
+
+
+class ActorNotLoaded(Exception):
+    """The platform has no such Actor for this caller, or its tools cannot be read now."""
+
+
 def http_request(ctx: Context) -> Request | None:
     """The HTTP request that carried the message; None over stdio."""
     request: object = ctx.request
@@ -208,3 +257,140 @@ def _mode_in(parameters: Parameters, default_mode: str) -> str:
     ui = (parameters.get("ui") or [""])[-1]
     reads_ui = default_mode in MODES and selection_rules(default_mode).reads_ui
     return default_mode if reads_ui or not ui else normalised_mode(ui)
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The sender of a message, as it was when the message arrived."""
+
+    principal: Principal
+    origin: Origin
+
+
+@dataclass
+class Question:
+    """A request to the client."""
+
+    scope: Scope
+    answered_by: Sender | None = None
+
+
+class OpenExchanges:
+    """The open requests of every connection of this process."""
+
+    def __init__(self) -> None:
+        """None is open."""
+        self._connections: defaultdict[Place, _Connection] = defaultdict(_Connection)
+
+    @contextmanager
+    def request(self, place: Place | None, request_id: RequestId | None, scopes: tuple[Scope, ...]) -> Generator[None]:
+        """A request of the client that needs one of `scopes` is open while the block runs.
+
+        `place` is None where no message can refer to it.
+        """
+        if place is None or request_id is None:
+            yield
+            return
+        connection, key = self._connections[place], coerce_request_id(request_id)
+        # A client may use an id twice at once: a message about it needs what both need.
+        connection.requests.setdefault(key, []).append(scopes)
+        try:
+            yield
+        finally:
+            connection.requests[key].remove(scopes)
+            if not connection.requests[key]:
+                del connection.requests[key]
+            self._forget_if_idle(place)
+
+    @contextmanager
+    def question(self, place: Place, scope: Scope) -> Generator[tuple[int, Question]]:
+        """A question to the client is open while the block runs, under an id that cannot be guessed."""
+        connection = self._connections[place]
+        question_id, question = secrets.randbelow(_LARGEST_ID) + 1, Question(scope)
+        connection.questions[question_id] = question
+        try:
+            yield question_id, question
+        finally:
+            del connection.questions[question_id]
+            self._forget_if_idle(place)
+
+    def admit(self, place: Place, sender: Sender, message: JSONRPCMessage) -> bool:
+        """Whether a message goes on to its connection; one that refers to nothing open does not.
+
+        Raises `ForbiddenScope` when the sender may not send it.
+        """
+        match message:
+            case JSONRPCResponse() | JSONRPCError():
+                return self._admit_answer(place, sender, message.id)
+            case JSONRPCNotification(method=method, params=params) if method == _CANCELLED:
+                cancelled = cancelled_request_id_from_params(params)
+                needed = () if cancelled is None else self._requests_at(place, cancelled)
+                _require_all(sender.principal, needed)
+                return bool(needed)
+            case JSONRPCNotification(method=method, params=params) if method == _PROGRESS:
+                question = self._question_at(place, progress_token_from_params({"_meta": params}))
+                if question is not None:
+                    sender.principal.require(question.scope)
+                return question is not None
+            case _:
+                return True  # Requests have handlers that check; other notifications refer to no request.
+
+    def require_end(self, place: Place, principal: Principal) -> None:
+        """Raise `ForbiddenScope` unless the principal may end all that is open on the connection."""
+        found = self._connections.get(place)
+        if found is not None:
+            _require_all(principal, (scopes for entries in found.requests.values() for scopes in entries))
+            _require_all(principal, ((question.scope,) for question in found.questions.values()))
+
+    def _admit_answer(self, place: Place, sender: Sender, question_id: RequestId | None) -> bool:
+        question = self._question_at(place, question_id)
+        if question is None:
+            return False
+        sender.principal.require(question.scope)
+        question.answered_by = sender
+        return True
+
+    def _requests_at(self, place: Place, request_id: RequestId) -> tuple[tuple[Scope, ...], ...]:
+        found = self._connections.get(place)
+        return tuple(found.requests.get(coerce_request_id(request_id), ())) if found is not None else ()
+
+    def _question_at(self, place: Place, question_id: RequestId | None) -> Question | None:
+        found = self._connections.get(place)
+        if found is None or question_id is None:
+            return None
+        return found.questions.get(coerce_request_id(question_id))
+
+    def _forget_if_idle(self, place: Place) -> None:
+        if self._connections[place].is_idle:
+            del self._connections[place]
+
+
+@dataclass
+class _Connection:
+    requests: dict[RequestId, list[tuple[Scope, ...]]] = field(default_factory=dict[RequestId, list[tuple[Scope, ...]]])
+    questions: dict[RequestId, Question] = field(default_factory=dict[RequestId, Question])
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.requests and not self.questions
+
+
+def session_place(principal: Principal, session: str) -> Place:
+    """A session over HTTP (2025-11-25), as this credential has it: for another one with its id, nothing is open."""
+    return (principal.caller.id, principal.credential, session)
+
+
+def place_of(ctx: Context, principal: Principal) -> Place | None:
+    """The connection of a request; None if no later message can refer to the request (2026-07-28 over HTTP)."""
+    request = http_request(ctx)
+    if request is None:
+        return STDIO
+    session = session_of(request)
+    return session_place(principal, session) if session is not None else None
+
+
+def _require_all(principal: Principal, needed: Iterable[tuple[Scope, ...]]) -> None:
+    """Raise `ForbiddenScope` unless the principal has one of each; an empty entry needs none."""
+    for scopes in needed:
+        if scopes:
+            principal.require(*scopes)

@@ -1,4 +1,4 @@
-"""Which scope each MCP method needs."""
+"""Scopes that MCP methods need, and the challenge for OAuth clients that lack one (403 instead of a JSON-RPC error)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,12 @@ from typing import Any
 from mcp.server.context import CallNext, HandlerResult
 
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
+from outlast.api.access.principal import Principal
 from outlast.api.errors import CredentialEnded, ForbiddenScope
 from outlast.api.front_tools import FRONT_TOOL_SCOPES
-from outlast.api.mcp.connections import Connections
-from outlast.api.mcp.open_exchanges import OpenExchanges, place_of
-from outlast.api.mcp.protocol.api_errors import as_mcp_error, with_mcp_errors
+from outlast.api.mcp.connections import Connections, OpenExchanges, place_of
+from outlast.api.mcp.posted_message import PostedMessage
+from outlast.api.mcp.protocol.errors import as_mcp_error, with_mcp_errors
 from outlast.api.mcp.protocol.versions import Context
 
 _FREE = frozenset({"initialize", "ping", "server/discover"})
@@ -21,6 +22,7 @@ _SCOPES: Mapping[str, tuple[Scope, ...]] = {
     "tasks/update": ("call", "approve"),
 }
 _OTHERS: tuple[Scope, ...] = ("read",)
+_USED_BY_MCP: frozenset[Scope] = ALL_SCOPES - {"admin"}
 
 
 def scopes_of_request(method: str, tool: str | None) -> tuple[Scope, ...]:
@@ -79,3 +81,16 @@ class CredentialGate:
                 return await call_next(ctx)
         except CredentialEnded as error:
             raise as_mcp_error(error) from error
+
+
+def check_scopes(principal: Principal, posted: PostedMessage) -> None:
+    """Raise `ForbiddenScope` where the method of a request needs another scope.
+
+    Only for callers who can get another token: the holder of a key gets a JSON-RPC error. The scopes that a request
+    really needs are checked again where it is carried out.
+    """
+    if principal.resource is None or principal.scopes >= _USED_BY_MCP or not posted.is_request:
+        return
+    needed = scopes_of_request(posted.method or "", posted.tool)
+    if needed:
+        principal.require(*needed)

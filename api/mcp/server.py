@@ -16,28 +16,20 @@ from pydantic import SecretStr
 
 from outlast.api.audit.origin import Origin
 from outlast.api.errors import ApiError
-from outlast.api.mcp.calls.call_tool import CallToolHandler
-from outlast.api.mcp.calls.client_questions import ClientQuestions
-from outlast.api.mcp.calls.task_methods import TaskMethods, TaskParams, UpdateTaskParams
-from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.call_tool import CallToolHandler
+from outlast.api.mcp.client_questions import ClientQuestions
+from outlast.api.mcp.connections import Client, Connections, OpenExchanges, Sender
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.method_scopes import CredentialGate, ScopeGate
-from outlast.api.mcp.open_exchanges import OpenExchanges, Sender
-from outlast.api.mcp.protocol.api_errors import with_mcp_errors
-from outlast.api.mcp.protocol.defects import hide_defects
+from outlast.api.mcp.notifications import ListenStreams, ResourceUpdates, TaskStatusNotifier
+from outlast.api.mcp.prompts import PromptMethods
+from outlast.api.mcp.protocol.errors import hide_defects, with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
-from outlast.api.mcp.protocol.tool_entries import tool_entries
 from outlast.api.mcp.protocol.versions import APP_MIME_TYPE, TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
-from outlast.api.mcp.resources.platform_resources import PlatformResources
-from outlast.api.mcp.resources.prompt_methods import PromptMethods
-from outlast.api.mcp.resources.resource_definitions import Resource
-from outlast.api.mcp.resources.resource_methods import ResourceMethods
-from outlast.api.mcp.resources.row_resources import RowResources
-from outlast.api.mcp.resources.task_resources import TaskResources
-from outlast.api.mcp.subscriptions.listen_streams import ListenStreams
-from outlast.api.mcp.subscriptions.resource_updates import ResourceUpdates
-from outlast.api.mcp.subscriptions.task_status import TaskStatusNotifier
-from outlast.api.mcp.tool_lists import ToolLists
+from outlast.api.mcp.resource_definitions import Resource
+from outlast.api.mcp.resource_methods import PlatformResources, ResourceMethods, RowResources, TaskResources
+from outlast.api.mcp.task_methods import TaskMethods, TaskParams, UpdateTaskParams
+from outlast.api.mcp.tool_lists import ToolLists, tool_entries
 from outlast.api.offer.instructions import offered_skills, server_instructions
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Selection

@@ -1,8 +1,9 @@
-"""`tools/list` as it goes over the wire, made once for each offer: connections that offer the same tools share it."""
+"""`tools/list`: entries of tools and the serialised list, each built once per offer and shared by connections."""
 
 import json
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from cachetools import LRUCache
@@ -12,10 +13,15 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Scope, Send
 
 from outlast.api.mcp.connections import Connections, http_request
-from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.dialects.registry import dialect_of
+from outlast.api.mcp.protocol.errors import with_mcp_errors
 from outlast.api.mcp.protocol.versions import Context
 from outlast.api.offer.listing_log import log_listing
+from outlast.api.offer.mcp_results import visible_meta
+from outlast.api.tasks.wait_argument import waits, with_wait_argument
+from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import MODES
 
 METHOD = "tools/list"
 _MAX_OFFERS = 32
@@ -24,18 +30,8 @@ _SLOT_STATE = "outlast_tool_list"
 _PLACEHOLDER = {"outlast-tool-list": secrets.token_hex(16)}
 """Stands in an answer for the list. Nobody else can write it, since the token is never sent."""
 _PLACEHOLDER_TEXT = json.dumps(_PLACEHOLDER, separators=(",", ":")).encode()
-
 _Key = tuple[str, str, tuple[int, ...]]
 """Protocol version, mode, and the identities of the definitions: equal ones are mostly one object."""
-
-
-@dataclass(frozen=True)
-class _List:
-    tools: ToolSet
-    """Kept along, so that no other definition gets the identity of one of them."""
-    result: dict[str, Any]
-    text: bytes
-    """The same as JSON in ASCII, so that it is one line for every reader of event streams."""
 
 
 class ToolLists:
@@ -73,12 +69,6 @@ class ToolLists:
         return dict(_PLACEHOLDER)
 
 
-class _Slot:
-    """The list that belongs into the answer to one HTTP request."""
-
-    text: bytes | None = None
-
-
 def with_tool_list(scope: Scope, send: Send) -> Send:
     """`send` for the answer to a `tools/list`: puts the text of a known list in, so that the SDK need not write it."""
     slot = scope[_SLOT_STATE] = _Slot()
@@ -101,3 +91,59 @@ def with_tool_list(scope: Scope, send: Send) -> Send:
             await send(message)
 
     return inserting
+
+
+def tool_entries(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list[dict[str, Any]]:
+    """`ListToolsResult.tools`."""
+    return [_tool_entry(definition, tools.mode, legacy, max_wait_seconds) for definition in tools.tools.values()]
+
+
+def own_schema(definition: Tool, mode: str, max_wait_seconds: int) -> dict[str, Any]:
+    """The input schema of a tool under its own names, with the argument that changes the wait."""
+    return _with_wait(json.loads(definition.input_schema_json), definition, mode, max_wait_seconds)
+
+
+def _with_wait(schema: dict[str, Any], definition: Tool, mode: str, max_wait_seconds: int) -> dict[str, Any]:
+    return with_wait_argument(schema, max_wait_seconds, MODES[mode].wait) if waits(definition, mode) else schema
+
+
+@lru_cache(maxsize=4_096)
+def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
+    hints = definition.annotations
+    shown = dialect_of(mode).shown(definition)
+    if shown is not None and not legacy:
+        shown = None if shown.stays_whole else shown
+    schema = own_schema(definition, mode, max_wait_seconds)
+    entry: dict[str, Any] = {
+        "name": definition.name,
+        "title": hints.title,
+        "description": definition.description if shown is None else shown.description,
+        "inputSchema": schema if shown is None else _with_wait(shown.schema, definition, mode, max_wait_seconds),
+        "annotations": hints.as_mcp(),
+    }
+    if definition.output_schema_json is not None:
+        entry["outputSchema"] = json.loads(definition.output_schema_json)
+    support = dialect_of(mode).task_support(definition) if legacy else None
+    if support is not None:
+        entry["execution"] = {"taskSupport": support}
+    if definition.icon_url is not None:
+        entry["icons"] = [{"src": definition.icon_url, "mimeType": "image/png"}]
+    meta = visible_meta(definition.meta, mode=mode)
+    if meta:
+        entry["_meta"] = meta
+    return entry
+
+
+@dataclass(frozen=True)
+class _List:
+    tools: ToolSet
+    """Kept along, so that no other definition gets the identity of one of them."""
+    result: dict[str, Any]
+    text: bytes
+    """The same as JSON in ASCII, so that it is one line for every reader of event streams."""
+
+
+class _Slot:
+    """The list that belongs into the answer to one HTTP request."""
+
+    text: bytes | None = None

@@ -14,8 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from temporalio.client import WorkflowHandle
 
-from outlast.api.mcp.widgets import widget_page
-from outlast.api.mcp.widgets.surfaces import UI_MODE
+from outlast.api.mcp.widgets import UI_MODE, widget_page
 from outlast.workflows.tools.core.payments import PAY_ID
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.phases import ClientPhase

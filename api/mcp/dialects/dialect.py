@@ -13,9 +13,8 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.api.errors import InvalidCall
-from outlast.api.mcp.protocol.platform_addresses import PlatformAddress
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
-from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
 from outlast.api.offer.portable_schemas import PortableTool, repaired
 from outlast.api.tasks.still_working import still_working
 from outlast.contracts.tasks import Task

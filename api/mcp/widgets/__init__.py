@@ -1,27 +1,62 @@
-"""The widgets: self-contained pages, assembled on first use for what the mode that shows them has.
+"""Widgets: self-contained pages, assembled on first use for the mode that shows them.
 
-A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and of the
-network nothing but pictures from the hosts that a mode names: no data of a run can add a script, a style or a request.
+A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and no network
+access except pictures from the hosts that a mode names: no data of a run can add a script, a style or a request.
 """
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
 from mcp.server.apps import APP_MIME_TYPE
 from pydantic import JsonValue
 
-from outlast.api.mcp.resources.resource_definitions import Resource
-from outlast.api.mcp.widgets.surfaces import UI_MODE, Surface
+from outlast.api.mcp.resource_definitions import Resource
+from outlast.workflows.tools.framework.frozen_json import FrozenObject
 from outlast.workflows.tools.openai.widgets import BATCH_WIDGET_URI, RUN_WIDGET_URI, SEARCH_WIDGET_URI
 
 _POLICY_PLACE = "<!-- Content-Security-Policy -->"
 _PARTS = ("theme.css", "host.js", "markdown.js")
 _SURFACE_PLACE = "/* surface */"
 _BLOCKS = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Facts that a page needs of its mode: tools to call, their arguments, and hosts of pictures."""
+
+    facts: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Read by the page as `SURFACE`."""
+    picture_hosts: tuple[str, ...] = ()
+    """Hosts from which the page may load pictures."""
+
+    def script(self) -> str:
+        """The line of script that passes the facts to the page."""
+        facts_json = json.dumps({**self.facts, "pictureHosts": self.picture_hosts}, ensure_ascii=True)
+        return f"const SURFACE = {facts_json.replace('<', chr(92) + 'u003c')};"
+
+
+UI_MODE = Surface(
+    FrozenObject(
+        {
+            "runTools": ["get-actor-run"],
+            "runArguments": {},
+            "logTool": "get-actor-log",
+            "logLines": 60,
+            "readsLogUnasked": True,
+            "showsStorages": False,
+            "firstMs": 2_000,
+            "searchTool": "search-actors",
+            "detailsTool": "fetch-actor-details-internal",
+            "schemaTool": None,
+        }
+    )
+)
 
 
 @cache

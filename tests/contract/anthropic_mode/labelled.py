@@ -1,6 +1,6 @@
 """A tool and a resource with `_meta` for widgets and for the front door, as tools of other packages may have it."""
 
-from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resource_definitions import Resource
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool

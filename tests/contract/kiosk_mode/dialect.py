@@ -6,7 +6,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from outlast.api.mcp.dialects.dialect import Dialect
-from outlast.api.mcp.protocol.platform_addresses import PlatformAddress
+from outlast.api.mcp.resource_definitions import PlatformAddress
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.loader import ToolSet
 from tests.contract.kiosk_mode.window import RESOURCES

@@ -2,7 +2,7 @@
 
 from mcp.server.apps import APP_MIME_TYPE
 
-from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resource_definitions import Resource
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
 from tests.contract.kiosk_mode.coins import COINS

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.api.mcp.dialects.apify.addresses import ADDRESSES
+from outlast.api.mcp.dialects.apify import ADDRESSES
 from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import MODES

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from outlast.api.mcp.dialects.apify.pages import PAGES
+from outlast.api.mcp.dialects.apify import PAGES
 from outlast.api.mcp.widgets import widget_page
 from tests.integration.widgets.apify_samples import INPUT_SCHEMA, README, USAGE, details
 from tests.integration.widgets.apify_samples import run as run_answer

@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Browser, expect
 
-from outlast.api.mcp.dialects.apify.pages import PAGES
+from outlast.api.mcp.dialects.apify import PAGES
 from tests.integration.widgets.apify_samples import ACTORS, INPUT_SCHEMA, PICTURE, README, details, search
 from tests.integration.widgets.host import Tool, WidgetHost, showing
 

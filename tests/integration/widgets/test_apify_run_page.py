@@ -4,7 +4,7 @@ from typing import Any
 
 from playwright.async_api import Browser, expect
 
-from outlast.api.mcp.dialects.apify.pages import PAGES
+from outlast.api.mcp.dialects.apify import PAGES
 from tests.integration.widgets.apify_samples import RUN_ID, TERMS, USAGE, run
 from tests.integration.widgets.host import JsonObject, RefusedByHost, WidgetHost, showing
 from tests.integration.widgets.samples import dataset_page, log, rows

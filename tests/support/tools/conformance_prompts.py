@@ -3,8 +3,8 @@
 import base64
 import json
 
-from outlast.api.mcp.resources.prompt_definitions import Prompt, PromptArgument, text_block
-from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.prompts import Prompt, PromptArgument, text_block
+from outlast.api.mcp.resource_definitions import Resource
 from outlast.workflows.tools.framework.tool import Tool
 from tests.support.tools.conformance_tools import PNG
 

@@ -20,7 +20,7 @@ from outlast.api.adapters.model_calls import ModelCall, Outcome, read_call
 from outlast.api.adapters.pieces import pieces_of
 from outlast.api.adapters.runner import CallScope
 from outlast.api.errors import BadRequest
-from outlast.api.mcp.protocol.tool_entries import tool_entries
+from outlast.api.mcp.tool_lists import tool_entries
 from outlast.api.offer.portable_names import FIELD_NAME, TOOL_NAME, fitting_names
 from outlast.api.offer.portable_schemas import portable, repaired
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from outlast.api.mcp.protocol.forms import form_schema, from_form
+from outlast.api.mcp.protocol.task_shapes import form_schema, from_form
 
 
 class Size(StrEnum):

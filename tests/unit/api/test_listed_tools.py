@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.api.mcp.protocol.tool_entries import own_schema, tool_entries
+from outlast.api.mcp.tool_lists import own_schema, tool_entries
 from outlast.api.offer.portable_schemas import repaired
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import MODES

@@ -15,12 +15,12 @@ from outlast.activities.contracts import Caller
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.errors import BadRequest
 from outlast.api.http.json_limits import JsonLimits
-from outlast.api.mcp.calls.client_questions import parsed_answers
+from outlast.api.mcp.client_questions import parsed_answers
 from outlast.api.mcp.connections import selection_from
-from outlast.api.mcp.protocol.checked_messages import CheckedMessages, Item
-from outlast.api.mcp.protocol.request_state import RequestStates
+from outlast.api.mcp.protocol.request_meta import RequestStates
 from outlast.api.mcp.protocol.task_shapes import legacy_task, modern_task
-from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resource_definitions import Resource
+from outlast.api.mcp.stdio import CheckedMessages, Item
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits
 from outlast.api.temporal.task_view import QUEUED_MESSAGE

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from outlast.api.mcp.dialects.apify import ApifyDialect
-from outlast.api.mcp.dialects.apify.coercion import coerced_object
-from outlast.api.mcp.dialects.apify.violations import first_violation, quick_first_violation
+from outlast.api.mcp.dialects.apify_arguments import coerced_object, first_violation, quick_first_violation
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 
 DIALECT = ApifyDialect()

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.tool_entries import own_schema
+from outlast.api.mcp.tool_lists import own_schema
 from outlast.api.offer.mcp_results import visible_meta
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
@@ -96,7 +96,7 @@ def test_a_mode_says_itself_whether_it_has_widgets(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_mode_is_named_in_its_own_folders_and_in_one_list_of_dialects() -> None:
-    own = ("workflows/tools/apify/", "api/mcp/dialects/apify/")
+    own = ("workflows/tools/apify/", "api/mcp/dialects/apify")
     files = [path for floor in ("api", "workflows") for path in (ROOT / floor).rglob("*.py")]
     named = {path.relative_to(ROOT).as_posix() for path in files if '"apify"' in path.read_text()}
     assert {path for path in named if not path.startswith(own)} == {"api/mcp/dialects/registry.py"}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from mcp.server.apps import APP_MIME_TYPE
 
-from outlast.api.mcp.resources.resource_definitions import Resource
+from outlast.api.mcp.resource_definitions import Resource
 from outlast.api.mcp.widgets import widget_page
 from outlast.api.mcp.widgets.surfaces import Surface
 from outlast.workflows.tools.apify.widgets import ACTORS_PAGE, RUN_PAGE, Page

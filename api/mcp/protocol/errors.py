@@ -1,13 +1,18 @@
-"""Errors of the API as JSON-RPC errors."""
+"""JSON-RPC errors: those of the API, and the one of a handler that fails unexpectedly, without details."""
 
+import logging
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from pydantic import ValidationError
 
 from outlast.api.errors import ApiError, InvalidCall, StorageFull
+from outlast.api.mcp.protocol.versions import Context
 
+log = logging.getLogger("outlast.mcp")
 Value = TypeVar("Value")
 
 
@@ -29,3 +34,14 @@ def as_mcp_error(error: ApiError) -> MCPError:
     if isinstance(error, InvalidCall):
         data["error"] = error.envelope.model_dump(mode="json", exclude_none=True)
     return MCPError(code, str(error), data=data)
+
+
+async def hide_defects(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Middleware. The SDK answers a client of 2025-11-25 with the text of the exception, which may hold anything."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except Exception as error:
+        log.exception("The MCP request %r has failed.", ctx.method)
+        raise MCPError(INTERNAL_ERROR, "The server failed unexpectedly; its log has the details.") from error

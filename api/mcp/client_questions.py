@@ -15,9 +15,8 @@ from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.audit.origin import current_origin, served_from
 from outlast.api.errors import AnswerNotTaken, InvalidCall, TaskFinished
-from outlast.api.mcp.open_exchanges import OpenExchanges, Question, Sender, place_of
-from outlast.api.mcp.protocol.forms import from_form
-from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, handoffs_meta, input_request
+from outlast.api.mcp.connections import OpenExchanges, Question, Sender, place_of
+from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, from_form, handoffs_meta, input_request
 from outlast.api.mcp.protocol.versions import Context, supports_question
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.submitted_input import answering_scope

@@ -1,8 +1,13 @@
-"""`ApifyDialect`: what Apify's server (0.16) does otherwise when it is called."""
+"""Dialect of the Apify MCP server (0.16): its clients match on error codes and on how messages begin.
+
+That server reads any address of the platform API. This one reads what its tools read: an account may belong to several
+callers, and `/v2/users/me` has its password for proxies, `/v2/acts/...` the source and the variables of its Actors.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from mcp.server.apps import APP_MIME_TYPE
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import JsonValue
@@ -11,13 +16,11 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.storages.item_schema import simplified_schema
 from outlast.api.errors import InvalidCall, TaskNotFound, UnfitInput, UnpaidCall
-from outlast.api.mcp.dialects.apify.addresses import ADDRESSES
-from outlast.api.mcp.dialects.apify.coercion import coerced_object
-from outlast.api.mcp.dialects.apify.pages import PAGES
-from outlast.api.mcp.dialects.apify.payment_guide import PAYMENT_GUIDES
-from outlast.api.mcp.dialects.apify.violations import first_violation, quick_first_violation
+from outlast.api.mcp.dialects.apify_arguments import coerced_object, first_violation, quick_first_violation
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
+from outlast.api.mcp.widgets import Surface, widget_page
 from outlast.api.tasks.wait_argument import WAIT_ARGUMENT
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
@@ -33,10 +36,86 @@ from outlast.workflows.tools.apify.widgets import (
     FOLDER,
     GET_ACTOR_RUN_WIDGET,
     RUN_PAGE,
+    Page,
 )
+from outlast.workflows.tools.core.payments import PAY_ID
+from outlast.workflows.tools.framework.frozen_json import FrozenObject
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 
+_GUIDE = f"""# Paying per call
+
+Calls on this connection are paid with Skyfire; no Apify account is charged.
+
+1. Make a PAY token with `create-pay-token` of Skyfire's MCP server.
+2. Pass the token itself (it begins with `ey`) as `{PAY_ID}` to each tool that has this argument.
+3. Read what a run has written with the token that paid for the run.
+
+A call without a token starts nothing, and says what it lacks.
+"""
+_FACTS = FrozenObject(
+    {
+        # The second is there where the first was not selected.
+        "runTools": ["get-actor-run", "get-actor-run-widget"],
+        "runArguments": {"waitSecs": 0},
+        "logTool": "get-actor-run-log",
+        "logLines": 50,
+        "readsLogUnasked": False,
+        "showsStorages": True,
+        "firstMs": 3_000,
+        "searchTool": "search-actors-widget",
+        "detailsTool": "fetch-actor-details-widget",
+        "schemaTool": "fetch-actor-details",
+    }
+)
+_JSON = "application/json"
+_BOUND = "What is larger than this server shows at once is answered by a note with its address."
+_STORE, _RECORD = "get-key-value-store", "get-key-value-store-record"
+ADDRESSES = (
+    PlatformAddress(
+        ("datasets", "{datasetId}", "items"),
+        "get-dataset-items",
+        "dataset-items",
+        "{?limit,offset,clean,fields,format}",
+        f"Rows of a dataset, as JSON unless format says otherwise; a page by limit and offset. {_BOUND}",
+    ),
+    PlatformAddress(
+        ("key-value-stores", "{storeId}", "records", "{recordKey}"),
+        _RECORD,
+        "key-value-store-record",
+        description=f"One record in its own content type. {_BOUND}",
+    ),
+    PlatformAddress(
+        ("key-value-stores", "{storeId}", "keys"),
+        "get-key-value-store-keys",
+        "key-value-store-keys",
+        "{?limit,exclusiveStartKey}",
+        "Keys of a key-value store; the next page begins after exclusiveStartKey.",
+        _JSON,
+    ),
+    PlatformAddress(
+        ("actor-runs", "{runId}"),
+        "get-actor-run",
+        "actor-run",
+        description="A run: its status, its storages, what it has used.",
+        mime_type=_JSON,
+        is_object=True,
+    ),
+    PlatformAddress(
+        ("logs", "{runId}"),
+        "get-actor-run-log",
+        "actor-run-log",
+        description=f"The log of a run. {_BOUND}",
+        mime_type="text/plain",
+    ),
+    PlatformAddress(("datasets", "{datasetId}"), "get-dataset", is_object=True),
+    PlatformAddress(("key-value-stores", "{storeId}"), _STORE, is_object=True),
+    PlatformAddress(("actor-runs", "{runId}", "log"), "get-actor-run-log"),
+    PlatformAddress(("actor-runs", "{runId}", "dataset"), "get-dataset", is_object=True),
+    PlatformAddress(("actor-runs", "{runId}", "dataset", "items"), "get-dataset-items"),
+    PlatformAddress(("actor-runs", "{runId}", "key-value-store"), _STORE, is_object=True),
+    PlatformAddress(("actor-runs", "{runId}", "key-value-store", "records", "{recordKey}"), _RECORD),
+)
 _MAX_URI_CHARS = 200
 _MAX_SCHEMA_BYTES = 32_768
 """Of an Actor's input schema in a refusal; the deepest parts of a larger one are left out."""
@@ -44,6 +123,59 @@ _NO_TASK = {"type": TaskNotFound.slug}
 _REPORTED_EVENTS = frozenset({"run_started", "run_resurrected", "status_message", "run_finished"})
 """Events of a task of which its client is told, once a run is known."""
 _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
+
+
+def _guide_text(_parts: Mapping[str, str]) -> str:
+    return _GUIDE
+
+
+PAYMENT_GUIDES = (
+    Resource(
+        "file://readme.md",
+        "readme",
+        "Paying per call",
+        "How calls on this connection are paid.",
+        "text/markdown",
+        _guide_text,
+        mode="apify",
+        payment="skyfire",
+    ),
+)
+
+
+def _resource(page: Page, file_name: str, name: str, description: str) -> Resource:
+    surface = Surface(_FACTS, page.picture_hosts)
+
+    def read(_parts: Mapping[str, str]) -> str:
+        return widget_page(file_name, surface)
+
+    return Resource(
+        uri=page.uri,
+        name=name,
+        title="",
+        description=description,
+        mime_type=APP_MIME_TYPE,
+        read=read,
+        meta=page.meta(),
+        mode="apify",
+        is_app=True,
+    )
+
+
+PAGES = (
+    _resource(
+        ACTORS_PAGE,
+        "search-results.html",
+        "search-actors-widget",
+        "Actors of Apify Store as cards: what each does, its price, its use, its documentation.",
+    ),
+    _resource(
+        RUN_PAGE,
+        "actor-run.html",
+        "actor-run-widget",
+        "A run as it goes on: status, progress, cost, rows so far, storages, and a button to abort it.",
+    ),
+)
 
 
 class ApifyDialect(Dialect):

@@ -1,18 +1,18 @@
-"""`prompts/*` and `completion/complete`."""
+"""`prompts/*` and `completion/complete`. Extensions list their prompts in `PROMPTS`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from outlast.api.mcp.calls.client_questions import ClientQuestions, answerable, parsed_answers
+from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.task_shapes import input_requests
 from outlast.api.mcp.protocol.versions import Context, is_modern
-from outlast.api.mcp.resources.prompt_definitions import RUN_ACTOR, Prompt, PromptArgument
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.tools.extensions import extension_entries
 
@@ -20,6 +20,31 @@ JsonObject = dict[str, Any]
 _MAX_COMPLETIONS = 100
 _ARGUMENTS_KEY = "arguments"
 """Key of the question for missing arguments."""
+
+
+@dataclass(frozen=True)
+class PromptArgument:
+    """One argument of a prompt. `values` are suggested while the user types."""
+
+    name: str
+    description: str
+    required: bool = True
+    values: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt. `render` returns the content blocks (MCP `ContentBlock`) of its messages; all have the role `user`."""
+
+    name: str
+    title: str
+    description: str
+    render: Callable[[Mapping[str, str]], Sequence[JsonObject]]
+    arguments: tuple[PromptArgument, ...] = field(default=())
+
+    def missing_arguments(self, given: Mapping[str, str]) -> list[PromptArgument]:
+        """The required arguments that `given` does not have."""
+        return [argument for argument in self.arguments if argument.required and argument.name not in given]
 
 
 class PromptMethods:
@@ -101,3 +126,28 @@ def _prompt_entry(prompt: Prompt) -> Mapping[str, Any]:
         for argument in prompt.arguments
     ]
     return {"name": prompt.name, "title": prompt.title, "description": prompt.description, "arguments": arguments}
+
+
+def text_block(text: str) -> JsonObject:
+    """A content block of text (MCP `TextContent`)."""
+    return {"type": "text", "text": text}
+
+
+RUN_ACTOR = Prompt(
+    name="run-actor",
+    title="Run an Actor",
+    description="Find out what input an Actor takes, run it, and summarise its results.",
+    arguments=(
+        PromptArgument("actor", "Actor as `user/name`."),
+        PromptArgument("goal", "What the result is for."),
+    ),
+    render=lambda given: (
+        text_block(
+            f"Run the Actor {given['actor']} for me. What I want: {given['goal']}\n"
+            "1. Look up its input with fetch-actor-details.\n"
+            "2. Call it with call-actor. The input must fit the Actor's schema and ask for no more than I need.\n"
+            "3. If the run has not finished when the call returns, collect the result with get-task.\n"
+            "4. Summarise the result: the number of rows, the main findings, and where the remaining rows are."
+        ),
+    ),
+)

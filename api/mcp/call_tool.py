@@ -1,45 +1,61 @@
 """`tools/call`: returns a task to clients that support tasks, and waits for the result for all others."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Self, cast, get_args
 
+import mcp_types as types
+from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
 from pydantic import JsonValue
 
+from outlast.activities.contracts import Caller
 from outlast.activities.json_schema.coercion import coerced
+from outlast.activities.platform_requests.downloads import RecordLinks
 from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
 from outlast.api.front_calls import FrontCall
 from outlast.api.front_tools import FrontTools
-from outlast.api.mcp.calls.client_questions import ClientQuestions, answerable, parsed_answers
-from outlast.api.mcp.calls.pending_calls import PendingCalls
-from outlast.api.mcp.calls.progress_notifications import ProgressReporter
-from outlast.api.mcp.calls.signed_links import SignedLinks
-from outlast.api.mcp.connections import ActorNotLoaded, Client, Connections, payment_signature
+from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
+from outlast.api.mcp.connections import (
+    ActorNotLoaded,
+    Client,
+    ConnectionKey,
+    Connections,
+    http_request,
+    payment_signature,
+)
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.request_meta import idempotency_key, task_request, tool_mask
-from outlast.api.mcp.protocol.request_state import RequestStates
+from outlast.api.mcp.protocol.progress_notes import (
+    ProgressStep,
+    ProgressSteps,
+    progress_notification,
+    wants_progress,
+)
+from outlast.api.mcp.protocol.request_meta import RequestStates, idempotency_key, task_request, tool_mask
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
-from outlast.api.mcp.protocol.tool_entries import own_schema
 from outlast.api.mcp.protocol.versions import (
     TASKS_EXTENSION,
     Context,
     has_capability,
     is_modern,
     missing_capabilities,
+    session_of,
     supports_tasks,
 )
+from outlast.api.mcp.tool_lists import own_schema
 from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
+from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.reuse.origin_note import with_origin_note
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
-from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
+from outlast.workflows.contracts.tool_calls import Content, ResourceLink, TaskStatus, ToolResult
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.add_actor import ADD_ACTOR, ADDED_ACTOR_META, cannot_be_offered
 from outlast.workflows.tools.common.invalid import shown_input
@@ -48,6 +64,12 @@ from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
 from outlast.workflows.tools.registry import UnknownTool
 
+_LEVELS: tuple[str, ...] = get_args(types.LoggingLevel)
+_LOG_LEVEL_META = "io.modelcontextprotocol/logLevel"
+_FLUSH_SECONDS = 10.0
+"""How long a finished call waits for its remaining progress notifications to be sent."""
+_MAX_CALLS = 50_000
+_Key = tuple[ConnectionKey, str]
 TASK_META = "outlast/taskId"
 """Key in a result's `_meta`: the task that produced it."""
 REUSED_META = "outlast/reused"
@@ -56,7 +78,6 @@ _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
 """How long a call whose client does not wait is held until its run has begun, and then for the run's first message."""
 _BEGUN = frozenset({"run_started", "run_resurrected", "input_required", "task_completed"})
-
 OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
 
 
@@ -386,3 +407,141 @@ def _require_client_needs(ctx: Context, definition: Tool) -> None:
         raise missing_capabilities({"extensions": {TASKS_EXTENSION: {}}})
     if definition.task_use is TaskUse.REQUIRED and not is_modern(ctx):
         raise MCPError(METHOD_NOT_FOUND, f"{definition.name} can only be called as a task.")
+
+
+class PendingCalls:
+    """Remembers the task of each request that has no result yet.
+
+    The SDK interrupts the handler of a cancelled request before the notification arrives here, so an interrupted
+    request stays remembered. A request without a session (2026-07-28 over HTTP) cannot be named by another request,
+    and is not remembered.
+    """
+
+    def __init__(self, tasks: TaskClient) -> None:
+        """Cancel tasks through `tasks`."""
+        self._tasks = tasks
+        self._pending: LRUCache[_Key, tuple[Client, asyncio.Task[Task]]] = LRUCache(_MAX_CALLS)
+
+    async def start(self, ctx: Context, client: Client, start: Coroutine[Any, Any, Task]) -> Task:
+        """Start the task of the request and remember it. The task starts even if the client disconnects meanwhile."""
+        starting = asyncio.create_task(start)
+        starting.add_done_callback(_retrieve_error)
+        key = _key_of(ctx, client, str(ctx.request_id))
+        if key is not None:
+            self._pending[key] = (client, starting)
+        return await asyncio.shield(starting)
+
+    def forget(self, ctx: Context, client: Client) -> None:
+        """The request has its result: there is nothing left to cancel."""
+        key = _key_of(ctx, client, str(ctx.request_id))
+        if key is not None:
+            self._pending.pop(key, None)
+
+    async def cancel(self, ctx: Context, client: Client, request_id: str) -> None:
+        """Cancel the task of a request that the same client sent over the same connection, if it is pending."""
+        key = _key_of(ctx, client, request_id)
+        pending = self._pending.pop(key, None) if key is not None else None
+        if pending is None:
+            return
+        owner, starting = pending
+        with suppress(ApiError, MCPError):
+            task = await starting
+            await self._tasks.cancel_if_open(owner.caller, task.id)
+
+
+def _key_of(ctx: Context, client: Client, request_id: str) -> _Key | None:
+    request = http_request(ctx)
+    if request is not None and session_of(request) is None:
+        return None
+    return (client.connection.key, request_id)
+
+
+def _retrieve_error(starting: "asyncio.Task[Task]") -> None:
+    """Mark the error as retrieved: when the request was interrupted, nobody else awaits it."""
+    if not starting.cancelled():
+        starting.exception()
+
+
+class ProgressReporter:
+    """Reports the progress of one task to one request, while the `async with` block runs."""
+
+    def __init__(
+        self, ctx: Context, client: Client, tasks: TaskClient, task_id: str, *, actor: str | None = None
+    ) -> None:
+        """Report to the client of `ctx`, if the request asks for progress or for log messages.
+
+        `actor` is the Actor that the call runs, as it was named.
+        """
+        self._actor = actor
+        self._ctx = ctx
+        self._client = client
+        self._tasks = tasks
+        self._task_id = task_id
+        self._reporting: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start reporting."""
+        if wants_progress(self._ctx) or self._wants_log:
+            self._reporting = asyncio.create_task(self._report_events())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop reporting."""
+        if self._reporting is not None:
+            self._reporting.cancel()
+
+    async def flush(self) -> None:
+        """Wait until the notifications from before the result are sent, at most 10 seconds."""
+        if self._reporting is not None:
+            await asyncio.wait({self._reporting}, timeout=_FLUSH_SECONDS)
+
+    @property
+    def _wants_log(self) -> bool:
+        """2025-11-25: after `logging/setLevel`. 2026-07-28: when the request's `_meta` has a log level."""
+        meta: Mapping[str, Any] = self._ctx.meta or {}
+        level = meta.get(_LOG_LEVEL_META) if is_modern(self._ctx) else self._client.connection.log_level
+        return level in _LEVELS and _LEVELS.index(level) <= _LEVELS.index("info")
+
+    async def _report_events(self) -> None:
+        steps = ProgressSteps(dialect_of(self._client.mode).progress, self._actor)
+        with suppress(ApiError):
+            async for event in await self._tasks.events(self._client.caller, self._task_id):
+                if event.name == "task_completed":
+                    return
+                step = steps.after(event.name, event.data)
+                if step is not None:
+                    await self._send(step)
+
+    async def _send(self, step: ProgressStep) -> None:
+        session, note = self._ctx.session, step.note
+        if wants_progress(self._ctx) and note.meta is None:
+            await session.report_progress(step.progress, note.total, note.message)
+        elif wants_progress(self._ctx):
+            notification = progress_notification(self._ctx, step, note.meta or {})
+            await session.send_notification(notification, related_request_id=self._ctx.request_id)
+        if self._wants_log:
+            params = types.LoggingMessageNotificationParams(level="info", logger="outlast", data=note.message)
+            logged = types.LoggingMessageNotification(params=params)
+            await session.send_notification(logged, related_request_id=self._ctx.request_id)
+
+
+class SignedLinks:
+    """Signs them where the mode's clients know such links."""
+
+    def __init__(self, links: RecordLinks) -> None:
+        """By `links`."""
+        self._links = links
+
+    async def in_answer(self, client: Client, result: ToolResult) -> ToolResult:
+        """The answer with its links signed; other answers as they are."""
+        if not dialect_of(client.mode).signs_links or not any(isinstance(one, ResourceLink) for one in result.content):
+            return result
+        blocks = [self._signed(client.caller, block) for block in result.content]
+        return result.model_copy(update={"content": tuple(await asyncio.gather(*blocks))})
+
+    async def _signed(self, caller: Caller, block: Content) -> Content:
+        if not isinstance(block, ResourceLink):
+            return block
+        return block.model_copy(update={"uri": await self._links.signed(caller, block.uri)})

@@ -9,10 +9,10 @@ from mcp_types import HEADER_MISMATCH, PaginatedRequestParams, RequestParams
 from pydantic import Field, JsonValue
 
 from outlast.api.errors import TaskFinished, TaskNotFound
-from outlast.api.mcp.calls.client_questions import ClientQuestions, answerable, parsed_answers
+from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.api_errors import with_mcp_errors
+from outlast.api.mcp.protocol.errors import with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import (
     RELATED_TASK_META,
     TOOLS_META,

@@ -1,1 +1,0 @@
-"""`tools/call` and `tasks/*`: starting tasks, waiting for them, and asking the client their questions."""

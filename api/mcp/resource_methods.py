@@ -1,0 +1,419 @@
+"""`resources/list`, `resources/templates/list`, `resources/read`: tasks, rows, widgets, the platform, extensions."""
+
+import base64
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from email.message import Message
+from typing import Any, cast
+from urllib.parse import parse_qs
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from outlast.activities.platform_requests.downloads import PlatformBodies, PlatformBody, PlatformRefusal, RecordLinks
+from outlast.api.access.limits.caller_limits import CallerLimits
+from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.log import AuditLog
+from outlast.api.errors import ApiError, BadRequest, InvalidCall, TaskNotFound
+from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.dialects.dialect import Dialect
+from outlast.api.mcp.dialects.registry import dialect_of
+from outlast.api.mcp.protocol.errors import with_mcp_errors
+from outlast.api.mcp.protocol.task_shapes import STATE_EVENTS, detailed_task
+from outlast.api.mcp.protocol.versions import Context, is_modern
+from outlast.api.mcp.resource_definitions import READ_PARAMETERS, Resource, is_web_address, segments_below
+from outlast.api.offer.catalogue import Catalogue
+from outlast.api.offer.mcp_results import visible_meta
+from outlast.api.tasks.client import TaskClient
+from outlast.api.tasks.live_rows.row_stream import LastRow, TaskRows
+from outlast.workflows.tools.extensions import extension_entries
+from outlast.workflows.tools.registry import selection_rules
+
+log = logging.getLogger("outlast.mcp")
+JsonObject = dict[str, Any]
+ROWS_MIME_TYPE = "application/x-ndjson"
+MAX_READ_BYTES = 64 * 1024
+"""Of the rows in one answer. A row that is larger comes alone."""
+MAX_ROW_BYTES = 1024 * 1024
+NEXT_META = "outlast/next"
+"""Key in the contents' meta: the URI of the rows after these."""
+COMPLETE_META = "outlast/complete"
+"""Key in the contents' meta: whether no further row comes."""
+_ROWS_URI = re.compile(r"outlast://tasks/([^/?#]{1,200})/rows(?:\?([^#]{1,300}))?")
+TASK_URI_TEMPLATE = "outlast://tasks/{id}"
+TASK_MIME_TYPE = "application/json"
+_TASK_URI = re.compile(r"outlast://tasks/([^/?#]{1,200})")
+_MAX_NAME_CHARS = 100
+_TOO_MANY_REQUESTS, _SERVER_ERRORS = 429, 500
+_TEXTS = ("application/json", "application/xml", "application/javascript")
+_TEXT_ENDS = ("+json", "+xml")
+_DO_NOT_CACHE = {"ttlMs": 0, "cacheScope": "private"}
+
+
+@dataclass(frozen=True)
+class RowsUri:
+    """The rows of a task, after the one with id `after`."""
+
+    task_id: str
+    after: str | None = None
+
+    @classmethod
+    def parse(cls, uri: str) -> "RowsUri | None":
+        """What a URI names; None for one that names no rows."""
+        found = _ROWS_URI.fullmatch(uri)
+        if found is None:
+            return None
+        after = parse_qs(found[2] or "").get("after")
+        return cls(found[1], after[0] if after else None)
+
+    def __str__(self) -> str:
+        after = f"?after={self.after}" if self.after else ""
+        return f"outlast://tasks/{self.task_id}/rows{after}"
+
+
+class RowResources:
+    """Reads and watches the rows of callers' tasks."""
+
+    def __init__(self, rows: TaskRows, limits: CallerLimits) -> None:
+        """Read `rows`. Who watches them holds one of the caller's streams."""
+        self._rows = rows
+        self._limits = limits
+
+    async def read(self, client: Client, wanted: RowsUri) -> JsonObject:
+        """The contents: as many rows as fit, and where they go on. Raises an `ApiError`."""
+        lines: list[bytes] = []
+        size, after, is_complete = 0, wanted.after, False
+        async with aclosing(await self._rows.stream(client.caller, wanted.task_id, after=after, follow=False)) as parts:
+            async for part in parts:
+                if isinstance(part, LastRow):
+                    is_complete = part.end.is_complete
+                    break
+                for row_id, line in part.rows():
+                    if lines and size + len(line) > MAX_READ_BYTES:
+                        return _row_contents(wanted, lines, after, is_complete=False)
+                    if len(line) > MAX_ROW_BYTES:
+                        raise _too_large(wanted, row_id, len(line))
+                    lines.append(line)
+                    size, after = size + len(line) + 1, row_id
+        return _row_contents(wanted, lines, after, is_complete=is_complete)
+
+    async def changes(self, client: Client, wanted: RowsUri) -> AsyncGenerator[None]:
+        """Yield each time that there are more rows than now, or than `after`, and when no further row comes.
+
+        Ends early, with a line in the log, when they cannot be read, or the caller has too many streams.
+        """
+        caller = client.caller
+        try:
+            with self._limits.slot(caller.id, "open_streams"):
+                after = wanted.after or await self._rows.latest(caller, wanted.task_id)
+                async with aclosing(await self._rows.stream(caller, wanted.task_id, after=after)) as parts:
+                    async for _ in parts:
+                        yield
+        except ApiError as error:
+            log.info("Stopped sending updates of %s: %s", wanted, error)
+
+
+class TaskResources:
+    """Reads and watches the tasks of callers."""
+
+    def __init__(self, tasks: TaskClient) -> None:
+        """Read through `tasks`."""
+        self._tasks = tasks
+
+    async def read(self, client: Client, task_id: str) -> JsonObject:
+        """The task as `tasks/get` of 2026-07-28 returns it, with its tool, Actor and run. Raises `TaskNotFound`."""
+        answer = await self._tasks.answer(client.caller, task_id)
+        state = detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
+        state.pop("resultType")
+        task = answer.task
+        details = {"tool": task.tool, "actor": task.actor, "runId": task.run.run_id if task.run else None}
+        return {**{name: value for name, value in details.items() if value is not None}, **state}
+
+    async def check(self, client: Client, task_id: str) -> None:
+        """Raise `TaskNotFound` unless the task belongs to the client's caller."""
+        await self._tasks.describe(client.caller, task_id)
+
+    async def changes(self, client: Client, task_id: str) -> AsyncIterator[None]:
+        """Yield each time the task changes from now on, until its workflow has ended."""
+        last_seen = await self._tasks.describe(client.caller, task_id)
+        async for event in await self._tasks.events(client.caller, task_id):
+            # The events begin with the task's past: only those that differ from the last seen state are changes.
+            if event.name not in STATE_EVENTS:
+                continue
+            now = await self._tasks.describe(client.caller, task_id)
+            if now != last_seen:
+                last_seen = now
+                yield
+        if await self._tasks.describe(client.caller, task_id) != last_seen:
+            yield
+
+
+class PlatformResources:
+    """Lists and reads them, within the rules for the tool that reads the same."""
+
+    def __init__(
+        self,
+        bodies: PlatformBodies,
+        links: RecordLinks,
+        catalogue: Catalogue,
+        tasks: TaskClient,
+        audit: AuditLog,
+        *,
+        max_bytes: int,
+    ) -> None:
+        """Show bodies of `max_bytes` at most, and `links` to larger ones.
+
+        Who has read what sort of thing goes to `audit`.
+        """
+        self._bodies = bodies
+        self._links = links
+        self._audit = audit
+        self._catalogue = catalogue
+        self._tasks = tasks
+        self._max_bytes = max_bytes
+
+    def templates(self, client: Client) -> list[JsonObject]:
+        """The entries of `resources/templates/list`."""
+        listed = [address for address in dialect_of(client.mode).addresses if address.name is not None]
+        return [dict(address.template(self._bodies.api_base_url)) for address in listed]
+
+    async def read(self, client: Client, uri: str) -> JsonObject:
+        """The contents. Raises `MCPError` with -32602, and with -32603 for what may go better next time."""
+        root = self._bodies.api_base_url
+        found = segments_below(uri, root)
+        if found is None:
+            raise unreadable(uri, f"only Apify API URLs ({root}) are resources here.")
+        segments, parameters = found
+        address = next((one for one in dialect_of(client.mode).addresses if one.matches(segments)), None)
+        if address is None:
+            raise unreadable(uri, "HTTP 404: storages, runs and logs are resources here, and nothing else.")
+        unknown = sorted(parameters.keys() - READ_PARAMETERS)
+        if unknown:
+            raise unreadable(uri, f"HTTP 400: reads take no parameter {unknown[0][:_MAX_NAME_CHARS]!r}.")
+        tool = await self._catalogue.resolve(client.mode, address.tool, client.caller)
+        try:
+            self._tasks.check_front_door_tool(client.caller, tool)
+        except InvalidCall as error:
+            raise unreadable(uri, f"HTTP 403: {error.envelope.message}") from error
+        async with self._audit.action(AuditEvent.RESOURCE_READ, client.caller, tool=address.tool) as record:
+            try:
+                body = await self._bodies.read(
+                    client.caller, segments, parameters, max_bytes=self._max_bytes, is_object=address.is_object
+                )
+            except PlatformRefusal as error:
+                record.note(outcome="refused")
+                refused = _refused(uri, error)
+            else:
+                if body.data is None:
+                    return {"contents": [await self._note(client, uri)]}
+                return {"contents": [_contents(uri, body, body.data)]}
+        raise refused
+
+    async def _note(self, client: Client, uri: str) -> JsonObject:
+        """A link in place of something large: where to get it. A signed address needs no token."""
+        link = await self._links.signed(client.caller, uri) if dialect_of(client.mode).signs_links else uri
+        where = f"get it at {link}" if link != uri else f"get it at {uri} with your Apify token"
+        text = f"It has more than {self._max_bytes} bytes. Read a part of it, with limit and offset, or {where}."
+        return {"uri": uri, "mimeType": "text/plain", "text": text}
+
+
+class ResourceMethods:
+    """The handlers of `resources/*`, without subscriptions."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        tasks: TaskResources,
+        rows: RowResources,
+        platform: PlatformResources,
+        widgets: Sequence[Resource] = (),
+    ) -> None:
+        """Offer `tasks`, their `rows`, `widgets`, what extensions and modes bring, and in some modes what the
+        `platform` has.
+        """
+        self._connections = connections
+        self._tasks = tasks
+        self._rows = rows
+        self._platform = platform
+        self._resources = (*widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
+
+    async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+        """`resources/list`."""
+        client = await self._connections.client(ctx)
+        offered = self._offered_to(client)
+        return {"resources": [_resource_entry(entry, "uri", client.mode) for entry in offered if not entry.is_template]}
+
+    async def templates(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+        """`resources/templates/list`."""
+        client = await self._connections.client(ctx)
+        offered = self._offered_to(client)
+        templates = [_resource_entry(entry, "uriTemplate", client.mode) for entry in offered if entry.is_template]
+        return {"resourceTemplates": [*self._platform.templates(client), task_template(), rows_template(), *templates]}
+
+    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> JsonObject:
+        """`resources/read`. Raises -32602 (2025-11-25: -32002) for an unknown resource."""
+        uri, client = str(params.uri), await self._connections.client(ctx)
+        task_id = task_id_of(uri)
+        if task_id is not None:
+            return await self._read_task(ctx, client, uri, task_id)
+        if (rows := RowsUri.parse(uri)) is not None:
+            return await self._read_rows(ctx, client, rows)
+        for resource in self._offered_to(client):
+            parts = resource.match(uri)
+            if parts is not None:
+                return {"contents": [_resource_contents(resource, uri, resource.read(parts), client.mode)]}
+        dialect = dialect_of(client.mode)
+        note = dialect.absent_page(uri) if _shows_apps(client) else None
+        if note is not None:
+            contents = {"contents": [{"uri": uri, "mimeType": "text/plain", "text": note}]}
+            return {**contents, **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+        if dialect.addresses and is_web_address(uri):
+            contents = await with_mcp_errors(self._platform.read(client, uri))
+            return {**contents, **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+        raise dialect.unknown_resource(uri, is_modern=is_modern(ctx))
+
+    async def require(self, ctx: Context, client: Client, uri: str) -> None:
+        """Raise what `read` raises for an unknown resource."""
+        rows = RowsUri.parse(uri)
+        task_id = rows.task_id if rows is not None else task_id_of(uri)
+        if task_id is not None:
+            try:
+                await with_mcp_errors(self._tasks.check(client, task_id), except_for=TaskNotFound)
+            except TaskNotFound as error:
+                raise no_such_resource(ctx, uri) from error
+        elif not any(resource.match(uri) is not None for resource in self._offered_to(client)):
+            raise no_such_resource(ctx, uri)
+
+    async def _read_task(self, ctx: Context, client: Client, uri: str, task_id: str) -> JsonObject:
+        try:
+            state = await with_mcp_errors(self._tasks.read(client, task_id), except_for=TaskNotFound)
+        except TaskNotFound as error:
+            raise dialect_of(client.mode).unknown_resource(uri, is_modern=is_modern(ctx)) from error
+        content = {"uri": uri, "mimeType": TASK_MIME_TYPE, "text": json.dumps(state, ensure_ascii=False)}
+        return {"contents": [content], **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+
+    async def _read_rows(self, ctx: Context, client: Client, wanted: RowsUri) -> JsonObject:
+        try:
+            content = await with_mcp_errors(self._rows.read(client, wanted), except_for=TaskNotFound)
+        except TaskNotFound as error:
+            raise dialect_of(client.mode).unknown_resource(str(wanted), is_modern=is_modern(ctx)) from error
+        return {"contents": [content], **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+
+    def _offered_to(self, client: Client) -> tuple[Resource, ...]:
+        pays = client.connection.selection.payment
+        paid_by = (None, pays.name if pays is not None else None)
+        return tuple(
+            resource
+            for resource in (*dialect_of(client.mode).resources, *self._resources)
+            if resource.mode in (None, client.mode)
+            and resource.payment in paid_by
+            and (not resource.is_app or _shows_apps(client))
+        )
+
+
+def _shows_apps(client: Client) -> bool:
+    return selection_rules(client.mode).shows_apps(client.connection.selection)
+
+
+def no_such_resource(ctx: Context, uri: str) -> MCPError:
+    """The error for a URI that does not exist or belongs to another caller: the two look the same."""
+    return Dialect().unknown_resource(uri, is_modern=is_modern(ctx))
+
+
+def _resource_entry(resource: Resource, uri_key: str, mode: str) -> JsonObject:
+    """MCP `Resource`, or `ResourceTemplate`."""
+    entry: JsonObject = {
+        uri_key: resource.uri,
+        "name": resource.name,
+        **({"title": resource.title} if resource.title else {}),
+        "description": resource.description,
+        "mimeType": resource.mime_type,
+    }
+    meta = visible_meta(dict(resource.meta), mode=mode)
+    return {**entry, "_meta": meta} if meta else entry
+
+
+def _resource_contents(resource: Resource, uri: str, body: str | bytes, mode: str) -> JsonObject:
+    """MCP `TextResourceContents`, or `BlobResourceContents`."""
+    contents: JsonObject = {"uri": uri, "mimeType": resource.mime_type}
+    if isinstance(body, bytes):
+        contents["blob"] = base64.b64encode(body).decode()
+    else:
+        contents["text"] = body
+    meta = visible_meta(dict(resource.meta), mode=mode)
+    return {**contents, "_meta": meta} if meta else contents
+
+
+def unreadable(uri: str, reason: str, *, code: int = INVALID_PARAMS) -> MCPError:
+    """The error of `resources/read`, in the words that clients of Apify's own server match."""
+    return MCPError(code, f"Failed to read {uri}: {reason}", data={"uri": uri})
+
+
+def rows_template() -> JsonObject:
+    """The entry of `resources/templates/list`."""
+    return {
+        "uriTemplate": "outlast://tasks/{id}/rows{?after}",
+        "name": "task-rows",
+        "title": "Rows of a task",
+        "description": "Rows that the runs of one of your tasks have written so far, as lines of JSON, 64 KB at a "
+        f"time: `{NEXT_META}` in the contents' `_meta` is the URI of the rows after them. Supports subscriptions.",
+        "mimeType": ROWS_MIME_TYPE,
+    }
+
+
+def _too_large(wanted: RowsUri, row_id: str, size: int) -> BadRequest:
+    after = RowsUri(wanted.task_id, row_id)
+    return BadRequest(
+        f"Row {row_id} alone has {size} bytes. Read it with GET /v1/tasks/{wanted.task_id}/rows, or go on at {after}."
+    )
+
+
+def _row_contents(wanted: RowsUri, lines: list[bytes], after: str | None, *, is_complete: bool) -> JsonObject:
+    """MCP `TextResourceContents`."""
+    text = b"".join(line + b"\n" for line in lines).decode()
+    meta = {NEXT_META: str(RowsUri(wanted.task_id, after)), COMPLETE_META: is_complete}
+    return {"uri": str(wanted), "mimeType": ROWS_MIME_TYPE, "text": text, "_meta": meta}
+
+
+def task_id_of(uri: str) -> str | None:
+    """The id in a task's URI; None for any other URI."""
+    found = _TASK_URI.fullmatch(uri)
+    return found[1] if found else None
+
+
+def task_template() -> JsonObject:
+    """The entry of `resources/templates/list`."""
+    return {
+        "uriTemplate": TASK_URI_TEMPLATE,
+        "name": "task",
+        "title": "Task",
+        "description": "One of your tasks: its state, its open questions, and its result once it has ended. "
+        "Supports subscriptions.",
+        "mimeType": TASK_MIME_TYPE,
+    }
+
+
+def _contents(uri: str, body: PlatformBody, data: bytes) -> JsonObject:
+    """MCP `TextResourceContents`, or `BlobResourceContents`."""
+    header = Message()
+    header["Content-Type"] = body.content_type or "application/octet-stream"
+    kind = header.get_content_type()
+    if not data or kind.startswith("text/") or kind in _TEXTS or kind.endswith(_TEXT_ENDS):
+        try:
+            text = data.decode(header.get_content_charset("utf-8"))
+        except (LookupError, UnicodeDecodeError):
+            pass  # Bytes lose nothing; a text in the wrong encoding does.
+        else:
+            return {"uri": uri, "mimeType": str(header["Content-Type"]), "text": text}
+    return {"uri": uri, "mimeType": kind, "blob": base64.b64encode(data).decode()}
+
+
+def _refused(uri: str, error: PlatformRefusal) -> MCPError:
+    passes = error.status is None or error.status == _TOO_MANY_REQUESTS or error.status >= _SERVER_ERRORS
+    status = "" if error.status is None else f"HTTP {error.status}: "
+    return unreadable(uri, f"{status}{error}", code=INTERNAL_ERROR if passes else INVALID_PARAMS)

@@ -1,1 +1,0 @@
-"""`resources/*`, `prompts/*` and `completion/complete`."""

@@ -1,1 +1,0 @@
-"""Notifications: task status, resource updates, and changes of the list of tools."""
