@@ -1,8 +1,9 @@
 """The FastAPI application: routes, errors, limits."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import ctypes
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from fastapi import FastAPI
@@ -26,17 +27,11 @@ from outlast.api.http.resource_metadata import install_resource_metadata
 from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.http.server_card import install_server_card
 from outlast.api.mcp.mount import install_mcp
-from outlast.api.memory import freed_memory_given_back
 from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
     batch_routes,
-    codec_routes,
-    handoff_routes,
     operator_routes,
     output_routes,
-    provider_routes,
-    row_routes,
-    saved_call_routes,
     schedule_routes,
     session_routes,
     task_routes,
@@ -44,16 +39,15 @@ from outlast.api.rest import (
     usage_routes,
     webhook_routes,
 )
-from outlast.api.schedules.firing_host import FiringHost
-from outlast.api.schedules.firings import CallerFirings
+from outlast.api.schedules.firings import CallerFirings, FiringHost
 from outlast.api.services import Services
 from outlast.worker.otlp.metrics import sending_metrics
 
+_EVERY_SECONDS = 10.0
 DESCRIPTION = """
 Every tool call is a durable task: it survives the crash of any process, never pays twice for one run, and can be
 awaited or collected later. Errors are problem documents (RFC 9457) whose `detail` says what to do.
 """
-
 _UNTRACED = frozenset({"/healthz", "/metrics", "/readyz"})
 TRACED: TelemetryConfig = {
     "tracing": True,
@@ -64,23 +58,22 @@ TRACED: TelemetryConfig = {
     "exclude": lambda scope: scope.get("path") in _UNTRACED,
 }
 """A span for each request, while the process traces: `worker/otlp`. That removes what must not be exported."""
-
-_ROUTES = (
-    task_routes,
-    row_routes,
-    batch_routes,
-    schedule_routes,
-    saved_call_routes,
-    handoff_routes,
-    provider_routes,
-    session_routes,
-    tool_routes,
-    output_routes,
-    usage_routes,
-    webhook_routes,
-    adapter_routes,
-    operator_routes,
-    codec_routes,
+_ROUTERS = (
+    task_routes.router,
+    task_routes.rows_router,
+    batch_routes.router,
+    schedule_routes.router,
+    schedule_routes.saved_calls_router,
+    task_routes.handoffs_router,
+    session_routes.providers_router,
+    session_routes.router,
+    tool_routes.router,
+    output_routes.router,
+    usage_routes.router,
+    webhook_routes.router,
+    adapter_routes.router,
+    operator_routes.router,
+    operator_routes.codec_router,
 )
 
 
@@ -101,9 +94,9 @@ def build_app(services: Services) -> FastAPI:
     app.state.kept_answers = operator_routes.KeptAnswers(services)
     headers = security_headers(services.settings.hsts_seconds)
     install_problem_handlers(app)
-    for module in _ROUTES:
+    for router in _ROUTERS:
         # `include_router` would analyse each route once more, at the first request, and search it in two steps.
-        app.router.routes.extend(module.router.routes)
+        app.router.routes.extend(router.routes)
     install_mcp(app, services)
     install_resource_metadata(app, services.callers.resource)
     install_server_card(app, services.callers)
@@ -154,3 +147,25 @@ def firings_of(services: Services) -> CallerFirings:
         services.stored_rows,
         services.schedules,
     )
+
+
+@asynccontextmanager
+async def freed_memory_given_back() -> AsyncGenerator[None]:
+    """Give it back from time to time while the block runs. Does nothing without glibc."""
+    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:
+        yield
+        return
+    trimming = asyncio.create_task(_trim(trim))
+    try:
+        yield
+    finally:
+        trimming.cancel()
+        with suppress(asyncio.CancelledError):
+            await trimming
+
+
+async def _trim(trim: Callable[[int], int]) -> None:
+    while True:
+        await asyncio.sleep(_EVERY_SECONDS)
+        trim(0)  # takes a few milliseconds at most

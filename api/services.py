@@ -1,5 +1,8 @@
 """The services of the API process, built once from its settings and shared by every front door."""
 
+import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -18,24 +21,19 @@ from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.access.limits.quotas import McpSessions, StoredBytes
 from outlast.api.access.policy.source import PolicySource, record_changes
-from outlast.api.audit.audit_files import AuditFiles
 from outlast.api.audit.chain import KEY_PURPOSE
-from outlast.api.audit.log import AuditLog
-from outlast.api.batches.client import BatchClient
+from outlast.api.audit.log import AuditFiles, AuditLog
+from outlast.api.batches.client import BatchClient, StoredRows
 from outlast.api.batches.starter import BatchStarter
-from outlast.api.batches.stored_rows import StoredRows
-from outlast.api.disks import Disks
-from outlast.api.offer.catalogue import Catalogue
-from outlast.api.offer.payment_terms import PaymentTerms
+from outlast.api.catalog.catalog import Catalogue
+from outlast.api.catalog.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
 from outlast.api.outputs import StoredOutputs
-from outlast.api.saved_calls.client import SavedCallClient
-from outlast.api.saved_calls.store import SavedCallStore
+from outlast.api.saved_calls import SavedCallClient, SavedCallStore
 from outlast.api.schedules.client import ScheduleClient
-from outlast.api.schedules.due import DueCalls
-from outlast.api.sessions.client import SessionClient
+from outlast.api.schedules.stored_calls import DueCalls
+from outlast.api.sessions.client import KeptConversations, SessionClient
 from outlast.api.sessions.collection import SessionCollection
-from outlast.api.sessions.kept import KeptConversations
 from outlast.api.sessions.turns import Informed, TurnClient
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.admission import Admission
@@ -54,15 +52,49 @@ from outlast.api.temporal.raw_payloads import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
-from outlast.api.webhooks.address_check import WebhookAddresses
 from outlast.api.webhooks.client import WebhookClient
 from outlast.api.webhooks.deliveries import Deliveries
-from outlast.api.webhooks.listeners import Listeners
+from outlast.api.webhooks.listeners import Listeners, WebhookAddresses
+from outlast.disk_space import free_bytes, shortage, written_places
 from outlast.worker.connection import output_objects, sealer_from, temporal_certificate_end
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 
+log = logging.getLogger("outlast.api")
 _NEAR_DEADLINE_SECONDS = 30
 """How long the number of hand-offs near their deadline is kept."""
+
+
+class Disks:
+    """Watches the folders that the settings name."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        """Nothing is read before it is needed."""
+        self._places = written_places(settings.data_dir, settings.store_url, settings.audit_file)
+        self._reserve_bytes = settings.disk_reserve_mbytes * 1_000_000
+        self._is_short = False
+
+    async def have_room(self, *, timeout_seconds: float) -> bool:
+        """Whether each has more free space than the reserve. A disk that does not answer in time has none."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                found = await asyncio.to_thread(shortage, self._places, self._reserve_bytes)
+        except (OSError, TimeoutError) as error:
+            found = f"A disk cannot be looked at: {error or 'it does not answer'}."
+        if found is not None and not self._is_short:
+            log.error("Not ready: %s", found)
+        elif found is None and self._is_short:
+            log.info("Ready again: the disks have room")
+        self._is_short = found is not None
+        return not self._is_short
+
+    def free(self) -> dict[str, int]:
+        """Free bytes of each place that exists, by what it holds."""
+        found: dict[str, int] = {}
+        for name, place in self._places.items():
+            with suppress(OSError):
+                if place.exists():
+                    found[name] = free_bytes(place)
+        return found
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,8 @@ answered = await adapter.answer(message)      # messages += answered.append
 """
 
 from outlast.api.adapters.adapter import BACK_ENDS, Adapter, Answered, connected_services
-from outlast.api.adapters.anthropic_messages import AnthropicMessages
-from outlast.api.adapters.mcp_messages import McpMessages
+from outlast.api.adapters.message_formats import AnthropicMessages, McpMessages, OpenAIChat, OpenAIResponses
 from outlast.api.adapters.model_calls import BackEnd, CallReport
-from outlast.api.adapters.openai_chat import OpenAIChat
-from outlast.api.adapters.openai_responses import OpenAIResponses
 
 __all__ = [
     "BACK_ENDS",

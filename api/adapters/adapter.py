@@ -6,14 +6,10 @@ from types import MappingProxyType
 
 from outlast.activities.contracts import JsonObject
 from outlast.api.access.principal import LOCAL, Principal
-from outlast.api.adapters.anthropic_messages import AnthropicMessages
-from outlast.api.adapters.mcp_messages import McpMessages
+from outlast.api.adapters.message_formats import AnthropicMessages, McpMessages, OpenAIChat, OpenAIResponses
 from outlast.api.adapters.model_calls import BackEnd, CallReport
-from outlast.api.adapters.offered import load_callable, load_offered
-from outlast.api.adapters.openai_chat import OpenAIChat
-from outlast.api.adapters.openai_responses import OpenAIResponses
-from outlast.api.adapters.runner import CallRunner, CallScope
-from outlast.api.offer.listing_log import log_listing
+from outlast.api.adapters.runner import CallRunner, CallScope, load_callable, load_offered
+from outlast.api.catalog.catalog import log_listing
 from outlast.api.services import Services, build_services
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS

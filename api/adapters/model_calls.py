@@ -11,8 +11,8 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.json_numbers import exact_json
 from outlast.activities.unicode_text import NOTE, valid_json, valid_text
+from outlast.api.catalog.portable_schemas import PortableTool
 from outlast.api.errors import BadRequest
-from outlast.api.offer.portable_schemas import PortableTool
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult

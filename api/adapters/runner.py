@@ -1,4 +1,4 @@
-"""Runs the calls of one message concurrently, each as an ordinary task."""
+"""Offered tools under names that a provider accepts, and the concurrent calls of one message, each as a task."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -6,27 +6,29 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.api.access.principal import Principal
-from outlast.api.access.tool_masks import MaskGate, narrowed
-from outlast.api.adapters.model_calls import ModelCall, Outcome
-from outlast.api.adapters.offered import OfferedTools, definition_named
+from outlast.api.adapters.model_calls import BackEnd, ModelCall, Outcome
+from outlast.api.catalog.catalog import Catalogue, MaskGate, narrowed
+from outlast.api.catalog.portable_schemas import fitting_names, portable
 from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled, tool_error
-from outlast.api.front_calls import FrontCall
-from outlast.api.front_tools import FrontTools
-from outlast.api.offer.portable_schemas import portable
+from outlast.api.local_calls import LocalCall
+from outlast.api.local_tools import LocalTools
 from outlast.api.services import Services
 from outlast.api.tasks.still_working import still_working
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.tools.common.invalid import invalid_result
+from outlast.workflows.tools.core.standard_selection import TASK_COMPANIONS
+from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
-from outlast.workflows.tools.registry import UnknownTool
+from outlast.workflows.tools.loader import ToolSet, base_tools, tool_set
+from outlast.workflows.tools.registry import UnknownTool, unknown_tool
 from outlast.workflows.turns.steps import cut_off_call
 
 MAX_CALLS = 128
 """Maximum number of calls in one message."""
-
 _NOT_ABOUT_THE_CALL = frozenset({401, 503})
 """Errors that are not about the call: the program should retry, not the model."""
 
@@ -49,6 +51,19 @@ class CallScope:
         return "/".join([str(call.id), self.session_id or "", self.message_id or ""])
 
 
+@dataclass(frozen=True)
+class OfferedTools:
+    """The tools, and their own names by the names shown to the provider. If `closed`, no other tool may be called."""
+
+    tools: ToolSet
+    names: Mapping[str, str]
+    closed: bool
+
+    def listed(self, back_end: BackEnd) -> list[JsonObject]:
+        """The list of tools in the provider's form. The same tools give the same bytes."""
+        return [back_end.tool(portable(self.tools.get(own), shown)) for shown, own in self.names.items()]
+
+
 class CallRunner:
     """Gives every call an outcome. A failure is an outcome too."""
 
@@ -57,7 +72,7 @@ class CallRunner:
         self._tasks = services.tasks
         self._catalogue = services.catalogue
         self._max_wait_seconds = services.settings.max_wait_seconds
-        self._front_tools = FrontTools(services)
+        self._local_tools = LocalTools(services)
         self._masks = MaskGate(services.settings)
 
     async def run(
@@ -132,7 +147,7 @@ class CallRunner:
             except MaskedToolCalled as error:
                 await self._tasks.report_refused_call(principal.caller, scope.session_id, error.envelope)
                 raise
-            front = FrontCall(
+            local = LocalCall(
                 principal,
                 definition,
                 arguments,
@@ -140,7 +155,7 @@ class CallRunner:
                 mask=self._masks.effective(scope.tool_mask),
                 offered=tuple(offered.tools.tools),
             )
-            return Outcome(call, definition.name, await self._front_tools.call(front))
+            return Outcome(call, definition.name, await self._local_tools.call(local))
         request = ConnectedTaskRequest(
             tool=definition.name,
             arguments=arguments,
@@ -159,6 +174,43 @@ class CallRunner:
             return Outcome(call, definition.name, answer.result, answer.task)
         unfinished = still_working(answer.task, run_report=definition.calls_actor)
         return Outcome(call, definition.name, unfinished, answer.task, finished=False)
+
+
+async def load_offered(
+    catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None
+) -> OfferedTools:
+    """The tools of `selectors`; without selectors, those of an MCP connection that selects none.
+
+    The tools that manage tasks are always included, because any call may take longer than its caller waits. Raises
+    `UnknownToolCalled` for an unknown mode.
+    """
+    loaded = await catalogue.load(Selection(mode, selectors), caller)
+    return _offered(loaded, closed=selectors is not None)
+
+
+async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str) -> OfferedTools:
+    """All tools that can be called, for programs that do not say which tools they offered."""
+    return _offered(await catalogue.tools(mode, caller), closed=False)
+
+
+async def definition_named(offered: OfferedTools, catalogue: Catalogue, caller: Caller, name: str) -> Tool:
+    """The tool that a model calls `name`. Raises `UnknownTool`, `UnknownToolCalled`, `PlatformUnavailable`."""
+    own = offered.names.get(name, name)
+    try:
+        return offered.tools.get(own)
+    except UnknownTool as error:
+        if offered.closed:
+            raise unknown_tool(own, tuple(offered.names)) from error
+    return await catalogue.resolve(offered.tools.mode, own, caller)
+
+
+def _offered(loaded: ToolSet, *, closed: bool) -> OfferedTools:
+    base = base_tools(loaded.mode)
+    companions = (base.tools[name] for name in TASK_COMPANIONS if name in base.tools)
+    tools = loaded.including(*companions).tools.values()
+    # The remaining tools need a connection that keeps its list of tools, which does not exist here.
+    offered = tool_set(loaded.mode, (tool for tool in tools if tool.in_front or not tool.needs_connection))
+    return OfferedTools(offered, fitting_names(offered.tools), closed)
 
 
 async def _cut_off(call: ModelCall) -> Outcome:

@@ -1,15 +1,15 @@
-"""The chain: every line names the line before it, and carries a code that only a holder of the key can compute.
+"""The chain of an audit log: every line names its predecessor, with a code that only a holder of the key can compute.
 
-A line is a JSON object in ASCII. `seq` counts from 1; `prev` is the `mac` of the line before, 64 zeros for the first
-one; `mac`, the last entry, is HMAC-SHA-256 (RFC 2104) of the object without it, byte for byte.
+`verify` finds lines that were changed, removed, moved or inserted, and remains of a crash.
 """
 
 import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, cast
 
 from outlast.api.audit.contracts import AuditRecord, ChainStart
@@ -18,6 +18,8 @@ KEY_PURPOSE: Final = "outlast audit log"
 """What the keys of the chain are derived from the sealing keys for."""
 BEFORE_THE_FIRST: Final = "0" * 64
 _LINE = re.compile(rb'(\{.+),"mac":"([0-9a-f]{64})"\}', re.DOTALL)
+MOST_PROBLEMS: Final = 50
+_MAX_LINE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -82,3 +84,94 @@ def read_line(line: bytes) -> Line | None:
 
 def _code(key: bytes, body: bytes) -> str:
     return hmac.new(key, body, hashlib.sha256).hexdigest()
+
+
+@dataclass
+class ChainReport:
+    """The findings in one chain."""
+
+    chain: str
+    files: list[Path] = field(default_factory=list[Path])
+    records: int = 0
+    first: int = 0
+    last: Position = field(default_factory=Position)
+    torn_bytes: int = 0
+    """Bytes of an unfinished line at the end: a crash, or a line that is being written."""
+    problems: list[str] = field(default_factory=list[str])
+
+
+def verify(paths: Sequence[Path], keys: Mapping[str, bytes]) -> list[ChainReport]:
+    """Check these files, each chain by itself. Raises `OSError` for a file that cannot be read.
+
+    Lines that are missing at the end of the newest file, and files that are missing before the oldest, cannot be seen:
+    compare `last` and `first` with what you know.
+    """
+    chains: dict[str, list[tuple[int, Path]]] = {}
+    for path in paths:
+        line = next((found for found, _ in _pieces(path) if found is not None), None)
+        start = line.start if line else None
+        chains.setdefault(start.chain if start else str(path), []).append((line.position.seq if line else 0, path))
+    return [_Check(chain, keys).of([path for _, path in sorted(files)]) for chain, files in chains.items()]
+
+
+class _Check:
+    def __init__(self, chain: str, keys: Mapping[str, bytes]) -> None:
+        self._keys = keys
+        self._key: bytes | None = None
+        self._report = ChainReport(chain)
+        self._junk = b""
+
+    def of(self, files: list[Path]) -> ChainReport:
+        for path in files:
+            self._report.files.append(path)
+            self._file(path, is_last=path == files[-1])
+        return self._report
+
+    def _file(self, path: Path, *, is_last: bool) -> None:
+        is_first = True
+        for number, (line, piece) in enumerate(_pieces(path), start=1):
+            place = f"{path.name}, line {number}"
+            if line is None:
+                self._junk += piece
+                continue
+            if is_first and line.start is None:
+                self._tell(f"{place}: the beginning of the file is missing.")
+            self._line(line, place)
+            is_first = False
+        if self._junk and is_last and not self._junk.endswith(b"\n"):
+            self._report.torn_bytes = len(self._junk)
+        elif self._junk:
+            self._tell(f"{path.name}: {len(self._junk)} bytes at the end are no record.")
+        if is_first and not self._report.torn_bytes:
+            self._tell(f"{path.name}: there is no record.")
+        self._junk = b""
+
+    def _line(self, line: Line, place: str) -> None:
+        start, position, last = line.start, line.position, self._report.last
+        if start is not None:
+            self._key = self._keys.get(start.mac_key)
+        if len(self._junk) != (start.torn_bytes if start else 0):
+            self._tell(f"{place}: before it stand {len(self._junk)} bytes that are no record.")
+        self._junk = b""
+        if self._key is None:
+            named = f"{start.mac_key!r}" if start else "its key"
+            self._tell(f"{place}: {named} is not in the ring of sealing keys, so the record cannot be checked.")
+        elif not line.is_proven_by(self._key):
+            self._tell(f"{place}: record {position.seq} was changed, or is not from this server.")
+        if self._report.records == 0:
+            self._report.first = position.seq
+        elif (position.seq, line.fields.get("prev")) != (last.seq + 1, last.mac):
+            self._tell(f"{place}: record {position.seq} does not follow record {last.seq}: removed, moved or inserted.")
+        self._report.records += 1
+        self._report.last = position
+
+    def _tell(self, problem: str) -> None:
+        if len(self._report.problems) < MOST_PROBLEMS:
+            self._report.problems.append(problem)
+
+
+def _pieces(path: Path) -> Iterator[tuple[Line | None, bytes]]:
+    """Each line, and None beside what is none."""
+    with path.open("rb") as file:
+        while piece := file.readline(_MAX_LINE_BYTES):
+            yield (read_line(piece) if piece.endswith(b"\n") else None), piece

@@ -1,19 +1,27 @@
-"""`AuditLog`: records what callers do, for every front door."""
+"""`AuditLog`: records actions of callers, at every entry point, in files that one process locks and rotates by size."""
 
 import asyncio
+import fcntl
 import logging
+import os
+import re
+import secrets
 import threading
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import TypedDict, Unpack
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, TypedDict, Unpack
 
 from outlast.activities.contracts import Caller
-from outlast.api.audit.audit_files import AuditError, AuditFiles
-from outlast.api.audit.contracts import AuditEvent, AuditRecord
+from outlast.api.audit.chain import Line, Position, read_line, written
+from outlast.api.audit.contracts import AuditEvent, AuditRecord, ChainStart
 from outlast.api.audit.origin import current_origin
 from outlast.api.errors import ApiError, AuditUnavailable
 from outlast.api.metrics import AUDIT_RECORDS
 
+_MOST_WRITERS: Final = 100
+_TAIL_BYTES: Final = 65_536
+"""Far more than the longest line: enough to find the last one."""
 log = logging.getLogger("outlast.api")
 
 
@@ -52,6 +60,134 @@ class Action:
     def note(self, **about: Unpack[About]) -> None:
         """Add what has become known."""
         self.about.update(about)
+
+
+class AuditFiles:
+    """Appends records to the file of this process. Not safe for threads: hold a lock.
+
+    The first process takes `path`. One that starts while that runs takes `NAME-2.jsonl`, and so on: each file is a
+    chain of its own, which goes on when a process takes the file again.
+    """
+
+    def __init__(self, path: Path, keys: Mapping[str, bytes], *, max_bytes: int) -> None:
+        """`keys` is `{key id: key}`, the one that writes first. A file of `max_bytes` is put aside, see `_rotate`."""
+        self._first_path = path
+        self._path = path
+        self._key_id, self._key = next(iter(keys.items()))
+        self._max_bytes = max_bytes
+        self._lock: int | None = None
+        self._file: int | None = None
+        self._size = 0
+        self._at = Position()
+        self._chain = ""
+
+    @property
+    def path(self) -> Path:
+        """The file that is written."""
+        return self._path
+
+    def open(self) -> None:
+        """Take a file and continue its chain. Raises `AuditError`."""
+        if self._file is not None:
+            return
+        try:
+            self._take()
+            self._continue()
+        except OSError as error:
+            raise AuditError(f"Cannot write the audit log {self._path}: {error.strerror}.") from error
+
+    def append(self, record: AuditRecord, *, sync: bool) -> None:
+        """Write one record; with `sync` it is on the disk on return. Raises `AuditError`: nothing was written then."""
+        self.open()
+        line, position = written(record, self._at, self._key)
+        try:
+            if self._size + len(line) > self._max_bytes:
+                self._rotate()
+                line, position = written(record, self._at, self._key)
+            self._write(line, position, sync=sync)
+        except OSError as error:
+            raise AuditError(f"Cannot write the audit log {self._path}: {error.strerror}.") from error
+
+    def close(self) -> None:
+        """Leave the file to others."""
+        for descriptor in (self._file, self._lock):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._file = self._lock = None
+
+    def _take(self) -> None:
+        if self._lock is not None:
+            return
+        self._first_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for number in range(1, _MOST_WRITERS + 1):
+            stem = self._first_path.stem if number == 1 else f"{self._first_path.stem}-{number}"
+            path = self._first_path.with_stem(stem)
+            lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                continue
+            self._lock, self._path = lock, path
+            return
+        raise AuditError(f"{_MOST_WRITERS} processes write the audit log {self._first_path} already.")
+
+    def _continue(self) -> None:
+        """Find the last record, and write that the log was opened."""
+        last, torn = _last_line(self._path)
+        former = None if last else self._newest_put_aside()
+        if former is not None:
+            last, _ = _last_line(former)
+        start = self._chain_of(former or self._path) if last else None
+        self._chain = start.chain if start else secrets.token_hex(8)
+        self._at = last.position if last else Position()
+        self._begin(torn)
+
+    def _begin(self, torn: bytes = b"") -> None:
+        """Open the file and write the record with which this process continues it."""
+        self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._file).st_size
+        ended = b"\n" if torn and not torn.endswith(b"\n") else b""
+        start = ChainStart(chain=self._chain, mac_key=self._key_id, torn_bytes=len(torn + ended))
+        line, position = written(AuditRecord(event=AuditEvent.LOG_OPENED), self._at, self._key, start)
+        self._write(ended + line, position, sync=True)
+
+    def _chain_of(self, path: Path) -> ChainStart | None:
+        with path.open("rb") as file:
+            first = read_line(file.readline(_TAIL_BYTES))
+        return first.start if first else None
+
+    def _newest_put_aside(self) -> Path | None:
+        name = re.compile(rf"{re.escape(self._path.stem)}\.\d{{12}}{re.escape(self._path.suffix)}")
+        return max((path for path in self._path.parent.iterdir() if name.fullmatch(path.name)), default=None)
+
+    def _rotate(self) -> None:
+        """Put the file aside under the number of its last record, and go on in a new one."""
+        self._drop()
+        self._path.rename(self._path.with_stem(f"{self._path.stem}.{self._at.seq:012d}"))
+        self._begin()
+
+    def _write(self, line: bytes, position: Position, *, sync: bool) -> None:
+        """Write a line whole, or nothing of it."""
+        assert self._file is not None
+        try:
+            if os.write(self._file, line) != len(line):
+                raise OSError(28, "There is no space left for a whole line")
+            if sync:
+                os.fsync(self._file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            self._drop()
+            raise
+        self._size += len(line)
+        self._at = position
+
+    def _drop(self) -> None:
+        """Close the file; the next record opens it again and looks for its end."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 class AuditLog:
@@ -151,7 +287,30 @@ class AuditLog:
         return True
 
 
+class AuditError(RuntimeError):
+    """The audit log cannot be written. The message says why, and names the file."""
+
+
 def _record(event: AuditEvent, about: About) -> AuditRecord:
     origin = current_origin()
     whence = {"door": origin.door, "remote": origin.remote, "request": origin.request_id, "key": origin.key}
     return AuditRecord.model_validate({"event": event, **whence, **about})
+
+
+def _last_line(path: Path) -> tuple[Line | None, bytes]:
+    """The last line of the chain in the file, and what comes after it. Raises `AuditError` for another kind of file."""
+    if not path.exists():
+        return None, b""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail = file.read()
+    rest = b""
+    for piece in reversed(tail.splitlines(keepends=True)):
+        line = read_line(piece) if piece.endswith(b"\n") else None
+        if line is not None:
+            return line, rest
+        rest = piece + rest
+    if rest and not rest.startswith(b'{"seq":'[: len(rest)]):
+        raise AuditError(f"{path} is not an audit log. Name another file in OUTLAST_AUDIT_FILE.")
+    return None, rest

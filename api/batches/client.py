@@ -1,49 +1,97 @@
-"""`BatchClient`: batches over Temporal. A batch is a workflow; its items are tasks like any other."""
+"""`BatchClient`: batches over Temporal, their progress as events, and their results as JSON lines or CSV.
+
+A batch is a workflow; its items are tasks like any other.
+"""
 
 import asyncio
+import csv
 import hashlib
+import io
 import json
 import secrets
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from outlast.activities import apify
+from outlast.activities.batches.contracts import ItemStatus
 from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.failures.classify import ToolFailure, classify
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.output_errors import StoreUnavailable
+from outlast.activities.json_values import loads, text_of
+from outlast.activities.outputs.reader import OutputReader
+from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
-from outlast.api.batches.intake import Intake
-from outlast.api.batches.progress_events import progress_events
-from outlast.api.batches.sources import SourceRow, too_many_items
+from outlast.api.batches.admission import Intake
+from outlast.api.batches.sources import SourceRow, dataset_rows, output_rows, too_many_items
 from outlast.api.batches.starter import BatchStart, BatchStarter
 from outlast.api.errors import (
     BadRequest,
     BatchFinished,
     BatchNotFound,
+    BatchRefused,
     BatchRunning,
     IdempotencyKeyReused,
     NothingToRun,
+    OutputRefusal,
     OutputStoreUnavailable,
+    PlatformUnavailable,
+    TemporalUnavailable,
+    Unauthenticated,
 )
+from outlast.api.outputs import StoredOutputs
+from outlast.api.spreadsheets import safe_cell
 from outlast.api.tasks.admission import Admission
 from outlast.api.temporal.batch_view import batch_from, outcome_of, unreadable_batch
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
+from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.api.temporal.stuck_ends import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
-from outlast.contracts.batches import Batch, BatchChanges, BatchPage, BatchSettings, RetryRequest
+from outlast.contracts.batches import (
+    Batch,
+    BatchChanges,
+    BatchPage,
+    BatchSettings,
+    ResultsSelection,
+    RetryRequest,
+    RowsOf,
+)
 from outlast.contracts.events import BatchEvent
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
-from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchSummary, LegRequest
+from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary, LegRequest
 from outlast.workflows.contracts import memo
 
+_LOOK_SECONDS = 1.0
+COLUMNS = (
+    "key",
+    "index",
+    "status",
+    "task_id",
+    "attempts",
+    "run_id",
+    "dataset_id",
+    "cost_usd",
+    "seconds",
+    "rows",
+    "locator",
+    "error_category",
+    "error_message",
+    "items",
+    "result",
+    "text",
+)
+"""Of CSV. Lists and objects are JSON."""
 MAX_PAGE = 100
 _DESCRIBED_AT_ONCE = 16
 _OLD_PAGE = "The page token is no longer valid; list again from the first page."
@@ -331,3 +379,162 @@ def batch_id_of(caller: Caller, key: str | None) -> str:
 
 def _not_found(batch_id: str) -> BatchNotFound:
     return BatchNotFound(f"You have no batch {batch_id!r}. Batches are kept as long as Temporal keeps their history.")
+
+
+class StoredRows:
+    """Starts such batches."""
+
+    def __init__(self, batches: BatchClient, outputs: StoredOutputs, platform: ApifyPlatform) -> None:
+        """Read `outputs`, and datasets of `platform`."""
+        self._batches = batches
+        self._outputs = outputs
+        self._platform = platform
+
+    async def start(
+        self,
+        caller: Caller,
+        settings: BatchSettings,
+        rows: RowsOf,
+        *,
+        idempotency_key: str | None = None,
+        schedule_id: str | None = None,
+    ) -> Batch:
+        """Start a batch of the rows that `rows` names, for a schedule if one is named.
+
+        Raises as `BatchClient.start` does, `OutputRefusal` for an output that cannot be read or has no rows,
+        `BatchRefused` for a dataset that the caller does not have, and `PlatformUnavailable`.
+        """
+        source = await self._source(caller, rows, settings.tool)
+        return await self._batches.start(
+            caller, settings, source, idempotency_key=idempotency_key, schedule_id=schedule_id
+        )
+
+    async def check(self, caller: Caller, rows: RowsOf, tool: str) -> None:
+        """Raise as `start` does where the caller cannot read `rows`. An empty dataset passes."""
+        source = await self._source(caller, rows, tool)
+        async with aclosing(source.read()) as found:
+            await anext(found, None)
+
+    async def _source(self, caller: Caller, rows: RowsOf, tool: str) -> RowSource:
+        if rows.dataset is not None:
+            dataset_id = rows.dataset
+            with _platform_errors(dataset_id):
+                found = await self._platform.client(caller).dataset(dataset_id).get()
+            count = _wanted(rows, found.item_count if found is not None else 0)
+            return RowSource(lambda: self._of_dataset(caller, dataset_id, rows), count=count)
+        reader = await self._outputs.open(caller, rows.output or "")
+        if reader.manifest.kind != "rows":
+            raise OutputRefusal(
+                "bad_selection",
+                ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, "This output has no rows."),
+            )
+        return RowSource(
+            lambda: self._outputs.guarded(output_rows(reader, offset=rows.offset, limit=rows.limit)),
+            count=_wanted(rows, reader.manifest.count or 0),
+        )
+
+    async def _of_dataset(self, caller: Caller, dataset_id: str, rows: RowsOf) -> AsyncGenerator[SourceRow]:
+        client = self._platform.client(caller)
+        with _platform_errors(dataset_id):
+            async with aclosing(dataset_rows(client, dataset_id, offset=rows.offset, limit=rows.limit)) as found:
+                async for row in found:
+                    yield row
+
+
+def _wanted(rows: RowsOf, count: int) -> int:
+    """How many of the `count` rows that there are, the request names."""
+    left = max(0, count - rows.offset)
+    return left if rows.limit is None else min(left, rows.limit)
+
+
+@contextmanager
+def _platform_errors(dataset_id: str) -> Generator[None]:
+    try:
+        yield
+    except (apify.ApifyApiError, ToolFailure, OSError) as error:
+        envelope = classify(error)
+        if envelope.category is ErrorCategory.AUTHENTICATION:
+            raise Unauthenticated(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
+        if envelope.retryable:
+            raise PlatformUnavailable(f"Cannot read the dataset {dataset_id}: {envelope.message}") from error
+        raise BatchRefused(envelope) from error
+
+
+async def progress_events(batch: Batch, look: Callable[[], Awaitable[Batch]]) -> AsyncGenerator[BatchEvent]:
+    """`batch`, then what `look` finds changed, a second apart at least; the last event is `ended`.
+
+    Silent while Temporal is away. Raises what else `look` raises.
+    """
+    shown: Batch | None = None
+    with DESCRIPTIONS.follower():
+        while batch.status is BatchStatus.WORKING:
+            if batch != shown:
+                shown = batch
+                yield _event("progress", batch)
+            await asyncio.sleep(DESCRIPTIONS.pause_seconds(_LOOK_SECONDS))
+            try:
+                batch = await look()
+            except TemporalUnavailable:
+                continue
+    yield _event("ended", batch)
+
+
+def _event(name: str, batch: Batch) -> BatchEvent:
+    data = batch.model_dump(mode="json", exclude_none=True)
+    return BatchEvent.model_validate({"name": name, "time": datetime.now(UTC), "data": data})
+
+
+async def result_pieces(reader: OutputReader, selection: ResultsSelection) -> AsyncGenerator[bytes]:
+    """The selected rows, in pieces."""
+    form = selection.form
+    if form == "csv":
+        yield _csv_lines([COLUMNS])
+    left = selection.limit
+    async with aclosing(_batches(reader, selection.status, selection.offset)) as batches:
+        async for rows in batches:
+            some = rows if left is None else rows[:left]
+            left = None if left is None else left - len(some)
+            if some and form == "jsonl":
+                yield b"".join(row + b"\n" for row in some)
+            elif some:
+                yield _csv_of(some, safe=selection.csv_safe)
+            del rows, some
+            if left == 0:
+                return
+
+
+async def _batches(reader: OutputReader, status: ItemStatus | None, offset: int) -> AsyncGenerator[list[bytes]]:
+    async with aclosing(reader.row_batches(offset if status is None else 0)) as batches:
+        async for rows in batches:
+            if status is None:
+                yield rows
+            else:
+                chosen = [row for row in rows if loads(row)["status"] == status]
+                skipped = min(offset, len(chosen))
+                offset -= skipped
+                yield chosen[skipped:]
+                del chosen
+            del rows
+
+
+def _csv_of(rows: list[bytes], *, safe: bool) -> bytes:
+    cells = map(_cells, rows)
+    return _csv_lines([safe_cell(cell) for cell in row] for row in cells) if safe else _csv_lines(cells)
+
+
+def _cells(row: bytes) -> list[Any]:
+    fields = cast(dict[str, Any], loads(row))
+    error = cast(dict[str, Any], fields.get("error") or {})
+    fields = {**fields, "error_category": error.get("category"), "error_message": error.get("message")}
+    return [_cell(fields.get(name)) for name in COLUMNS]
+
+
+def _cell(value: object) -> object:
+    return text_of(cast(Any, value)).decode() if isinstance(value, dict | list) else "" if value is None else value
+
+
+def _csv_lines(rows: Any) -> bytes:
+    """RFC 4180."""
+    written = io.StringIO()
+    csv.writer(written).writerows(rows)
+    return written.getvalue().encode(errors="replace")

@@ -18,7 +18,7 @@ from outlast.activities.webhooks.contracts import WebhookListener
 from outlast.api.access.limits.quotas import CountedPlaces, StoredBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.batches.intake import Admitted
+from outlast.api.batches.admission import Admitted
 from outlast.api.errors import BatchNotFound
 from outlast.api.outputs import refusals
 from outlast.api.temporal.errors import temporal_errors

@@ -10,12 +10,10 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_values import loads
 from outlast.api.access.policy.contracts import Scope
-from outlast.api.batches.batch_results import result_pieces
-from outlast.api.batches.client import BatchClient, RowSource
+from outlast.api.batches.client import BatchClient, RowSource, StoredRows, result_pieces
 from outlast.api.batches.sources import inline_rows
-from outlast.api.batches.stored_rows import StoredRows
 from outlast.api.errors import ApiError, InvalidCall, OutputRefusal, tool_error
-from outlast.api.front_calls import FrontCall
+from outlast.api.local_calls import LocalCall
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal.looks import DESCRIPTIONS
@@ -41,7 +39,7 @@ BATCH_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
 """For each tool, the scopes of which a key needs one."""
 MAX_ANSWER_BYTES = 48 * 1024
 _LOOK_SECONDS = 1.0
-Handler = Callable[[FrontCall, Any], Awaitable[ToolResult]]
+Handler = Callable[[LocalCall, Any], Awaitable[ToolResult]]
 
 
 class BatchTools:
@@ -60,7 +58,7 @@ class BatchTools:
             "cancel-batch": self._cancel,
         }
 
-    async def call(self, call: FrontCall) -> ToolResult:
+    async def call(self, call: LocalCall) -> ToolResult:
         """The tool's answer. Errors are answers too."""
         definition = call.definition
         try:
@@ -72,7 +70,7 @@ class BatchTools:
         except ApiError as error:
             return ToolResult.failed(tool_error(error, definition.name))
 
-    async def _start(self, call: FrontCall, asked: StartBatchArguments) -> ToolResult:
+    async def _start(self, call: LocalCall, asked: StartBatchArguments) -> ToolResult:
         caller, settings = call.principal.caller, _settings(call, asked)
         _check_offered(call, asked.tool)
         if asked.items is not None:
@@ -84,7 +82,7 @@ class BatchTools:
             batch = await self._rows.start(caller, settings, rows, idempotency_key=call.idempotency_key)
         return _state(batch, "It has begun. Call get-batch, with waitSecs, to see how far it is.")
 
-    async def _get(self, call: FrontCall, asked: GetBatchArguments) -> ToolResult:
+    async def _get(self, call: LocalCall, asked: GetBatchArguments) -> ToolResult:
         clock = asyncio.get_running_loop()
         until = clock.time() + asked.wait_secs
         with DESCRIPTIONS.follower():
@@ -95,7 +93,7 @@ class BatchTools:
                     return _state(batch, _next_step(batch))
                 await asyncio.sleep(min(DESCRIPTIONS.pause_seconds(_LOOK_SECONDS), left))
 
-    async def _results(self, call: FrontCall, asked: GetBatchResultsArguments) -> ToolResult:
+    async def _results(self, call: LocalCall, asked: GetBatchResultsArguments) -> ToolResult:
         caller = call.principal.caller
         batch = await self._batches.describe(caller, asked.batch_id)
         try:
@@ -115,12 +113,12 @@ class BatchTools:
                 lines.append(line)
         return _rows(batch, lines, asked.offset, more=len(lines) == asked.limit)
 
-    async def _cancel(self, call: FrontCall, asked: BatchArguments) -> ToolResult:
+    async def _cancel(self, call: LocalCall, asked: BatchArguments) -> ToolResult:
         batch = await self._batches.cancel(call.principal.caller, asked.batch_id)
         return _state(batch, "It ends when what is under way has ended; get-batch says when.")
 
 
-def _settings(call: FrontCall, asked: StartBatchArguments) -> BatchSettings:
+def _settings(call: LocalCall, asked: StartBatchArguments) -> BatchSettings:
     """Raises `ToolError` for settings that the API refuses."""
     if sum(source is not None for source in (asked.items, asked.locator, asked.dataset_id)) != 1:
         message = "Give `items`, a `locator` or a `datasetId`: one of them."
@@ -153,7 +151,7 @@ def _settings(call: FrontCall, asked: StartBatchArguments) -> BatchSettings:
         raise ToolError(invalid_arguments(call.definition.name, violations_of(error))) from error
 
 
-def _check_offered(call: FrontCall, tool: str) -> None:
+def _check_offered(call: LocalCall, tool: str) -> None:
     """A model reaches by a batch what it could call itself: the tools of its connection."""
     if call.offered and tool not in call.offered:
         raise InvalidCall(

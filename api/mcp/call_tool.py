@@ -16,10 +16,11 @@ from pydantic import JsonValue
 from outlast.activities.contracts import Caller
 from outlast.activities.json_schema.coercion import coerced
 from outlast.activities.platform_requests.downloads import RecordLinks
-from outlast.api.access.tool_masks import MaskGate, narrowed
+from outlast.api.catalog.catalog import MaskGate, narrowed
+from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
-from outlast.api.front_calls import FrontCall
-from outlast.api.front_tools import FrontTools
+from outlast.api.local_calls import LocalCall
+from outlast.api.local_tools import LocalTools
 from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import (
     ActorNotLoaded,
@@ -49,7 +50,6 @@ from outlast.api.mcp.protocol.versions import (
     supports_tasks,
 )
 from outlast.api.mcp.tool_lists import own_schema
-from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.reuse.origin_note import with_origin_note
@@ -108,7 +108,7 @@ class CallToolHandler:
         self._tasks = services.tasks
         self._connections = connections
         self._on_tools_changed = on_tools_changed
-        self._front_tools = FrontTools(services)
+        self._local_tools = LocalTools(services)
         self._states = RequestStates(services.sealer)
         self._pending = PendingCalls(services.tasks)
         self._masks = MaskGate(services.settings)
@@ -191,7 +191,7 @@ class CallToolHandler:
             self._masks.admit(definition.name, mask, tools.tools)
         except MaskedToolCalled as error:
             return ToolResult.failed(error.envelope)
-        call = FrontCall(
+        call = LocalCall(
             client.principal,
             definition,
             _own_arguments(dialect_of(client.mode), definition, params.arguments or {}),
@@ -200,7 +200,7 @@ class CallToolHandler:
             offered=tuple(tools.tools),
             idempotency_key=idempotency_key(meta),
         )
-        return await self._front_tools.call(call)
+        return await self._local_tools.call(call)
 
     async def _run_call(self, ctx: Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
         responses = dict(params.input_responses or {})

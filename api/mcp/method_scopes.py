@@ -8,7 +8,7 @@ from mcp.server.context import CallNext, HandlerResult
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
 from outlast.api.access.principal import Principal
 from outlast.api.errors import CredentialEnded, ForbiddenScope
-from outlast.api.front_tools import FRONT_TOOL_SCOPES
+from outlast.api.local_tools import LOCAL_TOOL_SCOPES
 from outlast.api.mcp.connections import Connections, OpenExchanges, place_of
 from outlast.api.mcp.posted_message import PostedMessage
 from outlast.api.mcp.protocol.errors import as_mcp_error, with_mcp_errors
@@ -30,7 +30,7 @@ def scopes_of_request(method: str, tool: str | None) -> tuple[Scope, ...]:
     if method in _FREE or method.startswith("notifications/"):
         return ()
     if method == "tools/call":
-        return FRONT_TOOL_SCOPES.get(tool or "", ("call",))
+        return LOCAL_TOOL_SCOPES.get(tool or "", ("call",))
     return _SCOPES.get(method, _OTHERS)
 
 

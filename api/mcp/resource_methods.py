@@ -19,6 +19,8 @@ from outlast.activities.platform_requests.downloads import PlatformBodies, Platf
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.catalog.catalog import Catalogue
+from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.errors import ApiError, BadRequest, InvalidCall, TaskNotFound
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.dialect import Dialect
@@ -27,8 +29,6 @@ from outlast.api.mcp.protocol.errors import with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import STATE_EVENTS, detailed_task
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.mcp.resource_definitions import READ_PARAMETERS, Resource, is_web_address, segments_below
-from outlast.api.offer.catalogue import Catalogue
-from outlast.api.offer.mcp_results import visible_meta
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.live_rows.row_stream import LastRow, TaskRows
 from outlast.workflows.tools.extensions import extension_entries

@@ -15,6 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import SecretStr
 
 from outlast.api.audit.origin import Origin
+from outlast.api.catalog.instructions import offered_skills, server_instructions
 from outlast.api.errors import ApiError
 from outlast.api.mcp.call_tool import CallToolHandler
 from outlast.api.mcp.client_questions import ClientQuestions
@@ -30,7 +31,6 @@ from outlast.api.mcp.resource_definitions import Resource
 from outlast.api.mcp.resource_methods import PlatformResources, ResourceMethods, RowResources, TaskResources
 from outlast.api.mcp.task_methods import TaskMethods, TaskParams, UpdateTaskParams
 from outlast.api.mcp.tool_lists import ToolLists, tool_entries
-from outlast.api.offer.instructions import offered_skills, server_instructions
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.loader import tool_set

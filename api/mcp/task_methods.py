@@ -8,6 +8,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH, PaginatedRequestParams, RequestParams
 from pydantic import Field, JsonValue
 
+from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import TaskFinished, TaskNotFound
 from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
@@ -28,7 +29,6 @@ from outlast.api.mcp.protocol.versions import (
     require_modern,
     require_tasks,
 )
-from outlast.api.offer.mcp_results import call_result
 from outlast.api.services import Services
 from outlast.api.temporal.looks import DESCRIPTIONS
 from outlast.contracts.tasks import TaskAnswer, TaskListing

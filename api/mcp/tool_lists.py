@@ -12,12 +12,12 @@ from mcp_types.methods import validate_client_request
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Scope, Send
 
+from outlast.api.catalog.catalog import log_listing
+from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.mcp.connections import Connections, http_request
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.errors import with_mcp_errors
 from outlast.api.mcp.protocol.versions import Context
-from outlast.api.offer.listing_log import log_listing
-from outlast.api.offer.mcp_results import visible_meta
 from outlast.api.tasks.wait_argument import waits, with_wait_argument
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import ToolSet

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from outlast.activities.contracts import Caller
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.media import named_charset
-from outlast.api.batches.batch_results import result_pieces
-from outlast.api.batches.client import RowSource
+from outlast.api.batches.client import RowSource, result_pieces
 from outlast.api.batches.sources import Media, UploadedBody, inline_rows, uploaded_rows
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep

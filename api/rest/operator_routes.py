@@ -1,4 +1,8 @@
-"""Routes for operators and probes: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`."""
+"""Routes for operators and probes: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`, and `/codec`.
+
+`/codec` is the codec protocol of Temporal, with which its UI and CLI show encrypted payloads. Both routes take and
+return the JSON form of `temporal.api.common.v1.Payloads`.
+"""
 
 import asyncio
 from collections import Counter
@@ -7,13 +11,16 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from pydantic import BaseModel
+from temporalio.api.common.v1 import Payloads
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import caller_label, show_use
-from outlast.api.http.dependencies import ReaderDep, ServicesDep
+from outlast.api.errors import BadRequest
+from outlast.api.http.dependencies import OperatorDep, ReaderDep, ServicesDep
 from outlast.api.http.kept_answer import KeptAnswer
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
@@ -22,8 +29,8 @@ from outlast.api.services import Services
 from outlast.contracts.operations import CallerHoldings, Operations
 from outlast.worker.otlp.metrics import series_at
 
+codec_router = APIRouter(prefix="/codec", tags=["operators"], include_in_schema=False, route_class=KnownParametersRoute)
 router = APIRouter(tags=["operators"], route_class=KnownParametersRoute)
-
 _CHECK_SECONDS = 3
 _INSTANCE_HEADER = "Outlast-Instance"
 
@@ -168,3 +175,28 @@ def _instance_header(services: Services) -> dict[str, str]:
 
 def _word(good: bool) -> Literal["ok", "failing"]:
     return "ok" if good else "failing"
+
+
+@codec_router.post("/decode")
+async def decode(request: Request, services: ServicesDep, _operator: OperatorDep) -> Response:
+    """The payloads, decrypted. References to the store stay as they are: the UI offers them for download."""
+    return await _answer(request, services, fetch=False)
+
+
+@codec_router.post("/download")
+async def download(request: Request, services: ServicesDep, _operator: OperatorDep) -> Response:
+    """The payloads that references name, decrypted."""
+    return await _answer(request, services, fetch=True)
+
+
+async def _answer(request: Request, services: Services, *, fetch: bool) -> Response:
+    namespace = request.headers.get("X-Namespace")
+    if namespace not in (None, "", services.raw_payloads.namespace):
+        raise BadRequest(f"This server has the payloads of the namespace {services.raw_payloads.namespace!r} only.")
+    body = await request.body()
+    try:
+        asked = await asyncio.to_thread(Parse, body, Payloads(), ignore_unknown_fields=True)
+    except (ParseError, UnicodeDecodeError) as error:
+        raise BadRequest('The body has to be `{"payloads": [...]}`, as Temporal\'s codec protocol has it.') from error
+    opened = Payloads(payloads=await services.raw_payloads.opened(asked.payloads, fetch=fetch))
+    return Response(await asyncio.to_thread(MessageToJson, opened, indent=None), media_type="application/json")

@@ -1,4 +1,4 @@
-"""`/v1/schedules`: calls and batches that are started when they are due."""
+"""`/v1/schedules`: calls and batches started at due times; `/v1/saved-calls`: named calls, started by name."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -8,12 +8,15 @@ from fastapi.responses import JSONResponse
 from pydantic import AwareDatetime
 
 from outlast.api.errors import BadRequest
-from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, PreferredWait, ServicesDep
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
+from outlast.api.rest.task_routes import start_task
+from outlast.contracts.saved_calls import RunSavedCall, SaveCallRequest, SavedCall, SavedCallList
 from outlast.contracts.schedules import (
     BackfillRequest,
     DueTimes,
+    Name,
     PauseRequest,
     Period,
     Schedule,
@@ -21,9 +24,12 @@ from outlast.contracts.schedules import (
     SchedulePage,
     ScheduleRequest,
 )
+from outlast.contracts.tasks import Task, TaskAnswer
 
+saved_calls_router = APIRouter(prefix="/v1/saved-calls", tags=["saved calls"], route_class=KnownParametersRoute)
+CallName = Annotated[Name, Path(description="Name of the saved call.")]
+_SAVED_CALL_REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507)
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=KnownParametersRoute)
-
 ScheduleId = Annotated[str, Path(min_length=1, max_length=100, description="Id of the schedule, as you named it.")]
 _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503)
 _PREVIEW = timedelta(days=7)
@@ -124,3 +130,54 @@ async def preview_schedule(
     if end < start:
         raise BadRequest("`end` is before `start`.")
     return await services.schedules.times(caller, schedule_id, Period(start=start, end=end))
+
+
+@saved_calls_router.get("", responses=documented_problems(401, 503))
+async def list_saved_calls(services: ServicesDep, caller: CallerDep) -> SavedCallList:
+    """Your saved calls, by name."""
+    return await services.saved_calls.list(caller)
+
+
+@saved_calls_router.get("/{name}", responses=documented_problems(401, 404, 503))
+async def get_saved_call(name: CallName, services: ServicesDep, caller: CallerDep) -> SavedCall:
+    """One saved call; secrets in it are masked."""
+    return await services.saved_calls.get(caller, name)
+
+
+@saved_calls_router.put("/{name}", responses=_SAVED_CALL_REFUSALS)
+async def save_call(name: CallName, body: SaveCallRequest, services: ServicesDep, caller: CallerDep) -> SavedCall:
+    """Keep a call under a name, in place of an earlier one. It is checked as if it were started now.
+
+    Where its arguments show the mask of a secret, the secret of the earlier one stays.
+    """
+    return await services.saved_calls.save(caller, name, body)
+
+
+@saved_calls_router.delete("/{name}", status_code=204, responses=documented_problems(401, 404, 503))
+async def delete_saved_call(name: CallName, services: ServicesDep, caller: CancellerDep) -> Response:
+    """Delete a saved call. Schedules of it have nothing to start from then on."""
+    await services.saved_calls.delete(caller, name)
+    return Response(status_code=204)
+
+
+@saved_calls_router.post(
+    "/{name}/run",
+    status_code=201,
+    response_model=Task | TaskAnswer,
+    responses={
+        200: {"model": TaskAnswer, "description": "The handler returned within the wait."},
+        202: {"model": TaskAnswer, "description": "The wait is over and the task is still working."},
+        **_SAVED_CALL_REFUSALS,
+    },
+)
+async def run_saved_call(
+    name: CallName,
+    services: ServicesDep,
+    caller: CallerDep,
+    key: IdempotencyKey,
+    wait: PreferredWait,
+    body: RunSavedCall | None = None,
+) -> JSONResponse:
+    """Start a saved call, with other arguments where the body has some; answers as `POST /v1/tasks` does."""
+    asked = await services.saved_calls.request(caller, name, body.arguments if body else {})
+    return await start_task(asked, services, caller, key, wait)

@@ -1,4 +1,4 @@
-"""`/v1/sessions`: conversations, their turns, and what happens in them."""
+"""`/v1/sessions`: conversations, their turns and events; `/v1/providers`: model providers and their features."""
 
 from typing import Annotated, Any
 
@@ -12,9 +12,10 @@ from outlast.api.http.event_stream import ClosingResponse, event_stream
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
-from outlast.api.sessions.carried_outputs import with_outputs
-from outlast.api.sessions.collection import MAX_PAGE
+from outlast.api.sessions.collection import MAX_PAGE, with_outputs
+from outlast.api.sessions.model_options import provider_list
 from outlast.api.temporal.turn_events import position_of
+from outlast.contracts.providers import ProviderList
 from outlast.contracts.sessions import (
     MessagePage,
     MessageRequest,
@@ -27,8 +28,8 @@ from outlast.contracts.sessions import (
 )
 from outlast.workflows.contracts.turns import TurnStatus
 
+providers_router = APIRouter(prefix="/v1/providers", tags=["sessions"], route_class=KnownParametersRoute)
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=KnownParametersRoute)
-
 SessionId = Annotated[str, Path(min_length=1, max_length=200, description="The `session_id` of its calls.")]
 TurnId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the turn: the assistant's message.")]
 _STREAM: dict[str, Any] = {"content": {"text/event-stream": {}}, "description": "Server-sent events to its end."}
@@ -257,3 +258,14 @@ async def _turn_events(
 ) -> StreamingResponse:
     room = services.limits.unread.room_of(caller.id)
     return event_stream(await services.turns.events(caller, session_id, turn_id, room, after=after))
+
+
+@providers_router.get("", responses=documented_problems(401, 503))
+async def list_providers(services: ServicesDep, _caller: CallerDep) -> ProviderList:
+    """The providers of models: their controls, and the models that are known of each with their limits.
+
+    `configured` says whether the workers have the provider's key, as `OUTLAST_MODEL_PROVIDERS` tells, which the
+    embedded stack sets. A model that is not listed is refused, unless its provider has `takes_any_model`.
+    """
+    settings = services.settings
+    return provider_list(settings.model_limits, settings.model_prices, settings.configured_providers)

@@ -1,11 +1,15 @@
-"""`/v1/tasks`: start, list, look at, wait for, cancel and follow tasks."""
+"""`/v1/tasks`: start, list, view, await, cancel and follow tasks, and their rows; `/v1/handoffs`: open hand-offs."""
 
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import StringConstraints
 
 from outlast.activities.bounds import MAX_SECONDS
+from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.http.dependencies import (
     AnswererDep,
     CallerDep,
@@ -15,10 +19,12 @@ from outlast.api.http.dependencies import (
     ReaderDep,
     ServicesDep,
 )
-from outlast.api.http.event_stream import event_stream
+from outlast.api.http.event_stream import begun_soon, event_stream, lines_response, sse_response
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
-from outlast.api.offer.mcp_results import visible_meta
+from outlast.api.tasks.live_rows.row_stream import LastRow, RowChunk, Rows
+from outlast.contracts.events import HandoffList
+from outlast.contracts.rows import RowsWanted
 from outlast.contracts.tasks import (
     ResurrectRequest,
     SubmittedInput,
@@ -29,10 +35,18 @@ from outlast.contracts.tasks import (
     TaskRequest,
 )
 
+handoffs_router = APIRouter(prefix="/v1/handoffs", tags=["tasks"], route_class=KnownParametersRoute)
+ToolNames = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=128)]],
+    Query(alias="tool", max_length=20, description="Only hand-offs of this tool; repeat it for several."),
+]
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
-
-
 TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the task.")]
+rows_router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
+_LINES = "application/x-ndjson"
+_LINES_TYPES = (_LINES, "application/jsonl", "application/json-lines")
+_FRAMES_AT_ONCE = 16 * 1024
+"""Bytes of frames that are put together to one piece of the response."""
 
 
 @router.post(
@@ -169,3 +183,112 @@ def _task_response(body: Task | TaskAnswer, status: int, task_id: str, applied_w
     if applied_wait:
         headers["Preference-Applied"] = f"wait={applied_wait:.0f}"
     return JSONResponse(body.model_dump(mode="json", exclude_none=True), status_code=status, headers=headers)
+
+
+@rows_router.get(
+    "/{task_id}/rows",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "content": {"text/event-stream": {}, _LINES: {}},
+            "description": "Server-sent events, or the rows as lines of JSON, until no further row comes.",
+        },
+        **documented_problems(400, 401, 404, 409, 410, 422, 503),
+    },
+)
+async def stream_rows(
+    task_id: TaskId,
+    services: ServicesDep,
+    caller: CallerDep,
+    wanted: Annotated[RowsWanted, Query()],
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    last_event_id: Annotated[
+        str | None, Header(max_length=200, description="Id of the last row received; counts before `after`.")
+    ] = None,
+) -> StreamingResponse:
+    """The rows of a task's runs, from the first on or after any row, each once, as the runs produce them.
+
+    As server-sent events, every row is an event `row` with an id, under which the stream goes on after it
+    (`Last-Event-ID`), and the last event is `end`. With `Accept: application/x-ndjson` the answer has the bare rows as
+    lines of JSON. The stream begins before the run does, and ends when the task has done with its runs and all that
+    they have written was sent. Of a task that has ended it is all of its rows.
+    """
+    rows = await services.task_rows.stream(caller, task_id, after=last_event_id or wanted.after, follow=wanted.follow)
+    rows = await begun_soon(rows)
+    if wanted.form == "jsonl" or (wanted.form is None and _accepts_lines(accept)):
+        return lines_response(_lines(rows), _LINES)
+    return sse_response(_frames(rows))
+
+
+def _accepts_lines(accept: str) -> bool:
+    return any(kind in accept.lower() for kind in _LINES_TYPES)
+
+
+async def _lines(rows: Rows) -> AsyncGenerator[bytes]:
+    async with aclosing(rows):
+        async for part in rows:
+            if isinstance(part, RowChunk):
+                yield part.lines
+            del part
+
+
+async def _frames(rows: Rows) -> AsyncGenerator[bytes]:
+    async with aclosing(rows):
+        async for part in rows:
+            if isinstance(part, LastRow):
+                yield _end_frame(part)
+                continue
+            for frames in _together(_row_frame(row_id, line) for row_id, line in part.rows()):
+                yield frames
+                del frames
+            del part
+
+
+def _together(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """The frames, as many at once as make a piece of the response."""
+    pieces: list[bytes] = []
+    size = 0
+    for frame in frames:
+        pieces.append(frame)
+        size += len(frame)
+        if size > _FRAMES_AT_ONCE:
+            together, size = b"".join(pieces), 0
+            pieces.clear()
+            yield together
+    if pieces:
+        yield b"".join(pieces)
+
+
+def _row_frame(row_id: str, line: bytes) -> bytes:
+    """The row is JSON already, as the platform wrote it. A carriage return would end the line in server-sent events."""
+    return b'id: %s\nevent: row\ndata: {"data":%s}\n\n' % (row_id.encode(), line.replace(b"\r", b" "))
+
+
+def _end_frame(last: LastRow) -> bytes:
+    identity = f"id: {last.id}\n" if last.id else ""
+    data = last.end.model_dump_json(exclude_none=True)
+    return f'{identity}event: end\ndata: {{"data":{data}}}\n\n'.encode()
+
+
+@handoffs_router.get("", responses=documented_problems(400, 401, 503))
+async def list_handoffs(services: ServicesDep, principal: ReaderDep, tools: ToolNames = []) -> HandoffList:  # noqa: B006
+    """Your tasks' open hand-offs and approvals, then others' approvals that wait for you; the newest thousand each."""
+    return HandoffList(handoffs=await services.handoffs.open(principal, tools))
+
+
+@handoffs_router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, without an end."},
+        **documented_problems(400, 401, 503),
+    },
+)
+async def follow_handoffs(services: ServicesDep, principal: ReaderDep, tools: ToolNames = []) -> StreamingResponse:  # noqa: B006
+    """Your tasks' open hand-offs, and others' approvals that wait for you, as events.
+
+    `handoff` for each that is open or opens later, `handoff_closed` for each that was closed. There is nothing to
+    resume: a new connection begins with all that are open.
+    """
+    await services.handoffs.open(principal, tools)  # What can be refused, is refused before the stream begins.
+    return event_stream(services.handoffs.follow(principal, tools))

@@ -32,10 +32,9 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.errors import BadRequest
-from outlast.api.schedules.due import DueCalls, Target
 from outlast.api.schedules.errors import ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
-from outlast.api.schedules.schedule_changes import changed_order
 from outlast.api.schedules.specification import OVERLAPS, specification
+from outlast.api.schedules.stored_calls import DueCalls, Target
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.schedule_view import (
     firings_without_state,
@@ -55,11 +54,13 @@ from outlast.contracts.schedules import (
     ScheduleChanges,
     SchedulePage,
     ScheduleRequest,
+    check_timing,
 )
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
 
+_MAY_BE_ABSENT = frozenset({"start_at", "end_at", "budget_usd", "note"})
 MAX_PAGE = 50
 _DESCRIBED_AT_ONCE = 8
 _RETRY_SECONDS = 30
@@ -399,3 +400,33 @@ def _timestamp(moment: datetime) -> Timestamp:
 
 def _not_found(schedule_id: str) -> ScheduleNotFound:
     return ScheduleNotFound(f"You have no schedule {schedule_id!r}.")
+
+
+async def changed_order(due: DueCalls, caller: Caller, before: FiringInput, changes: ScheduleChanges) -> FiringInput:
+    """`before` with the changes, for the caller as it is now. Raises `ScheduleRefused`, and as `DueCalls.admitted`."""
+    said = {
+        name: getattr(changes, name)
+        for name in changes.model_fields_set
+        if getattr(changes, name) is not None or name in _MAY_BE_ABSENT
+    }
+    timing = before.timing.model_copy(update={name: said[name] for name in said.keys() & Timing.model_fields.keys()})
+    spending = before.spending.model_copy(
+        update={name: said[name] for name in said.keys() & Spending.model_fields.keys()}
+    )
+    _check(timing, spending)
+    update: dict[str, object] = {"timing": timing, "spending": spending, "caller": caller.with_account}
+    if "note" in said:
+        update["note"] = said["note"]
+    if changes.targets:
+        target = await due.admitted(caller, changes, before.due)
+        update |= {"due": target.due, "tool": target.tool}
+    return before.model_copy(update=update)
+
+
+def _check(timing: Timing, spending: Spending) -> None:
+    try:
+        check_timing(timing)
+    except ValueError as error:
+        raise ScheduleRefused(f"Nothing was changed: {error}.") from error
+    if spending.budget_usd is not None and timing.overlap == "allow_all":
+        raise ScheduleRefused("Nothing was changed: with a budget, `overlap` cannot be `allow_all`.")

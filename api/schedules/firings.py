@@ -1,39 +1,48 @@
-"""`CallerFirings`: starts what a schedule says as its caller would, had it sent the request now.
+"""`CallerFirings`: starts what is due as its caller would now; `FiringHost`: polls the queue for it in the API."""
 
-So rules, caps, limits and tokens are those of the moment, not of the day on which the schedule was made.
-"""
-
+import asyncio
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+
+from temporalio.service import RPCError
+from temporalio.worker import Worker
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.runs.contracts import Budget
+from outlast.activities.schedules.activities import FiringStartActivities
 from outlast.activities.schedules.contracts import Due, FiringStart, Started, StartedKind, StartFiringInput
 from outlast.api.access.callers import CallerResolver
 from outlast.api.audit.origin import Origin, set_origin
-from outlast.api.batches.client import BatchClient, RowSource, batch_id_of
+from outlast.api.batches.client import BatchClient, RowSource, StoredRows, batch_id_of
 from outlast.api.batches.sources import inline_rows
-from outlast.api.batches.stored_rows import StoredRows
 from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TemporalUnavailable, TooManyRequests, tool_error
-from outlast.api.saved_calls.client import SavedCallClient, read_kept
+from outlast.api.saved_calls import SavedCallClient, read_kept
 from outlast.api.schedules.client import ScheduleClient
-from outlast.api.schedules.due import DueCalls
-from outlast.api.schedules.exact_times import LEAST_AHEAD
+from outlast.api.schedules.specification import LEAST_AHEAD
+from outlast.api.schedules.stored_calls import DueCalls
+from outlast.api.settings import ApiSettings
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.starter import task_id_of
 from outlast.contracts.batches import BatchRequest, BatchSettings
 from outlast.contracts.schedules import ScheduledCall
 from outlast.contracts.tasks import ConnectedTaskRequest
+from outlast.worker.connection import connect, worker_identity
+from outlast.worker.telemetry import build_runtime
+from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
 
 log = logging.getLogger("outlast.api")
-
 _UNAVAILABLE = 503
 _LIMIT_PATIENCE = timedelta(minutes=10)
 """How long a firing waits for room within its caller's limits."""
+_AT_ONCE = 8
+"""Firings that one process starts at a time; the others wait in the queue, also for other processes."""
+_PAUSE_SECONDS = 1.0
 
 
 class CallerFirings:
@@ -164,3 +173,44 @@ def _too_late(request: StartFiringInput, tool: str) -> ErrorEnvelope:
 
 def _unsealed(error: SealError) -> str:
     return f"The secrets of the schedule cannot be opened: {error} Send what it starts again, with its secrets."
+
+
+class FiringHost:
+    """Takes firings while Temporal can be reached."""
+
+    def __init__(self, settings: ApiSettings, firings: CallerFirings) -> None:
+        """Connect as `settings` say, and start with `firings`."""
+        self._settings = settings
+        self._firings = firings
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Take firings within the block. At its end those under way are left to another process, or to a later one."""
+        hosting = asyncio.create_task(self._host())
+        try:
+            yield
+        finally:
+            hosting.cancel()
+            with suppress(asyncio.CancelledError):
+                await hosting
+
+    async def _host(self) -> None:
+        """Host one worker after the other: one ends when Temporal refuses what it asks for."""
+        said, runtime = False, build_runtime()
+        while True:
+            try:
+                client = await connect(self._settings, runtime, identity=worker_identity())
+                worker = Worker(
+                    client,
+                    task_queue=SCHEDULES_TASK_QUEUE,
+                    activities=[FiringStartActivities(self._firings).start_firing],
+                    max_concurrent_activities=_AT_ONCE,
+                    max_concurrent_activity_task_polls=2,
+                    graceful_shutdown_timeout=timedelta(0),
+                )
+                await worker.run()
+            except (RuntimeError, RPCError) as error:
+                if not said:
+                    log.info("Firings of schedules wait until Temporal can be reached: %s", error)
+                said = True
+            await asyncio.sleep(_PAUSE_SECONDS)

@@ -9,7 +9,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.errors import ApiError, InvalidCall, tool_error
-from outlast.api.front_calls import FrontCall
+from outlast.api.local_calls import LocalCall
 from outlast.api.schedules.client import ScheduleClient
 from outlast.api.tasks.client import TaskClient
 from outlast.contracts.schedules import SavedCallUse, Schedule, ScheduledCall, ScheduleRequest
@@ -30,7 +30,7 @@ SCHEDULE_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
 }
 """For each tool, the scopes of which a key needs one."""
 _SHOWN = 5
-Handler = Callable[[FrontCall, Any], Awaitable[ToolResult]]
+Handler = Callable[[LocalCall, Any], Awaitable[ToolResult]]
 
 
 class ScheduleTools:
@@ -47,7 +47,7 @@ class ScheduleTools:
             "change-call-schedule": self._change,
         }
 
-    async def call(self, call: FrontCall) -> ToolResult:
+    async def call(self, call: LocalCall) -> ToolResult:
         """The tool's answer. Errors are answers too."""
         definition = call.definition
         try:
@@ -59,22 +59,22 @@ class ScheduleTools:
         except ApiError as error:
             return ToolResult.failed(tool_error(error, definition.name))
 
-    async def _create(self, call: FrontCall, asked: ScheduleCallArguments) -> ToolResult:
+    async def _create(self, call: LocalCall, asked: ScheduleCallArguments) -> ToolResult:
         if asked.tool is not None:
             _check_offered(call, asked.tool)
         schedule = await self._schedules.create(call.principal.caller, _request(call, asked))
         return _state(schedule, "get-call-schedule tells what came of its calls; change-call-schedule pauses it.")
 
-    async def _list(self, call: FrontCall, _asked: NoArguments) -> ToolResult:
+    async def _list(self, call: LocalCall, _asked: NoArguments) -> ToolResult:
         page = await self._schedules.list(call.principal.caller)
         lines = [_line(schedule) for schedule in page.schedules] or ["You have no schedules of calls."]
         structured: JsonObject = {"schedules": [_document(schedule) for schedule in page.schedules]}
         return _text(lines, structured)
 
-    async def _get(self, call: FrontCall, asked: CallScheduleArguments) -> ToolResult:
+    async def _get(self, call: LocalCall, asked: CallScheduleArguments) -> ToolResult:
         return _state(await self._schedules.get(call.principal.caller, asked.schedule_id))
 
-    async def _change(self, call: FrontCall, asked: ChangeCallScheduleArguments) -> ToolResult:
+    async def _change(self, call: LocalCall, asked: ChangeCallScheduleArguments) -> ToolResult:
         caller, schedule_id = call.principal.caller, asked.schedule_id
         if asked.change == "delete":
             call.principal.require("cancel")
@@ -86,7 +86,7 @@ class ScheduleTools:
         return _state(await change(caller, schedule_id, None))
 
 
-def _request(call: FrontCall, asked: ScheduleCallArguments) -> ScheduleRequest:
+def _request(call: LocalCall, asked: ScheduleCallArguments) -> ScheduleRequest:
     """Raises `ToolError` for what the API refuses."""
     mask = dict(call.mask) if call.mask is not None else None
     saved = SavedCallUse(name=asked.saved_call, arguments=asked.arguments) if asked.saved_call is not None else None
@@ -116,7 +116,7 @@ def _request(call: FrontCall, asked: ScheduleCallArguments) -> ScheduleRequest:
         ) from error
 
 
-def _check_offered(call: FrontCall, tool: str) -> None:
+def _check_offered(call: LocalCall, tool: str) -> None:
     """A model reaches by a schedule what it could call itself: the tools of its connection."""
     if call.offered and tool not in call.offered:
         raise InvalidCall(

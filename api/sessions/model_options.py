@@ -1,12 +1,14 @@
-"""How the model of a turn is called: the message's options over the session's over what is known of the model."""
+"""Options of model calls: the message over the session over known features of the model; and the list of providers."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 
 from outlast.activities.llm.contracts import ModelControls
 from outlast.activities.llm.providers.models import (
+    ANY,
     KNOWN,
     MATRIX,
     Model,
@@ -18,8 +20,86 @@ from outlast.activities.llm.providers.models import (
     refused_output_limit,
 )
 from outlast.api.errors import BadRequest, ModelForbidden
+from outlast.contracts.providers import ModelEntry, ProviderEntry, ProviderList
 from outlast.contracts.sessions import MessageRequest, SessionRequest
 from outlast.workflows.contracts.turns import Budgets, SessionProfile
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The options of one turn's model calls."""
+
+    provider_id: str
+    model_id: str
+    max_output_tokens: int
+    controls: ModelControls
+    window_tokens: int | None
+    """Of prompt and answer together; None when it is not known."""
+    sees_pictures: bool | None
+    """None when it is not known."""
+
+
+def model_options(
+    profile: SessionProfile,
+    request: MessageRequest,
+    limits: Mapping[str, ModelLimits],
+    prices: Mapping[str, Price],
+) -> ModelOptions:
+    """The options of the turn that answers `request`; `limits` and `prices` are the operator's, by `provider/model`.
+
+    Raises `BadRequest` when no model is named, and by its name for a control that the provider or the model lacks.
+    """
+    provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
+    if not provider_id or not model_id:
+        raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
+    _check_model(provider_id, model_id, (profile.budgets, request.budgets), limits, prices)
+    model = model_of(provider_id, model_id, limits)
+    controls = request.controls.over(profile.controls)
+    max_output_tokens = request.max_output_tokens or profile.max_output_tokens or model.default_output_tokens
+    refusal = refused_controls(provider_id, model_id, model, controls) or refused_output_limit(
+        model_id, model, controls, max_output_tokens
+    )
+    if refusal is not None:
+        raise BadRequest(refusal)
+    return ModelOptions(provider_id, model_id, max_output_tokens, controls, model.window_tokens, model.sees_pictures)
+
+
+def provider_list(
+    limits: Mapping[str, ModelLimits], prices: Mapping[str, Price], configured: AbstractSet[str] | None
+) -> ProviderList:
+    """All providers, each with its families of models and the models that the operator has named.
+
+    `configured` are those that can be called, None while that is not known.
+    """
+    return ProviderList(
+        providers=[
+            ProviderEntry.model_validate(
+                asdict(capabilities)
+                | {
+                    "id": provider_id,
+                    "configured": None if configured is None else provider_id in configured,
+                    "takes_any_model": provider_id not in KNOWN or f"{provider_id}/{ANY}" in limits,
+                    "models": _models(provider_id, limits, prices),
+                }
+            )
+            for provider_id, capabilities in MATRIX.items()
+        ]
+    )
+
+
+def _models(provider_id: str, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> list[ModelEntry]:
+    own = f"{provider_id}/"
+    named = {key.removeprefix(own) for key in (*limits, *prices) if key.startswith(own)} - {ANY}
+    names = [*(f"{start}{ANY}" for start in KNOWN.get(provider_id, {})), *sorted(named)]
+    return [_model(provider_id, name, limits, prices) for name in dict.fromkeys(names)]
+
+
+def _model(provider_id: str, name: str, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> ModelEntry:
+    start, is_family = name.removesuffix(ANY), name.endswith(ANY)
+    # What is set for one model does not hold for the family whose start is its name.
+    fitting = {key: found for key, found in limits.items() if key.endswith(ANY)} if is_family else limits
+    own = {"name": start, "is_family": is_family, "has_price": f"{provider_id}/{name}" in prices}
+    return ModelEntry.model_validate(asdict(model_of(provider_id, start, fitting)) | own)
 
 
 def check_allowed(provider_id: str | None, model_id: str | None, allowed: Sequence[str]) -> None:
@@ -72,45 +152,6 @@ def _check_model(
             f"A budget in US dollars needs the price of {provider_id}/{model_id}, which is not known. Leave `usd` out, "
             "or have the operator set the price in OUTLAST_MODEL_PRICES (0 for a model that costs nothing)."
         )
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """The options of one turn's model calls."""
-
-    provider_id: str
-    model_id: str
-    max_output_tokens: int
-    controls: ModelControls
-    window_tokens: int | None
-    """Of prompt and answer together; None when it is not known."""
-    sees_pictures: bool | None
-    """None when it is not known."""
-
-
-def model_options(
-    profile: SessionProfile,
-    request: MessageRequest,
-    limits: Mapping[str, ModelLimits],
-    prices: Mapping[str, Price],
-) -> ModelOptions:
-    """The options of the turn that answers `request`; `limits` and `prices` are the operator's, by `provider/model`.
-
-    Raises `BadRequest` when no model is named, and by its name for a control that the provider or the model lacks.
-    """
-    provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
-    if not provider_id or not model_id:
-        raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
-    _check_model(provider_id, model_id, (profile.budgets, request.budgets), limits, prices)
-    model = model_of(provider_id, model_id, limits)
-    controls = request.controls.over(profile.controls)
-    max_output_tokens = request.max_output_tokens or profile.max_output_tokens or model.default_output_tokens
-    refusal = refused_controls(provider_id, model_id, model, controls) or refused_output_limit(
-        model_id, model, controls, max_output_tokens
-    )
-    if refusal is not None:
-        raise BadRequest(refusal)
-    return ModelOptions(provider_id, model_id, max_output_tokens, controls, model.window_tokens, model.sees_pictures)
 
 
 def _unknown_model(provider_id: str, model_id: str) -> str:

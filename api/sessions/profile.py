@@ -9,11 +9,9 @@ from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import ModelControls
 from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
 from outlast.api.access.permissions import PermissionRules, by_name, ids_in
-from outlast.api.offer.catalogue import Catalogue
-from outlast.api.offer.instructions import offered_skills, server_instructions
-from outlast.api.offer.listing_log import log_listing
-from outlast.api.offer.portable_names import fitting_names
-from outlast.api.offer.portable_schemas import PortableTool, portable
+from outlast.api.catalog.catalog import Catalogue, log_listing
+from outlast.api.catalog.instructions import offered_skills, server_instructions
+from outlast.api.catalog.portable_schemas import PortableTool, fitting_names, portable
 from outlast.contracts.sessions import SessionRequest
 from outlast.workflows.contracts.tool_masks import canonical
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool

@@ -8,12 +8,13 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from textwrap import shorten
 
+from pydantic import JsonValue
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -23,9 +24,9 @@ from outlast.activities.conversations.contracts import ConversationRef, ImagePar
 from outlast.activities.outputs.reader import Room
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.access.tool_masks import MaskGate
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
+from outlast.api.catalog.catalog import Catalogue, MaskGate
 from outlast.api.errors import (
     BadRequest,
     BudgetUsedUp,
@@ -35,13 +36,9 @@ from outlast.api.errors import (
     TurnNotFound,
     TurnRunning,
 )
-from outlast.api.offer.catalogue import Catalogue
-from outlast.api.sessions.client import SessionClient
-from outlast.api.sessions.kept import KeptConversations
-from outlast.api.sessions.model_options import check_allowed, model_options
+from outlast.api.sessions.client import KeptConversations, SessionClient, abnormal_turn, running_turn, turn_view
+from outlast.api.sessions.model_options import ModelOptions, check_allowed, model_options
 from outlast.api.sessions.profile import carried_rules
-from outlast.api.sessions.retried_turns import as_before, asked_options
-from outlast.api.sessions.views import abnormal_turn, running_turn, turn_view
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import owner_of
@@ -65,6 +62,7 @@ from outlast.workflows.contracts.turns import (
 from outlast.workflows.turn import TurnWorkflow, turn_attributes
 from outlast.workflows.turns.budgets import left
 
+_OF_ONE_MESSAGE = {"message", "message_id", "retry_of_assistant_message_id", "stream"}
 _TITLE_CHARS = 80
 _START_GRACE = timedelta(minutes=1)
 """A turn without a workflow after this long was never started: the process that reserved it has died."""
@@ -384,3 +382,36 @@ def _own_names(profile: SessionProfile) -> dict[str, str]:
 
 def _turn_not_found(turn_id: str) -> TurnNotFound:
     return TurnNotFound(f"The session has no turn {turn_id!r}. A session lists its latest 200 turns.")
+
+
+def asked_options(request: MessageRequest, profile: SessionProfile, options: ModelOptions) -> dict[str, JsonValue]:
+    """The options of a turn, for a later retry: what its message says, and what it has from its session.
+
+    They keep the names of `MessageRequest`.
+    """
+    requested = request.model_dump(
+        mode="json", by_alias=True, exclude=_OF_ONE_MESSAGE, exclude_unset=True, exclude_none=True
+    )
+    mask = request.tool_mask or profile.tool_mask
+    return {
+        **requested,
+        "providerId": options.provider_id,
+        "modelId": options.model_id,
+        "maxSteps": request.max_steps or profile.max_steps,
+        **({"toolMask": dict[str, JsonValue](mask)} if mask else {}),
+    }
+
+
+def as_before(request: MessageRequest, asked: Mapping[str, JsonValue]) -> MessageRequest:
+    """`request` with the `asked` options of the turn that it retries, where it does not set its own.
+
+    With another provider, the model is the session's. An option that is set to null is the session's too.
+    """
+    before = MessageRequest.model_validate(dict(asked))
+    kept = before.model_fields_set - request.model_fields_set
+    if request.provider_id not in (None, before.provider_id):
+        kept -= {"model_id"}
+    changes: dict[str, object] = {name: getattr(before, name) for name in kept}
+    if "controls" in request.model_fields_set:
+        changes["controls"] = request.controls.over(before.controls)
+    return request.model_copy(update=changes)

@@ -20,13 +20,11 @@ from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.unicode_text import NOTE, REPLACEMENT
 from outlast.api.access.permissions import CallName, PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.access.tool_masks import MaskGate, narrowed
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.catalog.catalog import CalledActor, Catalogue, MaskGate, narrowed, planned_actors, standby_refusal
 from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
 from outlast.api.http.json_limits import TEXT_WAS_REPLACED
-from outlast.api.offer.catalogue import CalledActor, Catalogue, standby_refusal
-from outlast.api.offer.planned_runs import planned_actors
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
 from outlast.api.tasks.arguments import ArgumentCheck, checked, with_coerced_input, with_plain_actor

@@ -11,8 +11,8 @@ from outlast.activities.failures.contracts import Violation
 from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker
 from outlast.activities.json_schema.coercion import Coerced, coerced, with_kinds_sent
 from outlast.activities.secrets.placeholders import MASK, is_mark, places_of_masks
+from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall, SchemaChecksBusy, UnfitInput
-from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.core.actor_names import normalised_actor, without_address
 from outlast.workflows.tools.framework.ids import unquoted

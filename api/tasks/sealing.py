@@ -14,8 +14,8 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.secrets.placeholders import MASK, is_mark, open_values, places_of_masks, seal_value, unmasked
+from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall
-from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.tools.framework.tool import Tool
 
 Seal = Callable[[JsonValue], JsonValue]

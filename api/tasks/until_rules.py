@@ -3,8 +3,8 @@
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.outputs.jmespath_client import problem_of
 from outlast.activities.runs.contracts import Until
+from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall
-from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.framework.tool import Tool
 

@@ -38,9 +38,8 @@ from outlast.api.audit.log import AuditLog
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.worker_answers import answer_of_worker
-from outlast.api.webhooks.address_check import WebhookAddresses
 from outlast.api.webhooks.errors import TooManyWebhooks, WebhookNotFound
-from outlast.api.webhooks.listeners import Listeners
+from outlast.api.webhooks.listeners import Listeners, WebhookAddresses
 from outlast.contracts.webhooks import (
     RotationRequest,
     Webhook,

@@ -14,11 +14,14 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities.contracts import Caller
+from outlast.activities.stuck_tasks.histories import readable
 from outlast.activities.webhooks.contracts import (
+    DELIVERY_END_MEMO,
     DELIVERY_MEMO,
     DELIVERY_WAIT_MEMO,
     DELIVERY_WORKFLOW,
     TEST_EVENT_PREFIX,
+    DeliveryEnd,
     DeliveryInput,
     DeliverySummary,
     DeliveryWait,
@@ -34,7 +37,6 @@ from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
-from outlast.api.temporal.delivery_view import delivery_from
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.stuck_ends import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
@@ -46,6 +48,7 @@ from outlast.contracts.webhooks import (
     Delivery,
     DeliveryListing,
     DeliveryPage,
+    DeliveryStatus,
     Replayed,
     ReplayRequest,
 )
@@ -58,7 +61,6 @@ _AT_ONCE = 10
 _RETRY_SECONDS = 10
 _LISTS_LAG_SECONDS = 5.0
 _RECENT_TESTS = 10_000
-
 log = logging.getLogger(__name__)
 
 
@@ -268,3 +270,56 @@ def _not_found(delivery: str) -> WebhookNotFound:
     return WebhookNotFound(
         f"You have no delivery {delivery!r}. Deliveries are kept as long as Temporal keeps their history."
     )
+
+
+async def delivery_from(execution: FoundExecution) -> Delivery | None:
+    """Describe the delivery behind `execution`; None when the workflow is no delivery."""
+    summary = await memo_model(execution, DELIVERY_MEMO, DeliverySummary)
+    if summary is None:
+        return None
+    end = await memo_model(execution, DELIVERY_END_MEMO, DeliveryEnd)
+    wait = await memo_model(execution, DELIVERY_WAIT_MEMO, DeliveryWait) if execution.close_time is None else None
+    delivery = Delivery(
+        id=execution.id,
+        webhook_id=summary.webhook_id,
+        event_id=summary.event_id,
+        type=summary.type,
+        subject=summary.subject,
+        status=_status(execution, end),
+        message=_message(execution, end, wait),
+        attempts=None if wait is None else wait.attempts,
+        created_at=summary.created_at,
+        finished_at=execution.close_time,
+    )
+    if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
+        return await _with_attempts(delivery, execution)
+    return delivery
+
+
+def _message(execution: FoundExecution, end: DeliveryEnd | None, wait: DeliveryWait | None) -> str | None:
+    if execution.close_time is None:
+        return None if wait is None else wait.message
+    return None if end is None else end.message
+
+
+def _status(execution: FoundExecution, end: DeliveryEnd | None) -> DeliveryStatus:
+    if execution.status is WorkflowExecutionStatus.RUNNING:
+        return "delivering"
+    if execution.status is WorkflowExecutionStatus.COMPLETED:
+        return "dropped" if end is not None and end.outcome == "dropped" else "delivered"
+    return "undelivered"
+
+
+async def _with_attempts(delivery: Delivery, description: WorkflowExecutionDescription) -> Delivery:
+    """Add how often it was tried, what went wrong, and when it is tried next."""
+    for pending in description.raw_description.pending_activities:
+        known: dict[str, object] = {"attempts": pending.attempt}
+        if pending.HasField("last_failure"):
+            known["message"] = (await readable(pending.last_failure, description.data_converter)).message
+        if pending.HasField("scheduled_time") and not pending.HasField("last_started_time"):
+            known["next_attempt_at"] = pending.scheduled_time.ToDatetime(tzinfo=UTC)
+        if pending.HasField("next_attempt_schedule_time"):
+            known["next_attempt_at"] = pending.next_attempt_schedule_time.ToDatetime(tzinfo=UTC)
+            known["attempts"] = max(1, pending.attempt - 1)
+        return delivery.model_copy(update=known)
+    return delivery

@@ -1,11 +1,15 @@
-"""Which webhooks hear of a call or a batch: decided when it begins, from what its caller has subscribed by then."""
+"""Webhooks that are notified of a call or batch: chosen at its start, from the current subscriptions of its caller."""
 
+import ipaddress
 from collections.abc import Iterable
+from contextlib import suppress
 
 from cachetools import TTLCache
+from pydantic import SecretStr
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
 from outlast.activities.webhooks.contracts import (
     WebhookEndpoint,
     WebhookEventType,
@@ -17,14 +21,35 @@ from outlast.activities.webhooks.posting import webhook_purpose
 from outlast.activities.webhooks.queues import Subscriptions
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.webhooks.address_check import WebhookAddresses
+from outlast.api.webhooks.errors import WebhookRefused
 from outlast.workflows.contracts.tool_calls import OwnWebhook
 
 KNOWN_SECONDS = 5.0
 """How long an API process goes by what it knows of a caller's subscriptions: calls that begin later hear of changes."""
 _MAX_CALLERS = 10_000
-
 Known = tuple[WebhookSubscription, ...]
+_TEST = WebhookEventType.WEBHOOK_TEST
+
+
+class WebhookAddresses:
+    """Refuses addresses that no delivery would reach, before anything is kept."""
+
+    def __init__(self, *, allow_private: bool) -> None:
+        """Apply the rules on pages that are fetched for users."""
+        self._rules = AddressRules(allow_private=allow_private)
+
+    def check(self, url: SecretStr) -> None:
+        """Raise `WebhookRefused` for an address that may not be reached. The error does not contain it."""
+        try:
+            address = WebAddress.parse(url.get_secret_value())
+            self._rules.check(address)
+            with suppress(ValueError):
+                self._rules.check_resolved(address.host, address.port, [ipaddress.ip_address(address.host)])
+        except AddressNotAllowed as error:
+            raise WebhookRefused(
+                f"The webhook's address may not be reached: {error.reason}. Give the http or https address of a "
+                "public web server."
+            ) from None
 
 
 class Listeners:
@@ -83,9 +108,6 @@ class Listeners:
             secrets=(WebhookSecret(sealed=self._sealer.seal(own.secret, purpose=purpose)),),
         )
         return WebhookListener(id=f"own-{number}", events=_chosen(own.events, events), endpoint=endpoint)
-
-
-_TEST = WebhookEventType.WEBHOOK_TEST
 
 
 def _listener(subscription: WebhookSubscription, events: Iterable[WebhookEventType]) -> WebhookListener:

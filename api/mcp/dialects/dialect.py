@@ -12,10 +12,10 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.api.catalog.portable_schemas import PortableTool, repaired
 from outlast.api.errors import InvalidCall
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
-from outlast.api.offer.portable_schemas import PortableTool, repaired
 from outlast.api.tasks.still_working import still_working
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult

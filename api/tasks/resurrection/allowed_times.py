@@ -7,8 +7,8 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import Resurrection
 from outlast.api.access.permissions import Rule, names_of
 from outlast.api.access.policy.contracts import Policy
+from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall
-from outlast.api.offer.catalogue import CalledActor
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.framework.tool import Tool
 

@@ -14,8 +14,8 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.access.permissions import Rule, names_of
 from outlast.api.access.policy.contracts import Policy
+from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall
-from outlast.api.offer.catalogue import CalledActor
 from outlast.contracts.tasks import TaskRequest
 from outlast.workflows.contracts.tool_calls import PermissionRuling, age_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool

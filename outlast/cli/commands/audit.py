@@ -14,7 +14,7 @@ from outlast.cli.show.output import Output
 
 if TYPE_CHECKING:
     from outlast.activities.secrets.encryption import SecretSealer
-    from outlast.api.audit.verify import ChainReport
+    from outlast.api.audit.chain import ChainReport
 
 app = typer.Typer(no_args_is_help=True, help="Check the audit log: who did what.")
 
@@ -44,8 +44,7 @@ def verify(
 
 
 async def _verify(output: Output, files: list[Path], seal_keys: Path) -> ExitCode:
-    from outlast.api.audit.chain import KEY_PURPOSE  # noqa: PLC0415 (pydantic)
-    from outlast.api.audit.verify import verify  # noqa: PLC0415
+    from outlast.api.audit.chain import KEY_PURPOSE, verify  # noqa: PLC0415 (pydantic)
 
     reports = verify(files, _ring(seal_keys).derived_keys(KEY_PURPOSE))
     if output.as_json:

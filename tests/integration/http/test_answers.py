@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from outlast.api.metrics import RequestMetrics
-from outlast.api.rest import provider_routes
+from outlast.api.rest import session_routes
 from outlast.api.settings import ApiSettings
 from tests.support.ports import free_port
 from tests.support.stacks.api_server import connect, serving_api
@@ -77,7 +77,7 @@ async def test_a_defect_is_an_answer_with_the_headers_and_is_counted(
 
     series = 'outlast_http_requests_total{method="GET",route="/v1/providers",status="500"}'
     before = await counted(api, series)
-    monkeypatch.setattr(provider_routes, "provider_list", fail)
+    monkeypatch.setattr(session_routes, "provider_list", fail)
     answer = await api.get("/v1/providers")
     assert (answer.status_code, answer.json()["type"]) == (500, "urn:outlast:problem:internal")
     check_headers(answer)
@@ -90,7 +90,7 @@ async def test_the_connection_outlives_a_defect(api: httpx.AsyncClient, monkeypa
     def fail(*_: object) -> NoReturn:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(provider_routes, "provider_list", fail)
+    monkeypatch.setattr(session_routes, "provider_list", fail)
     reader, writer = await asyncio.open_connection(api.base_url.host, api.base_url.port)
     for path, status in (("/v1/providers", 500), ("/healthz", 200), ("/v1/providers", 500), ("/healthz", 200)):
         writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())

@@ -17,8 +17,8 @@ from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.spending.contracts import Settlement, Spend
 from outlast.activities.spending.ledger import Ledgers
-from outlast.api.offer.catalogue import Catalogue
-from outlast.api.offer.mcp_results import call_result
+from outlast.api.catalog.catalog import Catalogue
+from outlast.api.catalog.mcp_results import call_result
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.tools.core.actor_mcp import as_tool_result, proxied_tools
 from outlast.workflows.tools.core.actor_names import proxied_tool_name

@@ -16,13 +16,12 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.adapters import BACK_ENDS
+from outlast.api.adapters.message_formats import pieces_of
 from outlast.api.adapters.model_calls import ModelCall, Outcome, read_call
-from outlast.api.adapters.pieces import pieces_of
 from outlast.api.adapters.runner import CallScope
+from outlast.api.catalog.portable_schemas import FIELD_NAME, TOOL_NAME, fitting_names, portable, repaired
 from outlast.api.errors import BadRequest
 from outlast.api.mcp.tool_lists import tool_entries
-from outlast.api.offer.portable_names import FIELD_NAME, TOOL_NAME, fitting_names
-from outlast.api.offer.portable_schemas import portable, repaired
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, tool
 from outlast.workflows.tools.loader import ToolSet

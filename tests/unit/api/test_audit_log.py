@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.encryption import SecretSealer
-from outlast.api.audit.audit_files import AuditError, AuditFiles
-from outlast.api.audit.chain import KEY_PURPOSE
+from outlast.api.audit.chain import KEY_PURPOSE, ChainReport, verify
 from outlast.api.audit.contracts import AuditEvent, AuditRecord
-from outlast.api.audit.log import AuditLog
-from outlast.api.audit.verify import ChainReport, verify
+from outlast.api.audit.log import AuditError, AuditFiles, AuditLog
 from outlast.api.errors import AuditUnavailable, TaskNotFound
 from tests.support.stacks.service import SEAL_KEYS
 

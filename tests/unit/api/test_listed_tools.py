@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from outlast.api.catalog.portable_schemas import repaired
 from outlast.api.mcp.tool_lists import own_schema, tool_entries
-from outlast.api.offer.portable_schemas import repaired
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import MODES
 

@@ -13,6 +13,7 @@ from pydantic import JsonValue, ValidationError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets.encryption import SecretSealer
+from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import BadRequest
 from outlast.api.http.json_limits import JsonLimits
 from outlast.api.mcp.client_questions import parsed_answers
@@ -21,7 +22,6 @@ from outlast.api.mcp.protocol.request_meta import RequestStates
 from outlast.api.mcp.protocol.task_shapes import legacy_task, modern_task
 from outlast.api.mcp.resource_definitions import Resource
 from outlast.api.mcp.stdio import CheckedMessages, Item
-from outlast.api.offer.mcp_results import call_result
 from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits
 from outlast.api.temporal.task_view import QUEUED_MESSAGE
 from outlast.contracts.tasks import Task

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from outlast.activities.contracts import Caller
 from outlast.api.access.permissions import CallName, PermissionRules, idle_roles, names_of
 from outlast.api.access.policy.contracts import CallerEntry, PermissionEntry, Policy
-from outlast.api.offer.catalogue import Catalogue
+from outlast.api.catalog.catalog import Catalogue
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
 from outlast.cli.main import command_line

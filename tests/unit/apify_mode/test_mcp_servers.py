@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast.api.offer.catalogue import CalledActor, standby_refusal
+from outlast.api.catalog.catalog import CalledActor, standby_refusal
 from outlast.workflows.tools.apify.actor_tool import mcp_tool_names
 from outlast.workflows.tools.apify.answers import bounded
 

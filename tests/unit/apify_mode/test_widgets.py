@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.api.access.permissions import PermissionRules
+from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.tool_lists import own_schema
-from outlast.api.offer.mcp_results import visible_meta
 from outlast.api.tasks.wait_argument import split_wait
 from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
 from outlast.workflows.tools import registry

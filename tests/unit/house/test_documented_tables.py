@@ -76,7 +76,7 @@ async def test_the_routes(tmp_path: Path) -> None:
         oauth_audience="https://tools.example/mcp",
     )
     app = api_app.build_app(build_services(settings, await connect(settings, lazy=True)))
-    routes = [*app.routes, *(route for module in api_app._ROUTES for route in module.router.routes)]
+    routes = [*app.routes, *(route for router in api_app._ROUTERS for route in router.routes)]
     there: set[str] = set()
     for route in routes:
         path = re.sub(r":[a-z]+}", "}", getattr(route, "path", ""))

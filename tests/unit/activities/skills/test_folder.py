@@ -7,7 +7,7 @@ import pytest
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.skills.skill_folder import MAX_FILE_BYTES, InvalidSkill, SkillCard, SkillFolder, parse_skill
-from outlast.api.offer.instructions import server_instructions
+from outlast.api.catalog.instructions import server_instructions
 from outlast.workflows.tools.loader import tool_set
 
 GOOD = "---\nname: {name}\ndescription: >\n  How to\n  do it.\n---\n\n# Do it\n"

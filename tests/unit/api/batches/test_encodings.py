@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.api.batches.encodings import NotInCharset, Utf8Text
+from outlast.api.batches.sources import NotInCharset, Utf8Text
 
 
 def as_utf8(data: bytes, charset: str | None = None, *, size: int = 1) -> bytes:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast.api.batches.row_mapping import RowMapping, RowRefused, merged, typed
+from outlast.api.batches.admission import RowMapping, RowRefused, merged, typed
 
 
 def test_own_arguments_go_over_the_common_ones_field_by_field() -> None:

@@ -7,8 +7,8 @@ import pytest
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.activities.secrets.placeholders import MASK
+from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall, SchemaChecksBusy
-from outlast.api.offer.catalogue import CalledActor
 from outlast.api.tasks.arguments import ArgumentCheck
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import actor_tool_of, tools_of

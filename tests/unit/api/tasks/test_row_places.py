@@ -18,7 +18,7 @@ from outlast.api.access.policy.contracts import Policy
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import BadRequest
 from outlast.api.outputs import StoredOutputs
-from outlast.api.rest.row_routes import _frames
+from outlast.api.rest.task_routes import _frames
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.live_rows import row_stream
 from outlast.api.tasks.live_rows.row_ids import RowPlace

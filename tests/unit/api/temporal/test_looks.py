@@ -12,7 +12,7 @@ from outlast.activities.pacing import Looks
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
-from outlast.api.batches import progress_events as progress
+from outlast.api.batches import client as batches
 from outlast.api.tasks import handoffs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal import turn_events
@@ -57,7 +57,7 @@ class SilentTurn(turn_events.TurnEventLog):
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> NotedLooks:
     noted = NotedLooks()
-    monkeypatch.setattr(progress, "DESCRIPTIONS", noted)
+    monkeypatch.setattr(batches, "DESCRIPTIONS", noted)
     monkeypatch.setattr(handoffs, "LISTS", noted)
     monkeypatch.setattr(turn_events, "DESCRIPTIONS", noted)
     return noted
@@ -69,7 +69,7 @@ async def test_followers_of_batches_share_their_looks(looks: NotedLooks) -> None
     async def look() -> Batch:
         return batch
 
-    await _follow(lambda: progress.progress_events(batch, look), looks)
+    await _follow(lambda: batches.progress_events(batch, look), looks)
 
 
 async def test_followers_of_handoffs_share_their_looks(looks: NotedLooks) -> None:

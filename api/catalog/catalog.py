@@ -1,8 +1,9 @@
-"""Which tools a caller is offered, direct Actor tools included."""
+"""The catalog: tools that a caller is offered, direct Actor tools included, and the masks that narrow them."""
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -10,12 +11,16 @@ from cachetools import LRUCache, TTLCache
 from pydantic import JsonValue
 
 from outlast.activities.actors.cards import ActorDefinition, actor_of_saved_task, fetch_actor_definition
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.api.errors import InvalidCall, PlatformUnavailable, Unauthenticated, UnknownToolCalled
+from outlast.api.errors import InvalidCall, MaskedToolCalled, PlatformUnavailable, Unauthenticated, UnknownToolCalled
+from outlast.api.metrics import MASK_RESOLUTIONS
+from outlast.api.settings import ApiSettings
+from outlast.workflows.contracts.tool_masks import Outcome, Resolution, canonical, masked_tool, resolve
+from outlast.workflows.tools.common.invalid import unknown_tool_envelope
 from outlast.workflows.tools.core.actor_mcp import proxied_tools, standby_without_server, tool_not_named
 from outlast.workflows.tools.core.actor_names import (
     actor_tool_name,
@@ -26,17 +31,15 @@ from outlast.workflows.tools.core.actor_names import (
 )
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection
-from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.tool import Tool, values_at
 from outlast.workflows.tools.loader import ToolSet, base_tools, load_tools, tool_set
 from outlast.workflows.tools.registry import MODES, UnknownTool, actor_tool_of, mcp_tools_of
 
 log = logging.getLogger("outlast.api")
-
+_MAX_NAMES = 50
 _DEFINITION_SECONDS = 300
 _MAX_DEFINITIONS = 5_000
 _BUILD_NUMBER = re.compile(r"\d+\.\d+(?:\.\d+)?")
-_CallersActor = tuple[str, str]
-"""A caller's id, and an Actor as it was named."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +59,6 @@ class CalledActor:
     """Of the build that runs by default; None while it is not known."""
     named_build: str | None = None
     """The build that was named with the Actor, as in `user/name:latest`; None if none was."""
-
-
-def standby_refusal(mode: str, tool: str, actor: CalledActor) -> ErrorEnvelope | None:
-    """Why `tool` may not run the Actor itself in this mode (`Mode.runs_standby`); None: it may."""
-    name, mcp_tool = split_actor_tool(actor.name)
-    if not actor.is_standby or mcp_tool is not None or MODES[mode].runs_standby:
-        return None
-    if actor.is_mcp_server:
-        return tool_not_named(tool, name)
-    return None if (actor.input_schema or {}).get("properties") else standby_without_server(tool, name)
 
 
 class Catalogue:
@@ -274,6 +267,20 @@ class Catalogue:
         return definition
 
 
+_CallersActor = tuple[str, str]
+"""A caller's id, and an Actor as it was named."""
+
+
+def standby_refusal(mode: str, tool: str, actor: CalledActor) -> ErrorEnvelope | None:
+    """Why `tool` may not run the Actor itself in this mode (`Mode.runs_standby`); None: it may."""
+    name, mcp_tool = split_actor_tool(actor.name)
+    if not actor.is_standby or mcp_tool is not None or MODES[mode].runs_standby:
+        return None
+    if actor.is_mcp_server:
+        return tool_not_named(tool, name)
+    return None if (actor.input_schema or {}).get("properties") else standby_without_server(tool, name)
+
+
 def _is_build(suffix: str, definition: ActorDefinition) -> bool:
     """Whether `user/name:suffix` names a build, and no tool: the Actor is no MCP server."""
     return definition.mcp_path is None and (suffix in definition.build_tags or bool(_BUILD_NUMBER.fullmatch(suffix)))
@@ -309,3 +316,88 @@ def _actor_named(tool_name: str, known: tuple[str, ...]) -> str | None:
             return actor
     user, separator, name = tool_name.replace("-dot-", ".").partition("--")
     return f"{user}/{name}" if separator and user and name else None
+
+
+async def planned_actors(
+    catalogue: Catalogue, tool: Tool, arguments: JsonObject, caller: Caller
+) -> tuple[CalledActor, ...]:
+    """The Actors, by their full names.
+
+    Raises `InvalidCall` for what cannot be found: nobody could say what the rules say of it; and `PlatformUnavailable`.
+    """
+    found: list[CalledActor] = []
+    for places, look_up, kind in (
+        (tool.planned_actors, catalogue.actor, "Actor"),
+        (tool.planned_tasks, catalogue.actor_of_task, "saved task"),
+    ):
+        named = [str(value) for place in places for value in values_at(arguments, place)]
+        for name in dict.fromkeys(named):
+            actor = await look_up(name, caller)
+            if actor is None:
+                raise _unknown(tool, kind, name)
+            found.append(actor)
+    return tuple(found)
+
+
+def _unknown(tool: Tool, kind: str, name: str) -> InvalidCall:
+    message = f"There is no {kind} {name[:200]!r} here, and this server's permissions go by Actors."
+    hint = "Name it in full, as `user/name`, or by its id."
+    return InvalidCall(ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, tool.name, message, hint=hint))
+
+
+class MaskGate:
+    """Decides for every front door which masks count, and whether a tool may be called under one."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        """Heed masks as `settings` say."""
+        self._on = settings.masks_are_heeded
+
+    def effective(
+        self, mask: Mapping[str, bool] | None, names: Mapping[str, str] = TOOL_ALIASES
+    ) -> dict[str, bool] | None:
+        """`mask` by the tools' own names; None for none, and where masking is off. `names` lead to the own ones."""
+        if mask and not self._on:
+            record(Resolution((), {}, Outcome.SWITCHED_OFF))
+            return None
+        return canonical(mask, {**TOOL_ALIASES, **names}) if mask else None
+
+    def admit(self, tool: str, mask: Mapping[str, bool] | None, available: Iterable[str]) -> None:
+        """Raise `MaskedToolCalled`, which names the active tools, unless an effective `mask` leaves `tool` active."""
+        resolution = resolve((*available, tool), mask)
+        record(resolution, tool)
+        if tool not in resolution.active:
+            raise MaskedToolCalled(masked_tool(tool, resolution))
+
+
+def record(resolution: Resolution, tool: str | None = None) -> None:
+    """Log what was selected, what was skipped and why, and count the outcome."""
+    MASK_RESOLUTIONS.labels(resolution.outcome.value).inc()
+    level = logging.DEBUG if resolution.outcome is Outcome.UNMASKED else logging.INFO
+    log.log(level, "tool mask resolved", extra={"tool": tool, **resolution.facts()})
+
+
+def narrowed(unknown: ErrorEnvelope, mask: Mapping[str, bool] | None) -> ErrorEnvelope:
+    """The error for a tool that does not exist; it names only tools that an effective `mask` leaves active."""
+    if mask is None or unknown.allowed_tools is None:
+        return unknown
+    return unknown_tool_envelope(unknown.tool, resolve(unknown.allowed_tools, mask).active)
+
+
+def log_listing(tools: ToolSet, selectors: Sequence[str] | None, *, caller: str) -> None:
+    """Log how many tools are listed, what was selected, where the tools come from, and what is missing.
+
+    `selectors` is None for the default selection. `hidden` counts the mode's own tools that are not listed.
+    """
+    listed = tools.tools.values()
+    servers = Counter(split_actor_tool(one.actor)[0] for one in listed if one.actor and not one.calls_actor)
+    facts = {
+        "caller": caller,
+        "mode": tools.mode,
+        "tools": len(listed),
+        "hidden": len(base_tools(tools.mode).tools.keys() - tools.tools.keys()),
+        "selected": "default" if selectors is None else list(selectors[:_MAX_NAMES]),
+        "actors": sum(1 for one in listed if one.actor and one.calls_actor),
+        "mcp_servers": dict(servers),
+        "not_loaded": list(tools.missing_actors[:_MAX_NAMES]),
+    }
+    log.info("tools listed", extra=facts)

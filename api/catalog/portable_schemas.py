@@ -1,21 +1,14 @@
-"""A tool's JSON Schema in a form that providers accept. One rejected schema fails the whole list of tools.
+"""Names and JSON Schemas of tools in a form that model providers accept.
 
-Optional fields, defaults, `$defs` and everything else stay as they are. Five things differ, each only where it must:
-
-- keywords whose values JSON Schema does not allow are left out (`activities.json_schema.faults`);
-- the top is an object with `properties`: a `$ref` there, as pydantic writes it for a model that contains itself, is
-  followed;
-- rules at the top (such as `anyOf`) move into the description, and the fields that they describe are listed with the
-  others;
-- fields whose names no provider takes get other names.
-
-The server checks every argument against the tool's own schema.
+One rejected schema fails the whole list of tools.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 
 from pydantic import JsonValue
 
@@ -23,9 +16,12 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 from outlast.activities.json_schema.coercion import referenced
 from outlast.activities.json_schema.faults import without_faults
-from outlast.api.offer.portable_names import FIELD_NAME, fitting_names
 from outlast.workflows.tools.framework.tool import Tool
 
+MAX_CHARS = 64
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+FIELD_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_FIRST_DIGEST_CHARS = 8
 _REFUSED_AT_THE_TOP = ("oneOf", "anyOf", "allOf", "not", "enum")
 _FULL_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BY_FIELD = ("dependentRequired", "dependentSchemas")
@@ -154,3 +150,25 @@ def _with_shown_names(violation: Violation, shown_as: Mapping[str, str]) -> Viol
     head, separator, rest = violation.path.removeprefix("/").partition("/")
     path = own_path.get(f"/{head}", f"/{head}") if violation.path else ""
     return Violation(path=f"{path}{separator}{rest}", message=message)
+
+
+def fitting_names(names: Iterable[str], pattern: re.Pattern[str] = TOOL_NAME) -> dict[str, str]:
+    """`names` by unique names that match `pattern`, in the same order."""
+    own = list(dict.fromkeys(names))
+    taken = {name for name in own if pattern.fullmatch(name)}
+    fitting: dict[str, str] = {}
+    for name in own:
+        alias = name if name in taken else _alias(name, taken)
+        taken.add(alias)
+        fitting[alias] = name
+    return fitting
+
+
+def _alias(name: str, taken: set[str]) -> str:
+    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()
+    for length in range(_FIRST_DIGEST_CHARS, MAX_CHARS):
+        readable = re.sub(r"[^a-zA-Z0-9_-]+", "-", name)[: MAX_CHARS - 1 - length].strip("-")
+        alias = f"{readable}-{digest[:length]}" if readable else digest[:length]
+        if alias not in taken:
+            return alias
+    raise ValueError(f"No name can be found for {name!r}: every one is taken.")

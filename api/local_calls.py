@@ -1,4 +1,4 @@
-"""Calls of tools that a front door answers itself: they manage tasks and batches, and need no workflow."""
+"""Calls of tools that an entry point answers locally, without a workflow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from outlast.workflows.tools.framework.tool import Tool
 
 
 @dataclass(frozen=True)
-class FrontCall:
-    """One such call, and what its connection says of it."""
+class LocalCall:
+    """A call of a local tool, with facts of its connection."""
 
     principal: Principal
     definition: Tool

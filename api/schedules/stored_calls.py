@@ -11,10 +11,10 @@ from outlast.activities.schedules.contracts import Due
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.secrets.placeholders import open_values
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.batches.intake import Intake
+from outlast.api.batches.admission import Intake
+from outlast.api.batches.client import StoredRows
 from outlast.api.batches.sources import inline_rows, too_many_items
-from outlast.api.batches.stored_rows import StoredRows
-from outlast.api.saved_calls.client import SavedCallClient, check_size, task_request
+from outlast.api.saved_calls import SavedCallClient, check_size, task_request
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.sealing import with_masked_values
 from outlast.contracts.batches import BatchItem, BatchRequest, BatchSettings

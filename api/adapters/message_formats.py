@@ -1,0 +1,266 @@
+"""Message formats of model providers: tools, tool calls and answers of Anthropic, OpenAI (two APIs) and MCP.
+
+Media that a provider cannot show are described in text, never dropped. The MCP entry point (`api.mcp`) adds sessions,
+progress and tasks; the format here only translates.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from outlast.activities.contracts import JsonObject
+from outlast.activities.conversations.contracts import MediaPart
+from outlast.activities.llm.providers.requests import SHOWN, data_url, shown_media
+from outlast.activities.media import PDF
+from outlast.api.access.permissions import approver_words
+from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, plain, read_call, with_cut_off
+from outlast.api.catalog.mcp_results import call_result
+from outlast.api.catalog.portable_schemas import PortableTool
+from outlast.api.errors import BadRequest
+from outlast.api.tasks.question_text import is_approval
+from outlast.workflows.contracts.questions import InputRequest
+from outlast.workflows.tools.answers import Piece, answer_facts, answer_pieces, as_json
+
+_INVALID_PARAMS = -32602
+"""JSON-RPC 2.0, section 5.1. The MCP SDK, which has it too, takes a quarter of a second to load."""
+_TASK_META = "outlast/taskId"
+
+
+class AnthropicMessages:
+    """A `BackEnd`. Takes a message, as an object or its JSON, or its content blocks."""
+
+    name = "anthropic"
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`ToolParam`."""
+        return {"name": shown.name, "description": shown.description, "input_schema": shown.schema}
+
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
+        """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are ignored."""
+        whole: JsonValue = plain(message)
+        stop_reason = whole.get("stop_reason") if isinstance(whole, dict) else None
+        calls = tuple(
+            read_call(block.get("id"), block.get("name"), block.get("input"))
+            for block in entries_of(whole, "content")
+            if block.get("type") == "tool_use"
+        )
+        return with_cut_off(calls, at_limit=stop_reason == "max_tokens")
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One user message with all results, as the API requires; empty if there were no calls."""
+        blocks = [_tool_result(outcome) for outcome in outcomes]
+        return [{"role": "user", "content": cast(list[JsonValue], blocks)}] if blocks else []
+
+
+def _tool_result(outcome: Outcome) -> JsonObject:
+    """`ToolResultBlockParam`. The API rejects empty text blocks, but accepts a result without content."""
+    return {
+        "type": "tool_result",
+        "tool_use_id": outcome.call.id,
+        "content": [_block(piece) for piece in pieces_of(outcome, SHOWN)],
+        "is_error": outcome.result.is_error,
+    }
+
+
+def _block(piece: Piece) -> JsonObject:
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    source: JsonObject = {"type": "base64", "media_type": piece.media_type, "data": piece.data}
+    return {"type": "document" if piece.media_type == PDF else "image", "source": source}
+
+
+class OpenAIChat:
+    """A `BackEnd`. Takes a completion or its message, as an object or its JSON, or the message's `tool_calls`."""
+
+    name = "openai-chat"
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`ChatCompletionFunctionToolParam`. Not strict: strict schemas have neither optional fields nor defaults."""
+        function: JsonObject = {
+            "name": shown.name,
+            "description": shown.description,
+            "parameters": shown.schema,
+            "strict": False,
+        }
+        return {"type": "function", "function": function}
+
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
+        """The calls of functions. Calls of the provider's custom tools are ignored."""
+        whole = plain(message)
+        entries = entries_of(_message(whole), "tool_calls")
+        calls = tuple(_function_call(call) for call in entries if call.get("type", "function") == "function")
+        return with_cut_off(calls, at_limit=_chat_ended_at_limit(whole))
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One message per call. It has only text; an error is in the last line, as JSON."""
+        return [
+            {
+                "role": "tool",
+                "tool_call_id": outcome.call.id,
+                "content": "\n".join(piece for piece in pieces_of(outcome) if isinstance(piece, str)),
+            }
+            for outcome in outcomes
+        ]
+
+
+def _message(value: Any) -> Any:
+    """The message that may call tools; in a completion, that of the first choice."""
+    match value:
+        case {"choices": [{"message": message}, *_]}:
+            return _message(message)
+        case {"role": "assistant"} if "tool_calls" not in value:
+            return []
+        case _:
+            return value
+
+
+def _chat_ended_at_limit(completion: Any) -> bool:
+    match completion:
+        case {"choices": [{"finish_reason": "length"}, *_]}:
+            return True
+        case _:
+            return False
+
+
+def _function_call(call: JsonObject) -> ModelCall:
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise BadRequest(f"The tool call {call.get('id')!r} has no function.")
+    return read_call(call.get("id"), function.get("name"), function.get("arguments"))
+
+
+class OpenAIResponses:
+    """A `BackEnd`. Takes a response, as an object or its JSON, or its output items."""
+
+    name = "openai-responses"
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`FunctionToolParam`. Not strict: strict schemas have neither optional fields nor defaults."""
+        return {
+            "type": "function",
+            "name": shown.name,
+            "description": shown.description,
+            "parameters": shown.schema,
+            "strict": False,
+        }
+
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
+        """The `function_call` items. Others (messages, reasoning, the provider's own tools) are ignored."""
+        whole = plain(message)
+        calls = tuple(
+            read_call(item.get("call_id"), item.get("name"), item.get("arguments"))
+            for item in entries_of(whole, "output")
+            if item.get("type") == "function_call"
+        )
+        return with_cut_off(calls, at_limit=_response_ended_at_limit(whole))
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One item per call. The protocol has no mark for errors: the last line of the output has them as JSON."""
+        return [
+            {"type": "function_call_output", "call_id": outcome.call.id, "output": _output(outcome)}
+            for outcome in outcomes
+        ]
+
+
+def _response_ended_at_limit(response: Any) -> bool:
+    match response:
+        case {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}:
+            return True
+        case _:
+            return False
+
+
+def _output(outcome: Outcome) -> JsonValue:
+    pieces = pieces_of(outcome, SHOWN)
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    if len(texts) == len(pieces):
+        return "\n".join(texts)
+    return cast(list[JsonValue], [_item(piece) for piece in pieces])
+
+
+def _item(piece: Piece) -> JsonObject:
+    if isinstance(piece, str):
+        return {"type": "input_text", "text": piece}
+    address = data_url(piece)
+    if piece.media_type == PDF:
+        return {"type": "input_file", "filename": "document.pdf", "file_data": address}
+    return {"type": "input_image", "image_url": address}
+
+
+class McpMessages:
+    """A `BackEnd`. Takes one request or a list of them."""
+
+    name = "mcp"
+
+    def __init__(self, *, mode: str = "default") -> None:
+        """In the mode `openai`, answers keep the data for widgets."""
+        self._mode = mode
+
+    def tool(self, shown: PortableTool) -> JsonObject:
+        """`Tool` of MCP, with the tool's own name and schema, which MCP does not restrict."""
+        definition = shown.definition
+        return {"name": definition.name, "description": definition.description, "inputSchema": definition.input_schema}
+
+    def calls(self, message: object) -> tuple[ModelCall, ...]:
+        """The requests. Their IDs are unique only within a connection, so the same ID later is another call."""
+        value = plain(message)
+        requests = cast(list[Any], value if isinstance(value, list) else [value])
+        return tuple(_request_call(request) for request in requests)
+
+    def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
+        """One response per request; an unknown tool is an error of the protocol, as the specification says."""
+        return [self._response(outcome) for outcome in outcomes]
+
+    def _response(self, outcome: Outcome) -> JsonObject:
+        response: JsonObject = {"jsonrpc": "2.0", "id": outcome.call.id}
+        error = outcome.result.error
+        if outcome.unknown_tool and error is not None:
+            data: JsonValue = error.model_dump(mode="json")
+            return {**response, "error": {"code": _INVALID_PARAMS, "message": error.message, "data": data}}
+        meta: JsonObject = {_TASK_META: outcome.task.id} if outcome.task else {}
+        return {**response, "result": call_result(outcome.result, mode=self._mode, meta=meta)}
+
+
+def _request_call(request: Any) -> ModelCall:
+    match request:
+        case {"method": "tools/call", "id": int() | str() as request_id, "params": {"name": name, **params}}:
+            arguments = cast(dict[str, object], params).get("arguments")
+            return replace(read_call(str(request_id), name, arguments), id=request_id, marks_retry=False)
+        case _:
+            raise BadRequest("This is not a `tools/call` request of JSON-RPC: method, id, and params with a name.")
+
+
+def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Piece]:
+    """The answer, followed by its details as JSON. Media of types not in `shown` are described in text."""
+    found = details(outcome)
+    pieces = [*answer_pieces(outcome.result), *([as_json(found)] if found else [])]
+    return [shown_media(piece, shown) if isinstance(piece, MediaPart) else piece for piece in pieces]
+
+
+def details(outcome: Outcome) -> JsonObject:
+    """The facts that a model or program needs besides the text: errors, stored outputs, running tasks.
+
+    Empty for an answer without any of them.
+    """
+    result, task = outcome.result, outcome.task
+    found = answer_facts(result, tool=outcome.tool)
+    if task is not None and (result.is_error or not outcome.finished):
+        found["task"] = {"id": task.id, "status": task.status.value}
+    if task is not None and not outcome.finished and task.input_requests and task.asks_people:
+        found["questions"] = {
+            key: _question_data(question)
+            for key, question in task.input_requests.items()
+            if not question.is_for_program
+        }
+    return found
+
+
+def _question_data(question: InputRequest) -> JsonObject:
+    data: JsonObject = {"message": question.message, "schema": question.requested_schema}
+    if question.handoff is not None and is_approval(question):
+        data["approve"] = {"tool": question.handoff.tool, **question.handoff.parameters}
+        if question.approvers:
+            data["approval_by"] = approver_words(question.approvers)
+    return data

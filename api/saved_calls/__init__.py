@@ -1,1 +1,0 @@
-"""Saved calls: a tool and its input under a name, for people and schedules."""
