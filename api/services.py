@@ -38,17 +38,14 @@ from outlast.api.sessions.turns import Informed, TurnClient
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
+from outlast.api.tasks.deduplication import Deduplication
+from outlast.api.tasks.fair_queue import FairQueue, KeptCount, QueueKeeper
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.large_arguments import LargeArguments
-from outlast.api.tasks.live_rows.row_stream import TaskRows
-from outlast.api.tasks.open_tasks import KeptCount
-from outlast.api.tasks.queue_keeper import QueueKeeper
-from outlast.api.tasks.quick_calls import QuickCalls
-from outlast.api.tasks.resurrection.ended_tasks import Resurrections
-from outlast.api.tasks.reuse.generations import Generations
-from outlast.api.tasks.shares import TaskShares
-from outlast.api.tasks.starter import TaskStarter
-from outlast.api.temporal.raw_payloads import RawPayloads
+from outlast.api.tasks.live_rows import TaskRows
+from outlast.api.tasks.resurrection import Resurrections
+from outlast.api.tasks.starter import QuickCalls, TaskStarter
+from outlast.api.temporal.history import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
@@ -109,7 +106,7 @@ class Services:
     tasks: TaskClient
     resurrections: Resurrections
     task_rows: TaskRows
-    shares: TaskShares
+    shares: FairQueue
     session_starts: SessionStarts
     stored_bytes: StoredBytes
     queue_keeper: QueueKeeper
@@ -157,12 +154,12 @@ def build_services(settings: ApiSettings, client: Client) -> Services:
     limits, stored_bytes = CallerLimits(policy), StoredBytes(objects, policy)
     listeners, webhooks, deliveries = _webhooks(client, settings, sealer, policy, audit, limits)
     admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
-    shares, quick = TaskShares(client, policy), QuickCalls(settings)
+    shares, quick = FairQueue(client, policy), QuickCalls(settings)
     session_starts = SessionStarts(client, policy, idle=settings.session_idle)
     arguments, fair = LargeArguments(KeptParts(objects, namespace=client.namespace)), settings.fairness
     starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=fair)
     outputs, ui_url = StoredOutputs(objects, audit, limits.unread), settings.temporal_ui_url
-    tasks = TaskClient(client, admission, starter, audit, limits, Generations(client, outputs, limits), ui_url=ui_url)
+    tasks = TaskClient(client, admission, starter, audit, limits, Deduplication(client, outputs, limits), ui_url=ui_url)
     batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=fair)
     batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
     stored_rows = StoredRows(batches, outputs, platform)

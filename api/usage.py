@@ -30,8 +30,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden
 from outlast.api.spreadsheets import safe_cell
-from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.api.temporal.errors import answer_of_worker, temporal_errors
 from outlast.contracts.usage import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 
 MAX_DAYS = 366

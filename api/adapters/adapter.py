@@ -12,7 +12,7 @@ from outlast.api.adapters.runner import CallRunner, CallScope, load_callable, lo
 from outlast.api.catalog.catalog import log_listing
 from outlast.api.services import Services, build_services
 from outlast.api.settings import ApiSettings
-from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
+from outlast.api.tasks.arguments import DEFAULT_WAIT_SECONDS
 from outlast.worker.connection import connect
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.tool_masks import normalised

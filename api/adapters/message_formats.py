@@ -19,7 +19,7 @@ from outlast.api.adapters.model_calls import ModelCall, Outcome, entries_of, pla
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.catalog.portable_schemas import PortableTool
 from outlast.api.errors import BadRequest
-from outlast.api.tasks.question_text import is_approval
+from outlast.api.tasks.task_text import is_approval
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.tools.answers import Piece, answer_facts, answer_pieces, as_json
 

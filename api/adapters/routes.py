@@ -16,7 +16,7 @@ from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
 from outlast.api.settings import split_names
-from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS
+from outlast.api.tasks.arguments import DEFAULT_WAIT_SECONDS
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly

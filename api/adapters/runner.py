@@ -16,7 +16,7 @@ from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCall
 from outlast.api.local_calls import LocalCall
 from outlast.api.local_tools import LocalTools
 from outlast.api.services import Services
-from outlast.api.tasks.still_working import still_working
+from outlast.api.tasks.task_text import still_working
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.tools.common.invalid import invalid_result

@@ -53,8 +53,8 @@ from outlast.api.spreadsheets import safe_cell
 from outlast.api.tasks.admission import Admission
 from outlast.api.temporal.batch_view import batch_from, outcome_of, unreadable_batch
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
-from outlast.api.temporal.looks import DESCRIPTIONS
-from outlast.api.temporal.stuck_ends import error_of_stuck
+from outlast.api.temporal.history import DESCRIPTIONS
+from outlast.api.temporal.history_details import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import batches_query, read_page_token, write_page_token
 from outlast.contracts.batches import (

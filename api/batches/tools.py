@@ -16,7 +16,7 @@ from outlast.api.errors import ApiError, InvalidCall, OutputRefusal, tool_error
 from outlast.api.local_calls import LocalCall
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
-from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult

@@ -51,9 +51,9 @@ from outlast.api.mcp.protocol.versions import (
 )
 from outlast.api.mcp.tool_lists import own_schema
 from outlast.api.services import Services
+from outlast.api.tasks.arguments import split_wait
 from outlast.api.tasks.client import TaskClient
-from outlast.api.tasks.reuse.origin_note import with_origin_note
-from outlast.api.tasks.wait_argument import split_wait
+from outlast.api.tasks.deduplication import with_origin_note
 from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.workflows.contracts.tool_calls import Content, ResourceLink, TaskStatus, ToolResult
 from outlast.workflows.handler_api.failures import ToolError

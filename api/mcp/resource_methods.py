@@ -30,7 +30,7 @@ from outlast.api.mcp.protocol.task_shapes import STATE_EVENTS, detailed_task
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.mcp.resource_definitions import READ_PARAMETERS, Resource, is_web_address, segments_below
 from outlast.api.tasks.client import TaskClient
-from outlast.api.tasks.live_rows.row_stream import LastRow, TaskRows
+from outlast.api.tasks.live_rows import LastRow, TaskRows
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.registry import selection_rules
 

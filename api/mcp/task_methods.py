@@ -30,7 +30,7 @@ from outlast.api.mcp.protocol.versions import (
     require_tasks,
 )
 from outlast.api.services import Services
-from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.contracts.tasks import TaskAnswer, TaskListing
 from outlast.workflows.contracts.tool_calls import ToolResult
 

@@ -22,7 +22,7 @@ from outlast.api.http.dependencies import (
 from outlast.api.http.event_stream import begun_soon, event_stream, lines_response, sse_response
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
-from outlast.api.tasks.live_rows.row_stream import LastRow, RowChunk, Rows
+from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
 from outlast.contracts.events import HandoffList
 from outlast.contracts.rows import RowsWanted
 from outlast.contracts.tasks import (

@@ -39,11 +39,10 @@ from outlast.api.errors import (
 from outlast.api.sessions.model_options import check_allowed, check_session
 from outlast.api.sessions.profile import profile_for
 from outlast.api.settings import ApiSettings
-from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.errors import answer_of_worker, temporal_errors
+from outlast.api.temporal.history_details import was_cancelled
 from outlast.api.temporal.session_starts import SessionStarts
-from outlast.api.temporal.stuck_ends import was_cancelled
 from outlast.api.temporal.task_view import owner_of
-from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.contracts.sessions import Session, SessionRequest, Turn, TurnSummary
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import (

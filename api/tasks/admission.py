@@ -27,12 +27,9 @@ from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
 from outlast.api.http.json_limits import TEXT_WAS_REPLACED
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.approvers import Approvers
-from outlast.api.tasks.arguments import ArgumentCheck, checked, with_coerced_input, with_plain_actor
-from outlast.api.tasks.resurrection.allowed_times import ResurrectRules
-from outlast.api.tasks.reuse.reuse_rules import Reusable, ReuseRules, may_reuse
+from outlast.api.tasks.arguments import ArgumentCheck, checked, with_coerced_input, with_plain_actor, without_wait
+from outlast.api.tasks.option_rules import ResurrectRules, Reusable, ReuseRules, check_until, may_reuse
 from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
-from outlast.api.tasks.until_rules import check_until
-from outlast.api.tasks.wait_argument import without_wait
 from outlast.api.webhooks.listeners import Listeners
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts.questions import InputRequest

@@ -42,13 +42,12 @@ from outlast.api.errors import (
 from outlast.api.metrics import REUSED_CALLS
 from outlast.api.tasks.admission import Admission, AdmittedCall
 from outlast.api.tasks.approvers import after_approval
-from outlast.api.tasks.reuse.generations import Generations, ReusableCall
-from outlast.api.tasks.reuse.reuse_rules import Reusable
+from outlast.api.tasks.deduplication import Deduplication, ReusableCall
+from outlast.api.tasks.option_rules import Reusable
 from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
-from outlast.api.temporal.errors import temporal_errors, unreadable_words
-from outlast.api.temporal.recorded_facts import RecordedFacts
-from outlast.api.temporal.recorded_rows import whole_outcome
+from outlast.api.temporal.errors import answer_of_worker, temporal_errors, unreadable_words
+from outlast.api.temporal.history_details import HistoryDetails, whole_outcome
 from outlast.api.temporal.task_events import position_of, stream_events, task_events
 from outlast.api.temporal.task_view import (
     is_cancellable,
@@ -67,7 +66,6 @@ from outlast.api.temporal.visibility import (
     read_page_token,
     write_page_token,
 )
-from outlast.api.temporal.worker_answers import answer_of_worker
 from outlast.contracts.events import TaskEvent
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
 from outlast.worker.ended_runs import abnormal
@@ -112,7 +110,7 @@ class TaskClient:
         starter: TaskStarter,
         audit: AuditLog,
         limits: CallerLimits,
-        generations: Generations,
+        generations: Deduplication,
         *,
         ui_url: str | None,
     ) -> None:
@@ -129,7 +127,7 @@ class TaskClient:
         self._audit = audit
         self._ui_url = ui_url
         self._kept_for: timedelta | None = None
-        self._facts = RecordedFacts(client)
+        self._facts = HistoryDetails(client)
         self._limits = limits
         self._generations = generations
 

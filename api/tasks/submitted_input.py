@@ -16,7 +16,7 @@ from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.approvers import require_approver
 from outlast.api.tasks.large_arguments import check_values
-from outlast.api.tasks.question_text import is_approval
+from outlast.api.tasks.task_text import is_approval
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 

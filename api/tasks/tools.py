@@ -9,7 +9,7 @@ from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError, TaskNotFound, tool_error
 from outlast.api.tasks.client import TaskClient
-from outlast.api.tasks.question_text import how_to_approve, is_approval, question_text
+from outlast.api.tasks.task_text import how_to_approve, is_approval, question_text
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult

@@ -6,7 +6,7 @@ from outlast.activities.batches.contracts import BatchOptions, BatchState, Count
 from outlast.activities.batches.results import results_locator
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.stuck_tasks.histories import readable
-from outlast.api.temporal.stuck_ends import was_cancelled
+from outlast.api.temporal.history_details import was_cancelled
 from outlast.api.temporal.task_view import failing_step, memo_model, owner_of
 from outlast.api.temporal.temporal_names import CARRY_ON_BATCH
 from outlast.contracts.batches import Batch

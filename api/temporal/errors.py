@@ -1,12 +1,16 @@
-"""Converts exceptions of Temporal's client to the API's errors."""
+"""Errors of the Temporal client as errors of the API, and timeouts of answers that only a worker can give."""
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 from pydantic import ValidationError
+from temporalio.client import WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.heartbeat import raise_cancellation
 from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import (
     ApiError,
@@ -19,6 +23,9 @@ from outlast.api.errors import (
 from outlast.worker.payloads.converter import PayloadUnreadable
 from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
+WORKER_SECONDS = 30.0
+"""How long an answer is waited for."""
+Answer = TypeVar("Answer")
 _UNREACHABLE = frozenset(
     {
         RPCStatusCode.UNAVAILABLE,
@@ -35,6 +42,19 @@ _NO_POLLER = "no poller"
 """In the message of a query that no worker takes, or not soon enough under load."""
 _FAILED_CONNECT = "Failed client connect"
 """Beginning of the message of the `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
+
+
+async def answer_of_worker(answer: Awaitable[Answer], advice: str = "Nothing is lost; ask again shortly.") -> Answer:
+    """Await an answer that only a worker can give.
+
+    Raises `TemporalUnavailable`, which ends with `advice`, when no worker answers in time.
+    """
+    try:
+        async with asyncio.timeout(WORKER_SECONDS):
+            return await answer
+    except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+        raise_cancellation(error)
+        raise TemporalUnavailable(f"No worker has answered within {WORKER_SECONDS:g} seconds. {advice}") from None
 
 
 def unreadable_words(error: BaseException) -> str:

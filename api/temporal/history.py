@@ -8,11 +8,11 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from pydantic import ValidationError
@@ -21,21 +21,27 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.outputs.reader import Held, Room
+from outlast.activities.pacing import Looks
 from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable
-from outlast.api.temporal.errors import is_outage
-from outlast.api.temporal.looks import OUTAGES
+from outlast.api.temporal.errors import is_outage, temporal_errors
 from outlast.worker.payloads.converter import PayloadUnreadable
 from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
+DESCRIPTIONS: Final = Looks(per_second=50)
+"""Looks at single workflows. With 1,000 streams, each shows a new status message within 20 seconds."""
+OUTAGES: Final = Looks(per_second=50)
+"""Attempts to read what an outage of Temporal has interrupted."""
+LISTS: Final = Looks(per_second=10)
+"""Looks through lists, which cost more."""
 Event = TypeVar("Event")
 log = logging.getLogger("outlast.api")
-
 OUTAGE_PAUSE_SECONDS = 1.0
 ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "The workflow failed.",
@@ -82,6 +88,7 @@ _ENDS = frozenset(
         _CONTINUED,
     }
 )
+_Page = tuple[deque[HistoryEvent], bytes | None]
 
 
 class RunFold(ABC, Generic[Event]):
@@ -166,9 +173,6 @@ async def follow_history(
         if fold.continued_as is None:
             return
         run_id, number = fold.continued_as, number + 1
-
-
-_Page = tuple[deque[HistoryEvent], bytes | None]
 
 
 @dataclass
@@ -389,3 +393,26 @@ async def _is_removed(client: Client, workflow_id: str, run_id: str | None) -> b
 def time_of(entry: HistoryEvent) -> datetime:
     """When the entry was written, in UTC."""
     return entry.event_time.ToDatetime(tzinfo=UTC)
+
+
+class RawPayloads:
+    """Opens what Temporal keeps, and what it keeps a reference to. What is sealed stays sealed."""
+
+    def __init__(self, client: Client) -> None:
+        """Open payloads as `client` does."""
+        self.namespace = client.namespace
+        self._converter = client.data_converter
+
+    async def opened(self, payloads: Sequence[Payload], *, fetch: bool) -> list[Payload]:
+        """Each payload without its encryption; with `fetch` also those that are in the store, else their references.
+
+        Raises `TaskDataLost` and `TaskDataUnavailable`.
+        """
+        return [
+            await self._opened(payload) if fetch or not payload.external_payloads else payload for payload in payloads
+        ]
+
+    async def _opened(self, payload: Payload) -> Payload:
+        with temporal_errors():
+            [raw] = await self._converter.decode([payload], [RawValue])
+        return raw.payload

@@ -7,7 +7,7 @@ the run, and costs no history.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -29,10 +29,16 @@ from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.temporal import temporal_names
 from outlast.api.temporal.errors import is_outage, unknown_event_id
-from outlast.api.temporal.history import ABNORMAL_ENDS, OUTAGE_PAUSE_SECONDS, RunFold, follow_history, time_of
-from outlast.api.temporal.looks import DESCRIPTIONS, OUTAGES
-from outlast.api.temporal.question_events import QuestionLog
-from outlast.api.temporal.stuck_ends import was_cancelled
+from outlast.api.temporal.history import (
+    ABNORMAL_ENDS,
+    DESCRIPTIONS,
+    OUTAGE_PAUSE_SECONDS,
+    OUTAGES,
+    RunFold,
+    follow_history,
+    time_of,
+)
+from outlast.api.temporal.history_details import was_cancelled
 from outlast.api.temporal.task_view import (
     QUEUED_MESSAGE,
     RUN_STARTED_MESSAGE,
@@ -40,19 +46,71 @@ from outlast.api.temporal.task_view import (
     task_from,
     watched_run,
 )
-from outlast.contracts.events import TaskEvent, TaskEventName
+from outlast.contracts.events import AnswerEvent, HandoffEvent, TaskEvent, TaskEventName
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import memo, search_attributes
-from outlast.workflows.contracts.questions import InputRequests, SubmitInput
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest, InputRequests, SubmitInput
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
 
 STATUS_POLL_SECONDS = 1.0
 RELEASED_MESSAGE = "It was queued, and begins now."
 _ID = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
-
 Position = tuple[int, int]
 """An event's position in a task's history: the ID of the history event, and a count within it."""
 NamedData = tuple[TaskEventName, BaseModel]
+
+
+class QuestionLog:
+    """The open questions, tracked while a history is read."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._open: dict[str, InputRequest] = {}
+
+    def asked(self, now: InputRequests) -> Iterator[tuple[TaskEventName, BaseModel]]:
+        """Events for the questions that were not open before."""
+        new = {key: request for key, request in now.requests.items() if key not in self._open}
+        self._open = dict(now.requests)
+        if now.requests:
+            yield "input_required", now
+        for key, request in new.items():
+            if request.handoff is not None:
+                yield "isomorphic_handoff", handed_over(key, request)
+
+    def answered(self, submitted: SubmitInput) -> Iterator[tuple[TaskEventName, BaseModel]]:
+        """Events for the submitted answers."""
+        for key, answer in submitted.answers.items():
+            yield "input_answered", _answered(key, self._open.get(key), answer, submitted.answered_by)
+
+
+def handed_over(key: str, request: InputRequest) -> HandoffEvent:
+    """The hand-off that comes with a question asked under `key`; the question must have one."""
+    handoff = request.handoff
+    assert handoff is not None
+    return HandoffEvent(
+        key=key,
+        kind=handoff.kind,
+        audience=handoff.audience,
+        tool=handoff.tool,
+        phase=handoff.phase,
+        message=request.message,
+        parameters=handoff.parameters,
+        answer_schema=request.requested_schema,
+        deadline=handoff.deadline,
+        maker=handoff.maker,
+        approvers=handoff.approvers,
+    )
+
+
+def _answered(key: str, request: InputRequest | None, answer: InputAnswer, answered_by: str | None) -> AnswerEvent:
+    handoff = request.handoff if request else None
+    event = AnswerEvent(key=key, action=answer.action, message=answer.message, answered_by=answered_by)
+    if handoff is None:
+        return event
+    shown: dict[str, object] = {"kind": handoff.kind, "tool": handoff.tool, "phase": handoff.phase}
+    if handoff.kind == "approval":
+        shown |= {name: answer.content.get(name) for name in ("decision", "note")}
+    return event.model_copy(update=shown)
 
 
 class StepMessage(BaseModel):

@@ -33,8 +33,7 @@ from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.temporal.errors import temporal_errors, unknown_event_id
-from outlast.api.temporal.history import RunFold, follow_history, time_of
-from outlast.api.temporal.looks import DESCRIPTIONS
+from outlast.api.temporal.history import DESCRIPTIONS, RunFold, follow_history, time_of
 from outlast.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks

@@ -36,8 +36,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
 from outlast.api.metrics import LIMITED
-from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.worker_answers import answer_of_worker
+from outlast.api.temporal.errors import answer_of_worker, temporal_errors
 from outlast.api.webhooks.errors import TooManyWebhooks, WebhookNotFound
 from outlast.api.webhooks.listeners import Listeners, WebhookAddresses
 from outlast.contracts.webhooks import (

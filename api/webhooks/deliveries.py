@@ -38,7 +38,7 @@ from outlast.api.audit.log import AuditLog
 from outlast.api.errors import BadRequest, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.stuck_ends import error_of_stuck
+from outlast.api.temporal.history_details import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import deliveries_query, read_page_token, tests_query, write_page_token
 from outlast.api.webhooks.client import WebhookClient

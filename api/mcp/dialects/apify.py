@@ -21,7 +21,7 @@ from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
 from outlast.api.mcp.widgets import Surface, widget_page
-from outlast.api.tasks.wait_argument import WAIT_ARGUMENT
+from outlast.api.tasks.arguments import WAIT_ARGUMENT
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
 from outlast.workflows.tools.apify.actor_tool import tool_name as actor_tool_name

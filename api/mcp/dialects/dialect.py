@@ -16,7 +16,7 @@ from outlast.api.catalog.portable_schemas import PortableTool, repaired
 from outlast.api.errors import InvalidCall
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
-from outlast.api.tasks.still_working import still_working
+from outlast.api.tasks.task_text import still_working
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.tools.framework.tool import TaskUse, Tool

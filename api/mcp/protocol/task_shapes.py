@@ -9,7 +9,7 @@ from mcp_types import INTERNAL_ERROR
 from outlast.activities.json_numbers import exact_json
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.tasks.question_text import question_text, questions_line
+from outlast.api.tasks.task_text import question_text, questions_line
 from outlast.contracts.tasks import Task, TaskAnswer
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolResult

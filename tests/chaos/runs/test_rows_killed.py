@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from outlast.api.tasks.live_rows.dataset_rows import SETTLE_SECONDS
+from outlast.api.tasks.live_rows import SETTLE_SECONDS
 from outlast.client import AsyncClient, RetryPolicy, TaskRow
 from tests.support.calls.tasks import row_events
 from tests.support.stacks.chaos_client import Chaos, Json

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from outlast.api.temporal import worker_answers
+from outlast.api.temporal import errors
 from outlast.api.temporal.visibility import near_deadline_query
 from tests.integration.protocol.conftest import ANN
 from tests.support.calls.questions import answered, asks, call, result, result_of_call, said, taken, waiting
@@ -228,7 +228,7 @@ async def test_without_a_worker_an_answer_and_a_session_are_answered_503_and_tak
 ) -> None:
     """The SDK replaces the cancellation that ends the waiting: it was answered 500."""
     task = await waiting(api, ORDER)
-    monkeypatch.setattr(worker_answers, "WORKER_SECONDS", 0.5)
+    monkeypatch.setattr(errors, "WORKER_SECONDS", 0.5)
     settings = api_settings(service.sandbox, api_keys=SecretStr(f"ann:{ANN}"))
     answer = {"action": "accept", "content": {"confirmed": True}}
     async with serving_api(temporal, settings) as impatient:

@@ -22,7 +22,7 @@ from outlast.api.mcp.protocol.request_meta import RequestStates
 from outlast.api.mcp.protocol.task_shapes import legacy_task, modern_task
 from outlast.api.mcp.resource_definitions import Resource
 from outlast.api.mcp.stdio import CheckedMessages, Item
-from outlast.api.tasks.wait_argument import DEFAULT_WAIT_SECONDS, split_wait, waits
+from outlast.api.tasks.arguments import DEFAULT_WAIT_SECONDS, split_wait, waits
 from outlast.api.temporal.task_view import QUEUED_MESSAGE
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputRequest

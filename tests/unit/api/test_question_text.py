@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from outlast.api.tasks.question_text import question_text, questions_line
+from outlast.api.tasks.task_text import question_text, questions_line
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.api.tasks.quiet_moments import Start, quiet_moment
+from outlast.api.tasks.fair_queue import Start, quiet_moment
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from outlast.api.access.permissions import PermissionRules
 from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.tool_lists import own_schema
-from outlast.api.tasks.wait_argument import split_wait
+from outlast.api.tasks.arguments import split_wait
 from outlast.workflows.contracts.tool_calls import TextContent, ToolCall, ToolResult
 from outlast.workflows.tools import registry
 from outlast.workflows.tools.apify.cards import card_of

@@ -10,7 +10,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.providers.requests import SHOWN, result_content
 from outlast.api.adapters.message_formats import details, pieces_of
 from outlast.api.adapters.model_calls import ModelCall, Outcome
-from outlast.api.tasks.still_working import still_working
+from outlast.api.tasks.task_text import still_working
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import AudioContent, ImageContent, TaskStatus, TextContent, ToolResult

@@ -15,9 +15,8 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.dataset_source import GrowingDataset
 from outlast.activities.runs.contracts import RunState
 from outlast.api.errors import ApiError, PlatformUnavailable, RowsGone, RowsRefused
-from outlast.api.tasks.live_rows import dataset_rows
-from outlast.api.tasks.live_rows.dataset_rows import DatasetRows, RunOfTask
-from outlast.api.tasks.live_rows.task_runs import TaskRuns
+from outlast.api.tasks import live_rows
+from outlast.api.tasks.live_rows import DatasetRows, RunOfTask, TaskRuns
 
 GONE = ToolFailure.of(ErrorCategory.NOT_FOUND, "There is no dataset.")
 AWAY = ConnectionError("reset")
@@ -101,7 +100,7 @@ class Room:
 @pytest.fixture
 def story(monkeypatch: pytest.MonkeyPatch) -> Story:
     told = Story()
-    monkeypatch.setattr(dataset_rows, "time", SimpleNamespace(monotonic=lambda: told.now))
+    monkeypatch.setattr(live_rows, "time", SimpleNamespace(monotonic=lambda: told.now))
     return told
 
 

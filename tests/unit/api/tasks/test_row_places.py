@@ -19,10 +19,9 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import BadRequest
 from outlast.api.outputs import StoredOutputs
 from outlast.api.rest.task_routes import _frames
+from outlast.api.tasks import live_rows
 from outlast.api.tasks.client import TaskClient
-from outlast.api.tasks.live_rows import row_stream
-from outlast.api.tasks.live_rows.row_ids import RowPlace
-from outlast.api.tasks.live_rows.row_stream import TaskRows
+from outlast.api.tasks.live_rows import RowPlace, TaskRows
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
@@ -113,7 +112,7 @@ class Runs:
 @pytest.fixture(params=[[3, 0, 2], [0, 0, 1], [2, 0], [1, 120], [0]], ids=str)
 def runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Runs:
     made = Runs(request.param)
-    monkeypatch.setattr(row_stream, "TaskRuns", made)
+    monkeypatch.setattr(live_rows, "TaskRuns", made)
     return made
 
 

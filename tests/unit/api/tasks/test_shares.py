@@ -14,8 +14,7 @@ from outlast.activities.dispatch.contracts import DispatchInput
 from outlast.api.access.policy.contracts import CallerEntry, Limits, Policy
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
-from outlast.api.tasks.queue_keeper import QueueKeeper
-from outlast.api.tasks.shares import TaskShares
+from outlast.api.tasks.fair_queue import FairQueue, QueueKeeper
 from outlast.workflows.contracts import search_attributes
 
 FLO = "key:flo"
@@ -44,8 +43,8 @@ class Lists:
         self.queues: list[str] = []
         self.dispatchers: list[DispatchInput] = []
 
-    def shares(self) -> TaskShares:
-        return TaskShares(cast(Client, self), cast(PolicySource, PolicyOfTest()), lambda: self.now)
+    def shares(self) -> FairQueue:
+        return FairQueue(cast(Client, self), cast(PolicySource, PolicyOfTest()), lambda: self.now)
 
     async def count_workflows(self, query: str) -> Any:
         self.counts += 1
@@ -64,7 +63,7 @@ class Lists:
         self.dispatchers.append(request)
 
 
-async def placed(shares: TaskShares, *numbers: int) -> list[bool]:
+async def placed(shares: FairQueue, *numbers: int) -> list[bool]:
     """Whether each of these tasks is queued."""
     found: list[bool] = []
     for number in numbers:

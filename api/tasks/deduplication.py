@@ -20,17 +20,35 @@ from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.errors import OutputRefusal, TaskNotFound, TooManyRequests
 from outlast.api.outputs import StoredOutputs
-from outlast.api.tasks.reuse.reuse_rules import Reusable
+from outlast.api.tasks.option_rules import Reusable
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model
 from outlast.contracts.tasks import Reused, Task
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.search_attributes import query_of_equal_calls
-from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolResult, same_task_id, same_task_number
+from outlast.workflows.contracts.tool_calls import (
+    TaskStatus,
+    TaskSummary,
+    TextContent,
+    ToolResult,
+    same_task_id,
+    same_task_number,
+)
+from outlast.workflows.tools.answers import describe_duration
 
 _REMEMBERED = 10_000
 _TRIES = 50
 _LISTED = 20
+
+
+@dataclass(frozen=True)
+class ReusableCall:
+    """A call that may be answered by an equal one."""
+
+    caller: Caller
+    reusable: Reusable
+    request_key: str | None
+    """The task's id by its idempotency key; the same key meets the same task, however that has ended."""
 
 
 class Tasks(Protocol):
@@ -49,17 +67,7 @@ class Tasks(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ReusableCall:
-    """A call that may be answered by an equal one."""
-
-    caller: Caller
-    reusable: Reusable
-    request_key: str | None
-    """The task's id by its idempotency key; the same key meets the same task, however that has ended."""
-
-
-class Generations:
+class Deduplication:
     """Finds the task that answers a call, or has the next one started."""
 
     def __init__(self, client: Client, outputs: StoredOutputs, limits: CallerLimits) -> None:
@@ -140,6 +148,15 @@ class Generations:
         except OutputRefusal:
             return False  # It has expired, or somebody deleted it.
         return True
+
+
+def with_origin_note(result: ToolResult, reused: Reused) -> ToolResult:
+    """`result` with a last line about its age; as it is where another server's content is passed on unchanged."""
+    if result.raw_content is not None:
+        return result
+    age = describe_duration(timedelta(seconds=reused.age_seconds))
+    note = "An equal call was under way: this is its answer." if reused.joined else f"This answer is {age} old."
+    return result.model_copy(update={"content": (*result.content, TextContent(text=note))})
 
 
 def _age(task: Task) -> timedelta:

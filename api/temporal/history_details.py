@@ -1,27 +1,40 @@
-"""Facts of a task that its description lacks, read from its history: how its run began, and its result.
+"""Details of a task that its description lacks, read from its history: its start, its result, its rows, and its error.
 
-What a history says once it says for ever, so what was read is kept.
+Entries of a history never change, so the details are cached.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from cachetools import LRUCache
+from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
-from outlast.activities.runs.contracts import ResurrectResult, RunState
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.outputs.contracts import StoredDataset
+from outlast.activities.runs.contracts import EndedRun, ResurrectResult, RunState
+from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.stuck_ends import error_of_stuck, was_cancelled
-from outlast.api.temporal.temporal_names import RESURRECT_RUN, START_RUN
+from outlast.api.temporal.temporal_names import (
+    FETCH_DATASET_ITEMS,
+    RESURRECT_RUN,
+    START_RUN,
+    STORE_DATASET,
+    WAIT_FOR_RUN,
+)
 from outlast.contracts.tasks import Task
+from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
-from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome
+from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome, digest_of_rows, rows_as_lines
 
+_RESULTS = {WAIT_FOR_RUN: EndedRun, FETCH_DATASET_ITEMS: DatasetPage, STORE_DATASET: StoredDataset}
+"""The activities that return rows of a run."""
 _KEPT = 2_000
 _AT_ONCE = 20
 """Histories that one list reads at the same time."""
@@ -39,7 +52,7 @@ class _End:
     is_defect: bool
 
 
-class RecordedFacts:
+class HistoryDetails:
     """Completes descriptions of tasks. Raises `TemporalUnavailable`.
 
     A history that is gone, or whose parts are not to be read, leaves a description as it is.
@@ -129,3 +142,54 @@ class RecordedFacts:
                 self._runs[execution.run_id, run_id] = run
                 return run
         return None
+
+
+async def error_of_stuck(client: Client, execution: WorkflowExecution) -> ErrorEnvelope | None:
+    """Why a workflow was ended that was stuck; None for any other. Raises `RPCError`."""
+    if execution.status is not WorkflowExecutionStatus.TERMINATED:
+        return None
+    handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
+    close = WorkflowHistoryEventFilterType.CLOSE_EVENT
+    async for event in handle.fetch_history_events(event_filter_type=close):
+        details = event.workflow_execution_terminated_event_attributes.details.payloads
+        try:
+            return error_of_end(await client.data_converter.decode(details))
+        except UNREADABLE:
+            return None
+    return None
+
+
+def was_cancelled(error: ErrorEnvelope) -> bool:
+    """Whether it was ended after a cancellation that it could not carry out."""
+    return error.category is ErrorCategory.CANCELLED
+
+
+async def whole_outcome(client: Client, task_id: str, outcome: ToolOutcome) -> ToolOutcome:
+    """`outcome` with its rows, which are found by their digest.
+
+    Raises `RPCError` when Temporal does not answer or has removed the history, and `LookupError` for a history without
+    the rows, which no worker writes.
+    """
+    if outcome.rows is None:
+        return outcome
+    async for items in _rows_in(client, task_id):
+        if digest_of_rows(rows_as_lines(items)) == outcome.rows.sha256:
+            return outcome.with_rows(items)
+    raise LookupError(f"The history of task {task_id} lacks the rows that its result refers to.")
+
+
+async def _rows_in(client: Client, task_id: str) -> AsyncIterator[Sequence[JsonValue]]:
+    results = ActivityResults()
+    async for event in client.get_workflow_handle(task_id).fetch_history_events():
+        activity, payloads = results.read(event)
+        if (kind := _RESULTS.get(activity)) is not None:
+            [result] = await client.data_converter.decode(payloads, [kind])
+            yield _rows_of(result)
+
+
+def _rows_of(result: EndedRun | DatasetPage | StoredDataset) -> Sequence[JsonValue]:
+    match result:
+        case StoredDataset(preview=page) | EndedRun(rows=DatasetPage() as page) | (DatasetPage() as page):
+            return page.items
+        case _:
+            return ()

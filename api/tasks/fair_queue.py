@@ -1,33 +1,46 @@
-"""Which tasks begin at once and which are queued: a caller's tasks beyond its share wait until earlier ones end.
+"""Fair queueing: tasks of a caller beyond its concurrency limit wait until earlier ones end.
 
-An ordinary caller costs nothing: tasks are counted in Temporal only when those that this process has started since the
-last count may have used the share up.
+Temporal counts the tasks of a caller only when those that this process has started since the last count may have used
+up the limit. A queued task has a dispatcher, which this process signals, and checks for once a minute.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cachetools import LRUCache
 from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
-from outlast.activities.dispatch.contracts import DispatchInput, counting_query, queued_query
+from outlast.activities.dispatch.contracts import (
+    LOOK_SIGNAL,
+    DispatchInput,
+    counting_query,
+    dispatch_workflow_id,
+    queued_query,
+)
 from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.errors import TooManyRequests
+from outlast.api.errors import ApiError, TemporalUnavailable, TooManyRequests
 from outlast.api.metrics import LIMITED
-from outlast.api.tasks.quiet_moments import Start, quiet_moment
-from outlast.api.temporal.dispatching import signal_dispatcher
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.task_view import owner_of
+from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.dispatch import DispatchWorkflow
 
+KEPT_SECONDS = 5
+_KEPT_COUNT_SECONDS = 3
+LOOK_SECONDS = 60.0
+_MAX_QUEUED_CALLERS = 50
+"""Callers that one look finds at most. Each costs a query."""
 log = logging.getLogger("outlast.api")
-
 _MAX_CALLERS = 10_000
 _COUNT_SECONDS = 5.0
 _COUNT_PAUSE_SECONDS = 0.25
@@ -47,6 +60,14 @@ _METRICS_COUNT_SECONDS = 3.0
 _NEAR = 0.5
 _MAX_COUNTED = 20
 """Callers whose tasks one scrape of `/metrics` counts at most."""
+
+
+@dataclass
+class Start:
+    """When Temporal was asked to start a task, and when it had confirmed it: infinity before that. Seconds."""
+
+    asked_at: float
+    known_at: float = float("inf")
 
 
 @dataclass
@@ -84,7 +105,7 @@ class _Share:
         return quiet_moment(starts, latest=moment, earliest=moment - _OLDEST_LAG_SECONDS)
 
 
-class TaskShares:
+class FairQueue:
     """Decides for each new task whether it begins at once or is queued, by its caller's limits in the policy."""
 
     def __init__(self, client: Client, policy: PolicySource, clock: Clock = time.monotonic) -> None:
@@ -223,3 +244,102 @@ def _queue_is_full(limits: Limits) -> TooManyRequests:
         "operator's policy). Nothing was started: repeat the request when some of them have begun, or cancel some.",
         retry_after_seconds=_RETRY_SECONDS,
     )
+
+
+class QueueKeeper:
+    """Looks for queued tasks once a minute, and tells the dispatchers of their callers."""
+
+    def __init__(self, client: Client, policy: PolicySource) -> None:
+        """Have tasks released as the `policy` in force says."""
+        self._client = client
+        self._policy = policy
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncGenerator[None]:
+        """Look at once, and then every minute, until left."""
+        task = asyncio.create_task(self._look_forever())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _look_forever(self) -> None:
+        while True:
+            try:
+                with temporal_errors():
+                    await self._look()
+            except (RPCError, RuntimeError, TemporalUnavailable) as error:
+                log.warning("Queued tasks cannot be looked for: %s", error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look(self) -> None:
+        """One query per caller: a list of all tasks would be long, and most of them one caller's."""
+        others = queued_query()
+        for _ in range(_MAX_QUEUED_CALLERS):
+            found = [one async for one in self._client.list_workflows(others, limit=1, page_size=1)]
+            caller_id = owner_of(found[0]) if found else None
+            if caller_id is None:
+                return
+            share = self._policy.of(caller_id).limits.concurrent_tasks
+            await signal_dispatcher(self._client, DispatchInput(caller_id=caller_id, share=share))
+            others += f" AND {search_attributes.CALLER.name} != {search_attributes.quoted(caller_id)}"
+
+
+class KeptCount:
+    """Counts tasks of all callers, and keeps the number for some seconds, however many ask."""
+
+    def __init__(
+        self, ask: Callable[[], Awaitable[int]], *, seconds: float = KEPT_SECONDS, clock: Clock = time.monotonic
+    ) -> None:
+        """Count with `ask`."""
+        self._ask = ask
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._counted_at = float("-inf")
+        self._count = float("nan")
+
+    async def count(self) -> float:
+        """The number; NaN while Temporal does not answer."""
+        async with self._lock:
+            if self._clock() - self._counted_at >= self._seconds:
+                self._count = await self._counted()
+                self._counted_at = self._clock()
+            return self._count
+
+    async def _counted(self) -> float:
+        try:
+            async with asyncio.timeout(_KEPT_COUNT_SECONDS):
+                return await self._ask()
+        except (ApiError, TimeoutError):
+            return float("nan")
+
+
+async def signal_dispatcher(client: Client, request: DispatchInput) -> None:
+    """Have the caller's dispatcher look for queued tasks; it is started if it does not run. Raises `RPCError`."""
+    await client.start_workflow(
+        DispatchWorkflow.run,
+        request,
+        id=dispatch_workflow_id(request.caller_id),
+        task_queue=TOOLS_TASK_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        search_attributes=search_attributes.of_dispatcher(request.caller_id),
+        static_summary=f"dispatcher of {request.caller_id}",
+        start_signal=LOOK_SIGNAL,
+        start_signal_args=[request],
+    )
+
+
+def quiet_moment(starts: Iterable[Start], *, latest: float, earliest: float) -> float:
+    """The last moment from `earliest` to `latest` at which none of `starts` was under way; `latest` without any.
+
+    A start takes Temporal a while, on a busy machine seconds. At any other moment only Temporal knows whether the task
+    began before it.
+    """
+    found = latest
+    for start in sorted(starts, key=lambda start: start.asked_at, reverse=True):
+        if start.asked_at < found <= start.known_at:
+            found = start.asked_at
+    return found if found >= earliest else latest

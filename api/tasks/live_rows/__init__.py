@@ -1,1 +1,0 @@
-"""The rows of a task, while its runs produce them."""
