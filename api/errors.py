@@ -1,17 +1,8 @@
-"""The errors of the API. Each front door reports them in its own protocol; status, slug and title are decided here."""
+"""Errors of the API, each with its HTTP status, slug and title. Entry points report them in their own protocols."""
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.output_errors import OutputErrorReason
-
-
-class ApiError(Exception):
-    """An error that a client reads. `title` is the same for every occurrence; the message says what to do."""
-
-    status = 500
-    slug = "internal"
-    title = "Internal error"
-
 
 _CATEGORIES = {
     401: ErrorCategory.AUTHENTICATION,
@@ -24,23 +15,34 @@ _CATEGORIES = {
     503: ErrorCategory.NETWORK,
     507: ErrorCategory.CAPACITY,
 }
+_OUTPUT_REFUSALS: dict[OutputErrorReason, tuple[int, str]] = {
+    "malformed": (400, "The locator is malformed"),
+    "foreign": (403, "The output belongs to another caller"),
+    "unknown": (404, "There is no such output"),
+    "expired": (410, "The output has expired"),
+    "deleted": (410, "The output was deleted"),
+    "damaged": (500, "The output is damaged"),
+    "bad_selection": (422, "The selection cannot be carried out"),
+}
 
 
-def tool_error(error: ApiError, tool: str) -> ErrorEnvelope:
-    """`error` as an error of `tool`, for a model that called it."""
-    if isinstance(error, InvalidCall):
-        return error.envelope
-    category = _CATEGORIES.get(error.status, ErrorCategory.VALIDATION)
-    factory = ErrorEnvelope.transient if error.status in (429, 503) else ErrorEnvelope.permanent
-    return factory(category, tool, str(error))
+class ApiError(Exception):
+    """An error of a request. The title is the same for every occurrence; the message says what to do."""
+
+    status: int = 500
+    slug: str = "internal"
+    title: str = "Internal error"
+
+    def __init_subclass__(cls, *, status: int | None = None, slug: str | None = None, title: str | None = None) -> None:
+        """Set the facts of a kind of error; a fact that is absent is that of its base class."""
+        super().__init_subclass__()
+        cls.status = cls.status if status is None else status
+        cls.slug = slug or cls.slug
+        cls.title = title or cls.title
 
 
-class InvalidCall(ApiError):
+class InvalidCall(ApiError, status=422, slug="invalid-call", title="The call is invalid"):
     """The tool is unknown, or the arguments break its schema; nothing was started."""
-
-    status = 422
-    slug = "invalid-call"
-    title = "The call is invalid"
 
     def __init__(self, envelope: ErrorEnvelope) -> None:
         """Carry the envelope."""
@@ -66,36 +68,22 @@ class UnpaidCall(InvalidCall):
         self.terms = terms
 
 
-class UnknownToolCalled(InvalidCall):
+class UnknownToolCalled(InvalidCall, status=404, slug="unknown-tool", title="There is no such tool"):
     """There is no such tool."""
 
-    status = 404
-    slug = "unknown-tool"
-    title = "There is no such tool"
 
-
-class MaskedToolCalled(InvalidCall):
+class MaskedToolCalled(
+    InvalidCall, status=403, slug="tool-masked", title="The tool is switched off by the mask of the request"
+):
     """The mask of the request switches the tool off; nothing was started."""
 
-    status = 403
-    slug = "tool-masked"
-    title = "The tool is switched off by the mask of the request"
 
-
-class AnswerNotTaken(InvalidCall):
+class AnswerNotTaken(InvalidCall, status=409, slug="answer-not-taken", title="The answer was not taken"):
     """The question is no longer open: it was answered, it timed out, or the task is being cancelled."""
 
-    status = 409
-    slug = "answer-not-taken"
-    title = "The answer was not taken"
 
-
-class CallTooLarge(ApiError):
+class CallTooLarge(ApiError, status=413, slug="call-too-large", title="The arguments are too large"):
     """The arguments are larger than a worker may be given. Nothing was started."""
-
-    status = 413
-    slug = "call-too-large"
-    title = "The arguments are too large"
 
     def __init__(self, message: str, *, tool: str = "") -> None:
         """Say so of a call of `tool`."""
@@ -103,20 +91,14 @@ class CallTooLarge(ApiError):
         self.envelope = ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, message)
 
 
-class TaskDataLost(ApiError):
+class TaskDataLost(ApiError, status=410, slug="task-data-lost", title="Stored data of the task is lost"):
     """Arguments or a result of the task were too large for its history, and are gone from the store, or damaged."""
 
-    status = 410
-    slug = "task-data-lost"
-    title = "Stored data of the task is lost"
 
-
-class TaskDataUnavailable(ApiError):
+class TaskDataUnavailable(
+    ApiError, status=503, slug="task-data-unavailable", title="The store of large arguments and results does not answer"
+):
     """The store that holds large arguments and results does not answer. Nothing is lost; ask again."""
-
-    status = 503
-    slug = "task-data-unavailable"
-    title = "The store of large arguments and results does not answer"
 
 
 class OutputRefusal(ApiError):
@@ -130,289 +112,149 @@ class OutputRefusal(ApiError):
         self.slug = "output-" + reason.replace("_", "-")
 
 
-_OUTPUT_REFUSALS: dict[OutputErrorReason, tuple[int, str]] = {
-    "malformed": (400, "The locator is malformed"),
-    "foreign": (403, "The output belongs to another caller"),
-    "unknown": (404, "There is no such output"),
-    "expired": (410, "The output has expired"),
-    "deleted": (410, "The output was deleted"),
-    "damaged": (500, "The output is damaged"),
-    "bad_selection": (422, "The selection cannot be carried out"),
-}
-
-
-class OutputStoreUnavailable(ApiError):
+class OutputStoreUnavailable(
+    ApiError, status=503, slug="output-store-unavailable", title="The store of outputs does not answer"
+):
     """The object store does not answer. Nothing is lost; ask again."""
 
-    status = 503
-    slug = "output-store-unavailable"
-    title = "The store of outputs does not answer"
 
-
-class TaskNotFound(ApiError):
+class TaskNotFound(ApiError, status=404, slug="task-not-found", title="There is no such task"):
     """The caller has no such task. A task of another caller gives the same error."""
 
-    status = 404
-    slug = "task-not-found"
-    title = "There is no such task"
 
-
-class SessionNotFound(ApiError):
+class SessionNotFound(ApiError, status=404, slug="session-not-found", title="There is no such session"):
     """The caller has no such session. A session of another caller gives the same error."""
 
-    status = 404
-    slug = "session-not-found"
-    title = "There is no such session"
 
-
-class SessionDiffers(ApiError):
+class SessionDiffers(ApiError, status=409, slug="session-differs", title="The session exists and is another one"):
     """A session with this id exists, with other settings or with a conversation of its own."""
 
-    status = 409
-    slug = "session-differs"
-    title = "The session exists and is another one"
 
-
-class MessageDiffers(ApiError):
+class MessageDiffers(ApiError, status=409, slug="message-differs", title="The message id belongs to another message"):
     """The message id was used for another message."""
 
-    status = 409
-    slug = "message-differs"
-    title = "The message id belongs to another message"
 
-
-class SessionGone(ApiError):
+class SessionGone(ApiError, status=410, slug="session-gone", title="The session is over"):
     """The session has expired or was deleted, and its conversation with it. Another one may take its id."""
 
-    status = 410
-    slug = "session-gone"
-    title = "The session is over"
 
-
-class TurnNotFound(ApiError):
+class TurnNotFound(ApiError, status=404, slug="turn-not-found", title="There is no such turn"):
     """The session has no such turn, or Temporal no longer keeps its history."""
 
-    status = 404
-    slug = "turn-not-found"
-    title = "There is no such turn"
 
-
-class TurnRunning(ApiError):
+class TurnRunning(ApiError, status=409, slug="turn-running", title="A turn of this session is running"):
     """Another turn of the session has not ended."""
 
-    status = 409
-    slug = "turn-running"
-    title = "A turn of this session is running"
 
-
-class TaskRunning(ApiError):
+class TaskRunning(ApiError, status=409, slug="task-running", title="A task of this session is running"):
     """A task of the session has not ended, so the session cannot be deleted."""
 
-    status = 409
-    slug = "task-running"
-    title = "A task of this session is running"
 
-
-class TurnFinished(ApiError):
+class TurnFinished(ApiError, status=409, slug="turn-finished", title="The turn has already ended"):
     """The turn has ended, so it cannot be cancelled."""
 
-    status = 409
-    slug = "turn-finished"
-    title = "The turn has already ended"
 
-
-class BudgetUsedUp(ApiError):
+class BudgetUsedUp(ApiError, status=402, slug="budget-used-up", title="A budget of the session is used up"):
     """A budget of the session is used up. No turn was started."""
 
-    status = 402
-    slug = "budget-used-up"
-    title = "A budget of the session is used up"
 
-
-class ConversationLost(ApiError):
+class ConversationLost(ApiError, status=410, slug="conversation-lost", title="The conversation is no longer kept"):
     """The requested data is no longer kept: messages that the store has lost, or events that Temporal has removed."""
 
-    status = 410
-    slug = "conversation-lost"
-    title = "The conversation is no longer kept"
 
-
-class TaskFinished(ApiError):
+class TaskFinished(ApiError, status=409, slug="task-finished", title="The task has already ended"):
     """The task has ended, so it cannot be cancelled."""
 
-    status = 409
-    slug = "task-finished"
-    title = "The task has already ended"
 
-
-class NotResurrectable(ApiError):
+class NotResurrectable(ApiError, status=409, slug="not-resurrectable", title="The run of the task is not resurrected"):
     """The task has no run that can go on, or should. Nothing was started."""
 
-    status = 409
-    slug = "not-resurrectable"
-    title = "The run of the task is not resurrected"
 
-
-class NoRows(ApiError):
+class NoRows(ApiError, status=409, slug="no-rows", title="The task has no rows"):
     """The task has ended and has no rows: it started no run, and its answer is not stored as rows."""
 
-    status = 409
-    slug = "no-rows"
-    title = "The task has no rows"
 
-
-class RowsGone(ApiError):
+class RowsGone(ApiError, status=410, slug="rows-gone", title="The rows are no longer kept"):
     """The dataset that holds the rows is no longer on the platform."""
 
-    status = 410
-    slug = "rows-gone"
-    title = "The rows are no longer kept"
 
-
-class RowsRefused(ApiError):
+class RowsRefused(ApiError, status=422, slug="rows-refused", title="The rows cannot be read"):
     """The platform does not show the rows to the caller, or one of them is too large."""
 
-    status = 422
-    slug = "rows-refused"
-    title = "The rows cannot be read"
 
-
-class BatchNotFound(ApiError):
+class BatchNotFound(ApiError, status=404, slug="batch-not-found", title="There is no such batch"):
     """The caller has no such batch. A batch of another caller gives the same error."""
 
-    status = 404
-    slug = "batch-not-found"
-    title = "There is no such batch"
 
-
-class BatchRefused(InvalidCall):
+class BatchRefused(InvalidCall, slug="batch-refused", title="Items of the batch are invalid"):
     """Some of the items are no calls of the tool; nothing was started. The violations name their lines."""
 
-    slug = "batch-refused"
-    title = "Items of the batch are invalid"
 
-
-class BatchTooLarge(ApiError):
+class BatchTooLarge(ApiError, status=413, slug="batch-too-large", title="The batch is too large"):
     """The batch has more items, or more bytes, than it may. Nothing was started."""
 
-    status = 413
-    slug = "batch-too-large"
-    title = "The batch is too large"
 
-
-class UnsupportedMedia(ApiError):
+class UnsupportedMedia(ApiError, status=415, slug="unsupported-media-type", title="The body has another form"):
     """The body has a form that is not read here."""
 
-    status = 415
-    slug = "unsupported-media-type"
-    title = "The body has another form"
 
-
-class BatchFinished(ApiError):
+class BatchFinished(ApiError, status=409, slug="batch-finished", title="The batch has already ended"):
     """The batch has ended, so it cannot be cancelled."""
 
-    status = 409
-    slug = "batch-finished"
-    title = "The batch has already ended"
 
-
-class BatchRunning(ApiError):
+class BatchRunning(ApiError, status=409, slug="batch-running", title="The batch is running"):
     """The batch has not ended, so nothing of it can be resumed or retried."""
 
-    status = 409
-    slug = "batch-running"
-    title = "The batch is running"
 
-
-class NothingToRun(ApiError):
+class NothingToRun(ApiError, status=409, slug="nothing-to-run", title="Nothing of the batch is left to run"):
     """No item of the batch is left to be resumed or retried."""
 
-    status = 409
-    slug = "nothing-to-run"
-    title = "Nothing of the batch is left to run"
 
-
-class SavedCallNotFound(ApiError):
+class SavedCallNotFound(ApiError, status=404, slug="saved-call-not-found", title="There is no such saved call"):
     """The caller has saved no call under this name."""
 
-    status = 404
-    slug = "saved-call-not-found"
-    title = "There is no such saved call"
 
-
-class IdempotencyKeyReused(ApiError):
+class IdempotencyKeyReused(
+    ApiError, status=409, slug="idempotency-key-reused", title="The idempotency key belongs to another request"
+):
     """The idempotency key was used with another request."""
 
-    status = 409
-    slug = "idempotency-key-reused"
-    title = "The idempotency key belongs to another request"
 
-
-class UsageForbidden(ApiError):
+class UsageForbidden(ApiError, status=403, slug="usage-forbidden", title="The usage of others is not shown"):
     """The caller may not see what others have spent."""
 
-    status = 403
-    slug = "usage-forbidden"
-    title = "The usage of others is not shown"
 
-
-class BadRequest(ApiError):
+class BadRequest(ApiError, status=400, slug="bad-request", title="The request is malformed"):
     """A parameter is malformed."""
 
-    status = 400
-    slug = "bad-request"
-    title = "The request is malformed"
 
-
-class UnknownParameter(BadRequest):
+class UnknownParameter(BadRequest, status=422, slug="invalid-request", title="The request does not fit its schema"):
     """A query parameter has a name that nothing reads."""
 
-    status = 422
-    slug = "invalid-request"
-    title = "The request does not fit its schema"
 
-
-class Unauthenticated(ApiError):
+class Unauthenticated(ApiError, status=401, slug="unauthenticated", title="A valid bearer token is needed"):
     """The credential is missing or unknown."""
 
-    status = 401
-    slug = "unauthenticated"
-    title = "A valid bearer token is needed"
     challenge: str | None = None
     """The `WWW-Authenticate` header, where it is more than the plain one."""
     is_repeated = False
     """Whether the same credential was refused before, so that it did not count as a guess of its address."""
 
 
-class UnknownHost(ApiError):
+class UnknownHost(ApiError, status=400, slug="unknown-host", title="This server does not answer to that name"):
     """The `Host` header names another server."""
 
-    status = 400
-    slug = "unknown-host"
-    title = "This server does not answer to that name"
 
-
-class CrossSiteRequest(ApiError):
+class CrossSiteRequest(ApiError, status=403, slug="cross-site", title="Pages of other sites may not send this request"):
     """A web page of another site sent the request. Nothing was done."""
 
-    status = 403
-    slug = "cross-site"
-    title = "Pages of other sites may not send this request"
 
-
-class CredentialEnded(Unauthenticated):
+class CredentialEnded(Unauthenticated, slug="credential-ended", title="The credential is no longer good"):
     """The credential was revoked, has expired or lost a right while the request was being answered."""
 
-    slug = "credential-ended"
-    title = "The credential is no longer good"
 
-
-class TooManyRequests(ApiError):
+class TooManyRequests(ApiError, status=429, slug="too-many-requests", title="Too many requests"):
     """The caller, or the address, asks for more than it may. Nothing was started."""
-
-    status = 429
-    slug = "too-many-requests"
-    title = "Too many requests"
 
     def __init__(self, message: str, *, retry_after_seconds: float) -> None:
         """Say so, and after how many seconds the request may be repeated."""
@@ -420,28 +262,16 @@ class TooManyRequests(ApiError):
         self.retry_after_seconds = retry_after_seconds
 
 
-class ApproverNeeded(ApiError):
+class ApproverNeeded(ApiError, status=403, slug="approver-needed", title="Another caller has to approve this"):
     """The call has to be approved by another caller than its own."""
 
-    status = 403
-    slug = "approver-needed"
-    title = "Another caller has to approve this"
 
-
-class StorageFull(ApiError):
+class StorageFull(ApiError, status=507, slug="storage-full", title="Your stored outputs take too much space"):
     """The caller's stored outputs take more space than they may. Nothing was started."""
 
-    status = 507
-    slug = "storage-full"
-    title = "Your stored outputs take too much space"
 
-
-class ForbiddenScope(ApiError):
+class ForbiddenScope(ApiError, status=403, slug="forbidden-scope", title="The key lacks a scope"):
     """The key has not the scope that this needs."""
-
-    status = 403
-    slug = "forbidden-scope"
-    title = "The key lacks a scope"
 
     def __init__(self, message: str, *, challenge: str | None = None) -> None:
         """Say so. `challenge` is the `WWW-Authenticate` header that names the scope to an OAuth client."""
@@ -449,73 +279,86 @@ class ForbiddenScope(ApiError):
         self.challenge = challenge
 
 
-class ModelForbidden(ApiError):
+class ModelForbidden(ApiError, status=403, slug="model-forbidden", title="The model is not for this caller"):
     """The operator's policy does not let the caller use this model. No turn was started."""
 
-    status = 403
-    slug = "model-forbidden"
-    title = "The model is not for this caller"
 
-
-class KeyChecksBusy(ApiError):
+class KeyChecksBusy(ApiError, status=429, slug="key-checks-busy", title="Too many keys wait to be checked"):
     """More secrets of one key than can wait were shown and are not verified yet."""
 
-    status = 429
-    slug = "key-checks-busy"
-    title = "Too many keys wait to be checked"
 
-
-class SchemaChecksBusy(ApiError):
+class SchemaChecksBusy(
+    ApiError, status=503, slug="schema-checks-busy", title="The machine is too busy to check the call"
+):
     """The machine is too busy to check a value against an Actor's input schema. Nothing was started."""
 
-    status = 503
-    slug = "schema-checks-busy"
-    title = "The machine is too busy to check the call"
 
-
-class IssuerUnavailable(ApiError):
+class IssuerUnavailable(
+    ApiError, status=503, slug="issuer-unavailable", title="The authorization server does not answer"
+):
     """The authorization server does not answer, so that an access token could not be checked. Nothing was started."""
 
-    status = 503
-    slug = "issuer-unavailable"
-    title = "The authorization server does not answer"
 
-
-class ApifyTokenMissing(ApiError):
+class ApifyTokenMissing(
+    ApiError, status=503, slug="apify-token-missing", title="The caller's Apify token cannot be read"
+):
     """The operator's policy names an Apify token for the caller that cannot be read. Nothing was started."""
 
-    status = 503
-    slug = "apify-token-missing"
-    title = "The caller's Apify token cannot be read"
 
-
-class AuditUnavailable(ApiError):
+class AuditUnavailable(ApiError, status=503, slug="audit-unavailable", title="The audit log cannot be written"):
     """The audit log cannot be written, and the operator wants nothing done without it."""
 
-    status = 503
-    slug = "audit-unavailable"
-    title = "The audit log cannot be written"
 
-
-class TemporalUnavailable(ApiError):
+class TemporalUnavailable(ApiError, status=503, slug="temporal-unavailable", title="The task store does not answer"):
     """The Temporal server does not answer. Nothing is lost; ask again."""
 
-    status = 503
-    slug = "temporal-unavailable"
-    title = "The task store does not answer"
 
-
-class TemporalBusy(TemporalUnavailable):
+class TemporalBusy(TemporalUnavailable, status=429, slug="too-many-requests", title="Too many requests"):
     """The Temporal server limits requests: more came at once than it takes. Nothing is lost; ask again."""
 
-    status = 429
-    slug = "too-many-requests"
-    title = "Too many requests"
 
-
-class PlatformUnavailable(ApiError):
+class PlatformUnavailable(
+    ApiError, status=503, slug="platform-unavailable", title="The Apify platform does not answer"
+):
     """The Apify platform does not answer, so that the call could not be checked. Nothing was started."""
 
-    status = 503
-    slug = "platform-unavailable"
-    title = "The Apify platform does not answer"
+
+class ScheduleNotFound(ApiError, status=404, slug="schedule-not-found", title="There is no such schedule"):
+    """The caller has no such schedule."""
+
+
+class ScheduleExists(ApiError, status=409, slug="schedule-exists", title="The schedule exists and is another one"):
+    """The caller has another schedule of this name."""
+
+
+class ScheduleDamaged(ApiError, status=409, slug="schedule-damaged", title="The schedule is damaged"):
+    """What the schedule starts cannot be read. It can be made again under its id, or deleted."""
+
+
+class ScheduleRefused(ApiError, status=422, slug="schedule-refused", title="The schedule cannot be kept"):
+    """The schedule's times cannot be, or there are too many of them. Nothing was changed."""
+
+
+class WebhookNotFound(ApiError, status=404, slug="webhook-not-found", title="There is no such webhook"):
+    """The caller has no such webhook, or no such delivery. One of another caller gives the same error."""
+
+
+class WebhookRefused(ApiError, status=422, slug="webhook-refused", title="The webhook's address may not be reached"):
+    """The webhook's address may not be reached; nothing was started or changed."""
+
+
+class TooManyWebhooks(ApiError, status=409, slug="too-many-webhooks", title="There are too many webhooks"):
+    """The caller has as many webhooks as it may."""
+
+
+class DeliveryRunning(ApiError, status=409, slug="delivery-running", title="The event is being delivered"):
+    """The event is being delivered, so it is not sent again."""
+
+
+def tool_error(error: ApiError, tool: str) -> ErrorEnvelope:
+    """`error` as an error of `tool`, for a model that called it."""
+    if isinstance(error, InvalidCall):
+        return error.envelope
+    category = _CATEGORIES.get(error.status, ErrorCategory.VALIDATION)
+    factory = ErrorEnvelope.transient if error.status in (429, 503) else ErrorEnvelope.permanent
+    return factory(category, tool, str(error))

@@ -31,8 +31,7 @@ from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.errors import BadRequest
-from outlast.api.schedules.errors import ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
+from outlast.api.errors import BadRequest, ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
 from outlast.api.schedules.specification import OVERLAPS, specification
 from outlast.api.schedules.stored_calls import DueCalls, Target
 from outlast.api.temporal.errors import temporal_errors, unreadable_words

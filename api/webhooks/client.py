@@ -35,9 +35,9 @@ from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.errors import TooManyWebhooks, WebhookNotFound
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors
-from outlast.api.webhooks.errors import TooManyWebhooks, WebhookNotFound
 from outlast.api.webhooks.listeners import Listeners, WebhookAddresses
 from outlast.contracts.webhooks import (
     RotationRequest,

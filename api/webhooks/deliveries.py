@@ -35,14 +35,13 @@ from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.errors import BadRequest, TooManyRequests
+from outlast.api.errors import BadRequest, DeliveryRunning, TooManyRequests, WebhookNotFound
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.history_details import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import deliveries_query, read_page_token, tests_query, write_page_token
 from outlast.api.webhooks.client import WebhookClient
-from outlast.api.webhooks.errors import DeliveryRunning, WebhookNotFound
 from outlast.contracts.webhooks import (
     MAX_REPLAYED,
     Delivery,

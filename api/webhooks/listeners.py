@@ -20,8 +20,8 @@ from outlast.activities.webhooks.contracts import (
 from outlast.activities.webhooks.posting import webhook_purpose
 from outlast.activities.webhooks.queues import Subscriptions
 from outlast.api.access.policy.source import PolicySource
+from outlast.api.errors import WebhookRefused
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.webhooks.errors import WebhookRefused
 from outlast.workflows.contracts.tool_calls import OwnWebhook
 
 KNOWN_SECONDS = 5.0

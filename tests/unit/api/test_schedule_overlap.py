@@ -9,8 +9,8 @@ from temporalio.client import ScheduleState
 
 from outlast.activities.contracts import Caller
 from outlast.activities.schedules.contracts import Due
+from outlast.api.errors import ScheduleRefused
 from outlast.api.schedules.client import changed_order
-from outlast.api.schedules.errors import ScheduleRefused
 from outlast.api.schedules.specification import specification
 from outlast.api.schedules.stored_calls import DueCalls
 from outlast.contracts.schedules import ScheduleChanges, ScheduleRequest
