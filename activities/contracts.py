@@ -4,9 +4,19 @@ Contracts are frozen and import no I/O library, so that workflow code can use th
 default: inputs recorded by an older version must stay readable.
 """
 
-from typing import Annotated, Literal
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Union, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    JsonValue,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+)
+from pydantic_core import CoreSchema, core_schema
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 """SHA-256 of some content, in hexadecimal digits."""
@@ -18,6 +28,47 @@ class Contract(BaseModel):
     """Base of every model that crosses a process boundary: frozen, and ignores fields that a newer version added."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def document(self) -> dict[str, JsonValue]:
+        """The model as JSON for readers: without fields that are null, with those that a newer version has added."""
+        return _document(self, self.model_dump(mode="json", exclude_none=True, by_alias=True))
+
+
+def _document(value: Any, dumped: Any) -> Any:
+    """`dumped` with the fields that `value` and its parts were read with besides their own."""
+    if isinstance(value, BaseModel):
+        added = {name: part for name, part in (value.model_extra or {}).items() if part is not None}
+        names = {field.serialization_alias or name: name for name, field in type(value).model_fields.items()}
+        own = {key: _document(getattr(value, names[key]), dumped[key]) for key in dumped.keys() & names.keys()}
+        return {**{key: own.get(key, part) for key, part in dumped.items()}, **added}
+    if isinstance(value, dict):
+        return {key: _document(cast("dict[str, Any]", value).get(key), part) for key, part in dumped.items()}
+    if isinstance(value, list | tuple):
+        return [_document(one, part) for one, part in zip(cast("list[Any]", value), dumped, strict=True)]
+    return float(value) if isinstance(value, Decimal) else dumped
+
+
+class _Open:
+    """Annotates a field of named values: it is documented as these, and takes the name of any other as text."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        named = tuple(part for part in get_args(source) if part is not str)
+        known = handler.generate_schema(Union[named] if str in get_args(source) else source)  # noqa: UP007 (a tuple)
+        as_it_is = core_schema.simple_ser_schema("any")
+        return core_schema.no_info_wrap_validator_function(_named_or_text, known, serialization=as_it_is)
+
+
+def _named_or_text(value: object, known: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return known(value)
+    except ValidationError:
+        if isinstance(value, str):
+            return value
+        raise
+
+
+OPEN = _Open()
+"""For values that a client or another version reads: one that a newer version has added stays as text."""
 
 
 class SealedSecret(Contract):

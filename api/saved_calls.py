@@ -192,7 +192,7 @@ class SavedCallClient:
 
     async def list(self, caller: Caller) -> SavedCallList:
         """The caller's saved calls, by name."""
-        return SavedCallList(saved_calls=[_view(kept) for kept in await self._store.all(caller.id)])
+        return SavedCallList(saved_calls=tuple(_view(kept) for kept in await self._store.all(caller.id)))
 
     async def delete(self, caller: Caller, name: str) -> None:
         """Delete a saved call. Schedules of it fail from then on. Raises `SavedCallNotFound`."""

@@ -75,7 +75,12 @@ class UsageReader:
         by_day = query.by == ("day",)
         ordered = sorted(rows, key=lambda row: (row.day,) if by_day else (-row.cost_usd, row.model_dump_json()))
         return UsageReport(
-            first_day=first, last_day=last, total_usd=float(total), rows=ordered, caps=caps, damaged=damaged
+            first_day=first,
+            last_day=last,
+            total_usd=float(total),
+            rows=tuple(ordered),
+            caps=tuple(caps),
+            damaged=damaged,
         )
 
     async def _entries(

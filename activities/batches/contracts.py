@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.bounds import PositiveCount, PositiveSeconds, Usd, rounded_usd
-from outlast.activities.contracts import Contract, JsonObject
+from outlast.activities.contracts import OPEN, Contract, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
 BATCH_WORKFLOW = "BatchWorkflow"
@@ -303,7 +303,7 @@ class ItemRow(Contract):
 
     key: str
     index: int = Field(description="Of the item, in the order in which it was given; the first is 0.")
-    status: ItemStatus
+    status: Annotated[ItemStatus, OPEN]
     task_id: str
     attempts: int
     reused: ReusedAnswer | None = Field(default=None, description="Of an item that the task of an equal call answered.")

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
-from outlast.activities.contracts import Contract
+from outlast.activities.contracts import OPEN, Contract
 from outlast.activities.unicode_text import ValidText
 
 
@@ -51,7 +52,7 @@ class ErrorEnvelope(Contract):
 
     tool: ValidText
     message: ValidText
-    category: ErrorCategory
+    category: Annotated[ErrorCategory, OPEN]
     retryable: bool
     attempt: int = Field(default=1, description="Which attempt failed; the first is 1.")
     hint: ValidText | None = Field(default=None, description="What to do about it.")

@@ -1,11 +1,11 @@
 """Contracts of the activities that store outputs and read parts of them."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from outlast.activities.contracts import Caller, Contract
+from outlast.activities.contracts import OPEN, Caller, Contract
 from outlast.activities.storages.contracts import DatasetPage
 
 OutputKind = Literal["rows", "json", "text", "binary"]
@@ -58,7 +58,7 @@ class StoredOutput(Contract):
     """A stored output, as answers and events show it."""
 
     locator: str
-    kind: OutputKind
+    kind: Annotated[OutputKind, OPEN]
     content_type: str
     size_bytes: int = Field(description="Size of the content, uncompressed.")
     stored_bytes: int = Field(description="Size of the stored objects.")

@@ -4,12 +4,12 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from outlast.activities.bounds import MAX_COUNT, PositiveCount, PositiveSeconds, Usd
-from outlast.activities.contracts import Caller, Contract, SealedSecret
+from outlast.activities.contracts import OPEN, Caller, Contract, SealedSecret
 from outlast.activities.spending.contracts import Basis, Spend, SpendingCaps, exact_usd
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.webhooks.contracts import BudgetWatch
@@ -63,7 +63,7 @@ class Until(Contract):
 class UntilMet(Contract):
     """Which condition of `Until` a run has met, and how it stood then."""
 
-    condition: Literal["rows", "expression", "usd"]
+    condition: Annotated[Literal["rows", "expression", "usd"], OPEN]
     rows: int | None = Field(default=None, description="Rows that it had written by then, at least.")
     matches: int | None = Field(default=None, description="Rows that had matched the expression.")
     usd: float | None = Field(default=None, description="What it had cost by then.")
@@ -250,12 +250,12 @@ class RunState(Contract):
         default=None,
         description="Most that it may cost: the call's budget, or what was reserved of the caller's caps at its start.",
     )
-    limit_basis: Basis | None = Field(
+    limit_basis: Annotated[Basis, OPEN] | None = Field(
         default=None,
         description="Where it comes from: the `call`, the `actor`'s own maximum, what earlier runs of the caller "
         "have cost (`history`), or all that the `caps` left.",
     )
-    over_budget: Literal["money", "time"] | None = Field(
+    over_budget: Annotated[Literal["money", "time"], OPEN] | None = Field(
         default=None, description="Which limit of the budget the run has exceeded while still running."
     )
     until_met: UntilMet | None = Field(

@@ -247,7 +247,7 @@ def details(outcome: Outcome) -> JsonObject:
     result, task = outcome.result, outcome.task
     found = answer_facts(result, tool=outcome.tool)
     if task is not None and (result.is_error or not outcome.finished):
-        found["task"] = {"id": task.id, "status": task.status.value}
+        found["task"] = {"id": task.id, "status": str(task.status)}
     if task is not None and not outcome.finished and task.input_requests and task.asks_people:
         found["questions"] = {
             key: _question_data(question)

@@ -84,7 +84,7 @@ class CallReport(BaseModel):
             error=result.error,
             finished=outcome.finished,
             task_id=task.id if task else None,
-            status=task.status if task else None,
+            status=TaskStatus(task.status) if task else None,
             input_requests=(task.input_requests or None) if task else None,
             structured=result.structured,
         )

@@ -196,7 +196,7 @@ class BatchClient:
             slots = asyncio.Semaphore(_DESCRIBED_AT_ONCE)
             shown = await asyncio.gather(*(self._listed(one, caller, slots) for one in latest.values()))
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
-            return BatchPage(batches=[batch for batch in shown if batch is not None], next_page_token=next_token)
+            return BatchPage(batches=tuple(batch for batch in shown if batch is not None), next_page_token=next_token)
 
     async def _listed(self, execution: WorkflowExecution, caller: Caller, slots: asyncio.Semaphore) -> Batch | None:
         """A batch in a list, which one that cannot be read does not spoil.

@@ -169,7 +169,7 @@ def _state(batch: Batch, next_step: str) -> ToolResult:
     counts = f"{batch.completed} completed, {batch.failed} failed, {batch.cancelled} cancelled"
     left = f"{batch.under_way} under way, {batch.waiting} not started"
     cost = f"Cost so far: {batch.cost_usd:g} US dollars."
-    lines = [f"{batch.id} ({batch.tool}, {batch.total} items) is {batch.status.value}: {counts}, {left}. {cost}"]
+    lines = [f"{batch.id} ({batch.tool}, {batch.total} items) is {batch.status}: {counts}, {left}. {cost}"]
     if batch.seconds_left is not None:
         lines.append(f"It will take about {batch.seconds_left:.0f} seconds more.")
     if batch.status_message:
@@ -186,9 +186,7 @@ def _next_step(batch: Batch) -> str:
 
 def _rows(batch: Batch, lines: list[bytes], offset: int, *, more: bool) -> ToolResult:
     ended, end = batch.completed + batch.failed + batch.cancelled, offset + len(lines)
-    head = (
-        f"{len(lines)} rows of {batch.id}, from row {offset} on. It is {batch.status.value}; {ended} items have ended."
-    )
+    head = f"{len(lines)} rows of {batch.id}, from row {offset} on. It is {batch.status}; {ended} items have ended."
     next_step = [f"Call get-batch-results with offset {end} for more."] if more else []
     structured: JsonObject = {"items": [loads(line) for line in lines]}
     if more or batch.status is BatchStatus.WORKING:

@@ -111,7 +111,7 @@ class TaskMethods:
         """`tasks/cancel`. For an ended task 2026-07-28 acknowledges, and 2025-11-25 raises -32602."""
         client = await self._client(ctx, params.task_id)
         task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
-        if task.status.is_final or (task.is_cancelling and not is_modern(ctx)):
+        if task.is_final or (task.is_cancelling and not is_modern(ctx)):
             if is_modern(ctx):
                 return {"resultType": "complete"}
             raise dialect_of(client.mode).not_cancelled(task)

@@ -14,7 +14,6 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
-from pydantic import BaseModel
 from temporalio.api.common.v1 import Payloads
 
 from outlast.activities.contracts import Caller
@@ -26,20 +25,13 @@ from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import DISK_FREE, EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
-from outlast.contracts.operations import CallerHoldings, Operations
+from outlast.contracts.operations import CallerHoldings, Operations, Readiness
 from outlast.worker.otlp.metrics import series_at
 
 codec_router = APIRouter(prefix="/codec", tags=["operators"], include_in_schema=False, route_class=KnownParametersRoute)
 router = APIRouter(tags=["operators"], route_class=KnownParametersRoute)
 _CHECK_SECONDS = 3
 _INSTANCE_HEADER = "Outlast-Instance"
-
-
-class Readiness(BaseModel):
-    """Whether tasks can be taken, and if not, what is missing."""
-
-    ready: bool
-    checks: dict[str, Literal["ok", "failing"]]
 
 
 @router.get("/healthz", response_class=PlainTextResponse)
@@ -86,9 +78,9 @@ async def holdings(
     )
     return CallerHoldings(
         caller=whose.id,
-        webhooks=[one.id for one in webhooks.webhooks],
-        schedules=[one.id for one in schedules.schedules],
-        saved_calls=[one.name for one in saved_calls.saved_calls],
+        webhooks=tuple(one.id for one in webhooks.webhooks),
+        schedules=tuple(one.id for one in schedules.schedules),
+        saved_calls=tuple(one.name for one in saved_calls.saved_calls),
         open_tasks=open_tasks,
         open_streams=services.limits.held(whose.id, "open_streams"),
     )

@@ -23,7 +23,7 @@ from outlast.api.http.event_stream import begun_soon, event_stream, lines_respon
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
-from outlast.contracts.events import HandoffList
+from outlast.contracts.handoffs import HandoffList
 from outlast.contracts.rows import RowsWanted
 from outlast.contracts.tasks import (
     ResurrectRequest,
@@ -273,7 +273,7 @@ def _end_frame(last: LastRow) -> bytes:
 @handoffs_router.get("", responses=documented_problems(400, 401, 503))
 async def list_handoffs(services: ServicesDep, principal: ReaderDep, tools: ToolNames = []) -> HandoffList:  # noqa: B006
     """Your tasks' open hand-offs and approvals, then others' approvals that wait for you; the newest thousand each."""
-    return HandoffList(handoffs=await services.handoffs.open(principal, tools))
+    return HandoffList(handoffs=tuple(await services.handoffs.open(principal, tools)))
 
 
 @handoffs_router.get(

@@ -22,7 +22,7 @@ ModeQuery = Annotated[str | None, Query(description="How tools are presented; by
 async def list_tools(services: ServicesDep, caller: CallerDep, mode: ModeQuery = None) -> ToolList:
     """The tools that can be called, with their schemas."""
     tools = await services.catalogue.tools(mode or services.settings.mode, caller)
-    return ToolList(tools=[_view(definition) for definition in tools.tools.values()])
+    return ToolList(tools=tuple(_view(definition) for definition in tools.tools.values()))
 
 
 @router.get("/{name}", responses=documented_problems(401, 404, 503))

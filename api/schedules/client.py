@@ -147,7 +147,7 @@ class ScheduleClient:
             shown = await asyncio.gather(*(self._listed(caller, one.id, slots) for one in found.current_page or ()))
             next_token = write_page_token(found.next_page_token, query) if found.next_page_token else None
         schedules = sorted((schedule for schedule in shown if schedule is not None), key=lambda one: one.id)
-        return SchedulePage(schedules=schedules, next_page_token=next_token)
+        return SchedulePage(schedules=tuple(schedules), next_page_token=next_token)
 
     async def update(self, caller: Caller, schedule_id: str, changes: ScheduleChanges) -> Schedule:
         """Change what the changes name. Firings under way go on as they began. Raises as `create` does."""
@@ -229,7 +229,7 @@ class ScheduleClient:
         refused = ScheduleRefused("The schedule is due too often in this time. Ask for a shorter one.")
         with temporal_errors(missing=_not_found(schedule_id), invalid=refused):
             found = await self._client.workflow_service.list_schedule_matching_times(request)
-        return DueTimes(times=[time.ToDatetime(UTC) for time in found.start_time])
+        return DueTimes(times=tuple(time.ToDatetime(UTC) for time in found.start_time))
 
     async def _patched(
         self, caller: Caller, schedule_id: str, patch: Callable[[ScheduleHandle], Awaitable[None]]

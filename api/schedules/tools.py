@@ -147,7 +147,7 @@ def _state(schedule: Schedule, next_step: str | None = None) -> ToolResult:
     for firing in schedule.recent[:_SHOWN]:
         started = firing.task_id or firing.batch_id or "nothing"
         error = f" {firing.error.message}" if firing.error else ""
-        status = firing.status.value if firing.status else "not known any more"
+        status = firing.status or "not known any more"
         lines.append(f"- due {firing.scheduled_at:%Y-%m-%d %H:%M:%S} UTC: {status}, {started}.{error}")
     return _text([*lines, *([next_step] if next_step else [])], {"schedule": _document(schedule)})
 

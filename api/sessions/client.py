@@ -310,7 +310,7 @@ def session_view(session_id: str, overview: SessionOverview) -> Session:
         tools=tuple(tool.shown for tool in profile.snapshot.tools),
         max_steps=profile.max_steps,
         max_output_tokens=profile.max_output_tokens,
-        controls=profile.controls,
+        controls=profile.controls,  # pyright: ignore[reportArgumentType]  # see MadeOf
         budgets=profile.budgets,
         spent=overview.spent,
         turns=tuple(turns),

@@ -92,7 +92,7 @@ class SessionCollection:
             await pages.fetch_next_page(page_size=size)
         entries = [await _entry(execution) for execution in pages.current_page or ()]
         next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
-        return SessionPage(sessions=entries, next_page_token=next_token)
+        return SessionPage(sessions=tuple(entries), next_page_token=next_token)
 
     async def messages(
         self, caller: Caller, session_id: str, *, page_size: int = 50, page_token: str | None = None

@@ -72,7 +72,7 @@ def provider_list(
     `configured` are those that can be called, None while that is not known.
     """
     return ProviderList(
-        providers=[
+        providers=tuple(
             ProviderEntry.model_validate(
                 asdict(capabilities)
                 | {
@@ -80,10 +80,11 @@ def provider_list(
                     "configured": None if configured is None else provider_id in configured,
                     "takes_any_model": provider_id not in KNOWN or f"{provider_id}/{ANY}" in limits,
                     "models": _models(provider_id, limits, prices),
-                }
+                },
+                extra="ignore",
             )
             for provider_id, capabilities in MATRIX.items()
-        ]
+        )
     )
 
 
@@ -99,7 +100,7 @@ def _model(provider_id: str, name: str, limits: Mapping[str, ModelLimits], price
     # What is set for one model does not hold for the family whose start is its name.
     fitting = {key: found for key, found in limits.items() if key.endswith(ANY)} if is_family else limits
     own = {"name": start, "is_family": is_family, "has_price": f"{provider_id}/{name}" in prices}
-    return ModelEntry.model_validate(asdict(model_of(provider_id, start, fitting)) | own)
+    return ModelEntry.model_validate(asdict(model_of(provider_id, start, fitting)) | own, extra="ignore")
 
 
 def check_allowed(provider_id: str | None, model_id: str | None, allowed: Sequence[str]) -> None:

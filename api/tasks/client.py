@@ -256,7 +256,7 @@ class TaskClient:
         task = await self.start(caller, request, idempotency_key=idempotency_key)
         if wait_seconds <= 0:
             return TaskAnswer(task=task)
-        if task.executor == "async" or task.status.is_final:
+        if task.executor == "async" or task.is_final:
             return await self._answer_to(caller, task, wait_seconds)
         ended = await self._end_within(task.id, wait_seconds)
         if ended is None:
@@ -316,7 +316,7 @@ class TaskClient:
             if maker != caller.id:
                 action.note(detail=f"call of {maker}")
             require_answering(principal, task, maker, answers)
-            if task.finished_at is not None or task.status.is_final:
+            if task.finished_at is not None or task.is_final:
                 raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.")
             sealed = await sealed_answers(self._admission, caller, task, answers)
             await self._submit(task_id, SubmitInput(answers=sealed, answered_by=caller.id))
@@ -354,7 +354,7 @@ class TaskClient:
             listed = [(execution, await self._listed(execution)) for execution in pages.current_page or ()]
             tasks = await self._facts.all_completed((execution, task) for execution, task in listed if task is not None)
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
-            return TaskPage(tasks=tasks, next_page_token=next_token)
+            return TaskPage(tasks=tuple(tasks), next_page_token=next_token)
 
     async def events(self, caller: Caller, task_id: str, *, after: str | None = None) -> AsyncGenerator[TaskEvent]:
         """Events after the one with id `after`, as they happen. Raises `TaskNotFound`, or `BadRequest` for a bad id."""

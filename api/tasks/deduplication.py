@@ -134,7 +134,7 @@ class Deduplication:
     async def _answers(
         self, caller: Caller, task: Task, limit: timedelta, tasks: Tasks, description: WorkflowExecutionDescription
     ) -> bool:
-        if not task.status.is_final:
+        if not task.is_final:
             return not task.is_cancelling
         if task.status is not TaskStatus.COMPLETED or _age(task) > limit:
             return False
@@ -161,9 +161,9 @@ def with_origin_note(result: ToolResult, reused: Reused) -> ToolResult:
 
 def _age(task: Task) -> timedelta:
     """How long ago it was answered: zero while it runs."""
-    answered_at = task.finished_at or (task.created_at if task.status.is_final else None)
+    answered_at = task.finished_at or (task.created_at if task.is_final else None)
     return max(datetime.now(UTC) - answered_at, timedelta(0)) if answered_at else timedelta(0)
 
 
 def _reused(task: Task) -> Reused:
-    return Reused(joined=not task.status.is_final, age_seconds=round(_age(task).total_seconds(), 3))
+    return Reused(joined=not task.is_final, age_seconds=round(_age(task).total_seconds(), 3))

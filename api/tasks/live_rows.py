@@ -45,6 +45,7 @@ from outlast.api.temporal.task_events import position_of, task_events
 from outlast.contracts.events import TaskEvent
 from outlast.contracts.rows import RowsEnd
 from outlast.contracts.tasks import Task
+from outlast.workflows.contracts.tool_calls import TaskStatus
 
 STORED = "output"
 """Stands for the task's stored output, where it has no dataset."""
@@ -184,7 +185,7 @@ class TaskRows:
             yield LastRow(
                 str(last) if last.source is not None else None,
                 RowsEnd.of(
-                    task.status,
+                    TaskStatus(task.status),
                     last.number if last.source is not None else 0,
                     task.run or run,
                     is_complete=is_complete,
@@ -208,7 +209,7 @@ class TaskRows:
                     yield RowChunk(last, b"".join(row + b"\n" for row in rows))
                     last = replace(last, number=last.number + len(rows))
                     del rows
-            yield LastRow(str(last), RowsEnd.of(task.status, last.number, None))
+            yield LastRow(str(last), RowsEnd.of(TaskStatus(task.status), last.number, None))
 
         return chunks()
 

@@ -37,7 +37,7 @@ def still_working(task: Task, *, run_report: bool) -> ToolResult:
     report = (
         build_run_report(task.run, summary=summary, next_step=next_step, actor_name=task.actor)
         if task.run is not None
-        else RunReport(status=task.status.value.upper(), actor_name=task.actor, summary=summary, next_step=next_step)
+        else RunReport(status=task.status.upper(), actor_name=task.actor, summary=summary, next_step=next_step)
     )
     structured = report.model_copy(update={"task_id": task.id}).structured()
     return ToolResult(content=(TextContent(text=text),), structured=structured)

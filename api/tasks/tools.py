@@ -132,7 +132,7 @@ def _not_for_a_model(task: Task, question: InputRequest) -> ErrorEnvelope:
 
 def _task_line(task: Task) -> str:
     message = f": {task.status_message}" if task.status_message else ""
-    return f"{task.id} ({task.tool}) is {task.status.value}{message}"
+    return f"{task.id} ({task.tool}) is {task.status}{message}"
 
 
 def _task_document(task: Task) -> JsonObject:

@@ -60,7 +60,7 @@ async def batch_from(
         per_minute=state.per_minute if state else None,
         seconds_left=_seconds_left(execution, state, counts, summary.total),
         results=str(results_locator(owner, execution.id)),
-        options=summary.options,
+        options=summary.options,  # pyright: ignore[reportArgumentType]  # see MadeOf
         workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
     )
 
@@ -82,7 +82,7 @@ def unreadable_batch(execution: WorkflowExecution, owner: str, reason: str) -> B
         total=0,
         waiting=0,
         results=str(results_locator(owner, execution.id)),
-        options=BatchOptions(),
+        options=BatchOptions(),  # pyright: ignore[reportArgumentType]  # see MadeOf
     )
 
 

@@ -452,7 +452,7 @@ def position_of(event_id: str | None) -> Position:
 
 def _progress_of(task: Task) -> str | None:
     """The current status message. For a completed task it is that of the run, which may still be running."""
-    if task.status.is_final:
+    if task.is_final:
         return task.run.status_message if task.run else None
     if task.status is TaskStatus.QUEUED or task.status_message == RUN_STARTED_MESSAGE:
         return None  # An event of the history says so.
@@ -462,7 +462,7 @@ def _progress_of(task: Task) -> str | None:
 
 
 def _status_message(task: Task, message: str, watched: WatchedRun | None) -> TaskEvent:
-    data: dict[str, Any] = {"status_message": message, "status": task.status.value}
+    data: dict[str, Any] = {"status_message": message, "status": str(task.status)}
     if watched is not None:
         data |= watched.model_dump(exclude_none=True)
     if task.run is not None:

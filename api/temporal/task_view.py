@@ -217,7 +217,7 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
         if activity.HasField("last_failure") and (latest is None or _fails_since_heartbeat(activity)):
             failure = await readable(activity.last_failure, description.data_converter)
             message = f"Attempt {activity.attempt}, trying again: {failure.message}"
-    if task.status.is_final:
+    if task.is_final:
         return task.model_copy(update={"run": run})
     progress = live or task.progress
     shown = message or (progress.message if progress else None) or _waiting(description, run)

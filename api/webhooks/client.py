@@ -108,7 +108,7 @@ class WebhookClient:
     async def list(self, caller: Caller) -> WebhookList:
         """The caller's webhooks."""
         waiting = await self._waiting(caller)
-        return WebhookList(webhooks=[self._view(caller, one, waiting=waiting) for one in await self._all(caller)])
+        return WebhookList(webhooks=tuple(self._view(caller, one, waiting=waiting) for one in await self._all(caller)))
 
     async def get(self, caller: Caller, webhook_id: str) -> Webhook:
         """One webhook. Raises `WebhookNotFound`."""
@@ -238,7 +238,7 @@ class WebhookClient:
             url=url,
             damaged=damaged,
             name=kept.name,
-            events=list(kept.events),
+            events=tuple(kept.events),
             batch_items=kept.batch_items,
             enabled=kept.enabled,
             disabled_reason=kept.disabled_reason,

@@ -97,7 +97,7 @@ class Deliveries:
                 await pages.fetch_next_page(page_size=listing.page_size)
             found = [await self._listed(one) for one in pages.current_page or ()]
             next_token = write_page_token(pages.next_page_token, query) if pages.next_page_token else None
-            return DeliveryPage(deliveries=[one for one in found if one is not None], next_page_token=next_token)
+            return DeliveryPage(deliveries=tuple(one for one in found if one is not None), next_page_token=next_token)
 
     async def get(self, caller: Caller, delivery: str) -> Delivery:
         """One delivery, with its attempts while it goes on. Raises `WebhookNotFound`."""

@@ -12,20 +12,11 @@ from outlast.client.connection import (
     Connection as Connection,
     find_connection as find_connection,
 )
-from outlast.client.contracts.batches import (
-    Batch as Batch,
-    BatchPage as BatchPage,
-    BatchRow as BatchRow,
-)
-from outlast.client.contracts.events import (
-    Event as Event,
-    TaskRow as TaskRow,
-)
-from outlast.client.contracts.handoffs import (
-    HandoffEvent as HandoffEvent,
-    OpenHandoff as OpenHandoff,
-)
-from outlast.client.contracts.operations import (
+from outlast.contracts.batches import Batch as Batch, BatchPage as BatchPage, BatchRow as BatchRow
+from outlast.contracts.events import Event as Event
+from outlast.contracts.rows import TaskRow as TaskRow
+from outlast.contracts.handoffs import HandoffEvent as HandoffEvent, OpenHandoff as OpenHandoff
+from outlast.contracts.operations import (
     CallerHoldings as CallerHoldings,
     OpenTask as OpenTask,
     Operations as Operations,
@@ -33,61 +24,32 @@ from outlast.client.contracts.operations import (
     TaskCounts as TaskCounts,
     WorkerState as WorkerState,
 )
-from outlast.client.contracts.outputs import (
-    RowSelection as RowSelection,
-    StoredOutput as StoredOutput,
-)
-from outlast.client.contracts.providers import (
-    Model as Model,
-    Provider as Provider,
-)
-from outlast.client.contracts.schedules import (
-    Firing as Firing,
-    Interval as Interval,
-    SavedCall as SavedCall,
-    Schedule as Schedule,
-)
-from outlast.client.contracts.sessions import (
-    Budgets as Budgets,
+from outlast.contracts.outputs import RowSelection as RowSelection
+from outlast.activities.outputs.contracts import StoredOutput as StoredOutput
+from outlast.contracts.providers import Model as Model, Provider as Provider
+from outlast.contracts.schedules import Firing as Firing, Schedule as Schedule
+from outlast.workflows.schedules.contracts import Interval as Interval
+from outlast.contracts.saved_calls import SavedCall as SavedCall
+from outlast.workflows.contracts.turns import Budgets as Budgets, Spent as Spent
+from outlast.contracts.answers import (
     Message as Message,
     MessageMedia as MessageMedia,
     MessagePage as MessagePage,
     MessagePart as MessagePart,
-    Session as Session,
-    SessionEntry as SessionEntry,
-    Spent as Spent,
     Turn as Turn,
-    TurnSummary as TurnSummary,
-    Usage as Usage,
 )
-from outlast.client.contracts.tasks import (
-    Content as Content,
-    Handoff as Handoff,
-    InputRequest as InputRequest,
-    Progress as Progress,
-    Run as Run,
-    Task as Task,
-    TaskAnswer as TaskAnswer,
-    TaskPage as TaskPage,
-    ToolError as ToolError,
-    ToolResult as ToolResult,
-    UntilMet as UntilMet,
-    Violation as Violation,
-)
-from outlast.client.contracts.tools import (
-    Readiness as Readiness,
-    Tool as Tool,
-)
-from outlast.client.contracts.usage import (
-    CapUsage as CapUsage,
-    UsageReport as UsageReport,
-    UsageRow as UsageRow,
-)
-from outlast.client.contracts.webhooks import (
-    Delivery as Delivery,
-    Webhook as Webhook,
-    WebhookBacklog as WebhookBacklog,
-)
+from outlast.contracts.sessions import Session as Session, SessionEntry as SessionEntry, TurnSummary as TurnSummary
+from outlast.activities.llm.contracts import Usage as Usage
+from outlast.contracts.answers import Content as Content, TaskAnswer as TaskAnswer, ToolResult as ToolResult
+from outlast.workflows.contracts.questions import Handoff as Handoff, InputRequest as InputRequest
+from outlast.workflows.contracts.tool_calls import Progress as Progress
+from outlast.contracts.tasks import Run as Run, Task as Task, TaskPage as TaskPage, ToolError as ToolError
+from outlast.activities.runs.contracts import UntilMet as UntilMet
+from outlast.activities.failures.contracts import Violation as Violation
+from outlast.contracts.operations import Readiness as Readiness
+from outlast.contracts.tools import Tool as Tool
+from outlast.contracts.usage import CapUsage as CapUsage, UsageReport as UsageReport, UsageRow as UsageRow
+from outlast.contracts.webhooks import Delivery as Delivery, Webhook as Webhook, WebhookBacklog as WebhookBacklog
 from outlast.client.errors import (
     ApiError as ApiError,
     BadSettings as BadSettings,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from outlast.client.contracts.handoffs import OpenHandoff
+from outlast.contracts.handoffs import OpenHandoff
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
 

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 if TYPE_CHECKING:
-    from outlast.client.contracts.tasks import TaskAnswer, ToolError, Violation
+    from outlast.activities.failures.contracts import Violation
+    from outlast.contracts.answers import TaskAnswer
+    from outlast.contracts.tasks import ToolError
 
 
 MOST_VIOLATIONS = 20

@@ -9,8 +9,6 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from outlast.client.contracts.outputs import RowSelection
-from outlast.client.contracts.tasks import Task
 from outlast.client.errors import BadSettings, OutlastError, WaitTimedOut
 from outlast.client.http import HttpRequest, Params, idempotency, json_lines, path, query
 from outlast.contracts.options import (
@@ -25,6 +23,8 @@ from outlast.contracts.options import (
     UsageOptions,
     to_wire,
 )
+from outlast.contracts.outputs import RowSelection
+from outlast.contracts.tasks import Task
 
 PAGE_SIZE = 100
 BATCHES_PAGE_SIZE = SCHEDULES_PAGE_SIZE = 50

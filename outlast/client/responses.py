@@ -9,8 +9,8 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
+from outlast.activities.failures.contracts import Violation
 from outlast.client import errors
-from outlast.client.contracts.tasks import Violation
 from outlast.client.errors import ApiError, UnexpectedAnswer
 
 _USED_LATE = ConfigDict(defer_build=True)
@@ -77,7 +77,7 @@ def api_error(response: httpx.Response) -> ApiError:
 def parsed(model: type[M], response: httpx.Response, url: str) -> M:
     """The body as `model`. Raises `UnexpectedAnswer`."""
     try:
-        return model.model_validate_json(response.content)
+        return model.model_validate_json(response.content, extra="allow")
     except ValidationError as error:
         raise UnexpectedAnswer(
             f"{url} did not answer as an Outlast server does.",

@@ -8,11 +8,12 @@ from http import HTTPStatus
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from outlast.client.contracts.events import Event, TaskRow
-from outlast.client.contracts.handoffs import HandoffEvent, OpenHandoff
-from outlast.client.contracts.tasks import ToolError
 from outlast.client.errors import ApiError, Conflict, InvalidRequest, NotFound, Unauthenticated
 from outlast.client.http import HttpRequest, Params
+from outlast.contracts.events import Event
+from outlast.contracts.handoffs import HandoffEvent, OpenHandoff
+from outlast.contracts.rows import TaskRow
+from outlast.contracts.tasks import ToolError
 
 SILENCE_SECONDS = 45.0
 """The API sends a comment every 15 seconds on an event stream; after this long without one the connection is dead."""
@@ -110,7 +111,7 @@ def is_unresumable(event: Event) -> bool:
 def row_of(event: Event) -> TaskRow | None:
     """The row that an event carries, if any. Raises `ApiError` for rows that cannot be read."""
     if event.name == "error" and event.data.get("retryable") is False:
-        error = ToolError.model_validate(event.data)
+        error = ToolError.model_validate(event.data, extra="allow")
         kind, status = _REFUSALS.get(error.category, (InvalidRequest, HTTPStatus.UNPROCESSABLE_ENTITY))
         raise kind(error.message, status=status, hint=error.hint)
     return TaskRow(event.id, event.data) if event.name == "row" and event.id is not None else None
@@ -121,6 +122,6 @@ def handoff_event(raw: ServerSentEvent) -> HandoffEvent | None:
     if raw.name not in _HANDOFFS:
         return None
     try:
-        return HandoffEvent(_HANDOFFS[raw.name], OpenHandoff.model_validate(event_of(raw).data))
+        return HandoffEvent(_HANDOFFS[raw.name], OpenHandoff.model_validate(event_of(raw).data, extra="allow"))
     except ValidationError:
         return None

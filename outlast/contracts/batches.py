@@ -9,6 +9,7 @@ from outlast.activities.batches.contracts import (
     MAX_CONCURRENCY,
     MAX_KEY_CHARS,
     BatchOptions,
+    ItemRow,
     ItemStatus,
     StopReason,
     StopRule,
@@ -16,6 +17,7 @@ from outlast.activities.batches.contracts import (
 from outlast.activities.bounds import MAX_COUNT, Usd
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS
+from outlast.contracts.base import MadeOf, Open, Response
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import CallOptions, OwnWebhook
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
@@ -171,7 +173,10 @@ class RetryRequest(BatchChanges):
     )
 
 
-class Batch(BaseModel):
+BatchRow = ItemRow
+
+
+class Batch(Response):
     """A batch and its state."""
 
     id: str
@@ -180,9 +185,11 @@ class Batch(BaseModel):
     mode: str
     actor: str | None = None
     schedule_id: str | None = Field(default=None, description="The schedule that has started it.")
-    status: BatchStatus
+    status: Open[BatchStatus]
     status_message: str | None = Field(default=None, description="What the batch does, or why it stopped.")
-    stopped_by: StopReason | None = Field(default=None, description="Why the batch stopped before all items had run.")
+    stopped_by: Open[StopReason] | None = Field(
+        default=None, description="Why the batch stopped before all items had run."
+    )
     created_at: datetime
     finished_at: datetime | None = None
     total: int = Field(description="Number of items.")
@@ -197,8 +204,18 @@ class Batch(BaseModel):
     per_minute: float | None = Field(default=None, description="Recent rate: items that end per minute.")
     seconds_left: float | None = Field(default=None, description="Time left at that rate; absent when it is unknown.")
     results: str = Field(description="Locator of the results: a stored output that grows, one row for each item.")
-    options: BatchOptions
+    options: Annotated[dict[str, JsonValue], MadeOf(BatchOptions, read=dict[str, JsonValue])]
     workflow_url: str | None = Field(default=None, description="The batch's workflow in the Temporal UI.")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no item runs. A stopped batch can be resumed, and failed items can be retried."""
+        return self.status != "working"
+
+    @property
+    def ended(self) -> int:
+        """Items with a row among the results."""
+        return self.completed + self.failed + self.cancelled
 
 
 Form = Literal["jsonl", "csv"]
@@ -222,10 +239,10 @@ class ResultsSelection(BaseModel):
     limit: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Maximum number of rows.")
 
 
-class BatchPage(BaseModel):
+class BatchPage(Response):
     """Batches: open ones first, then those that ended last."""
 
-    batches: list[Batch]
+    batches: tuple[Batch, ...]
     next_page_token: str | None = Field(
         default=None, description="Pass as page_token for the next page; absent on the last."
     )

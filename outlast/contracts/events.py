@@ -1,10 +1,12 @@
 """Events of tasks, turns, sessions and batches, as every front door streams them."""
 
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
+from outlast.contracts.base import Open, Response
 from outlast.workflows.contracts.questions import Audience
 
 TaskEventName = Literal[
@@ -76,12 +78,12 @@ class BatchEvent(BaseModel):
     data: dict[str, JsonValue] = Field(description="The batch, as `GET /v1/batches/{batch_id}` shows it.")
 
 
-class HandoffEvent(BaseModel):
+class HandoffEvent(Response):
     """Data of `isomorphic_handoff`: a client has to act. It answers under `key`."""
 
     key: str
-    kind: Literal["client", "approval"]
-    audience: Audience
+    kind: Open[Literal["client", "approval"]]
+    audience: Open[Audience]
     tool: str
     phase: str
     message: str
@@ -111,25 +113,6 @@ class AnswerEvent(BaseModel):
     note: str | None = None
 
 
-class OpenHandoff(HandoffEvent):
-    """A hand-off that waits for an answer: `POST /v1/tasks/{task_id}/input`, under `key`."""
-
-    task_id: str
-    session_id: str | None = None
-    created_at: datetime = Field(description="When the task was started.")
-
-    @property
-    def identity(self) -> tuple[str, str, datetime | None]:
-        """Distinguishes it from every other hand-off, including a later one of the same task under the same key."""
-        return (self.task_id, self.key, self.deadline)
-
-
-class HandoffList(BaseModel):
-    """Hand-offs that wait for an answer."""
-
-    handoffs: list[OpenHandoff]
-
-
 class HandoffChange(BaseModel):
     """A hand-off opened, or closed: it was answered, it timed out, or its task was cancelled.
 
@@ -140,3 +123,17 @@ class HandoffChange(BaseModel):
     id: None = None
     time: datetime | None = None
     data: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event as a client reads it. `id` is absent for one that the server does not send again; `time` is ISO 8601."""
+
+    name: str
+    id: str | None = None
+    time: str | None = None
+    data: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    def document(self) -> dict[str, JsonValue]:
+        """The event as JSON."""
+        return {"event": self.name, "id": self.id, "time": self.time, "data": self.data}

@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from outlast.contracts.base import Open, Response
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 
-class TaskCounts(BaseModel):
+class TaskCounts(Response):
     """How many tasks are in which state."""
 
     queued: int
@@ -20,22 +21,22 @@ class TaskCounts(BaseModel):
     cancelled_last_hour: int
 
 
-class OpenTask(BaseModel):
+class OpenTask(Response):
     """One open task, without anything of its content."""
 
     id: str
     tool: str
     caller: str
     actor: str | None = None
-    status: TaskStatus
+    status: Open[TaskStatus]
     started_at: datetime
 
 
-class QueueState(BaseModel):
+class QueueState(Response):
     """One task queue of Temporal."""
 
     queue: str
-    kind: Literal["workflows", "activities"]
+    kind: Open[Literal["workflows", "activities"]]
     backlog: int = Field(description="Approximate number of steps that wait for a worker.")
     oldest_seconds: float = Field(description="How long the first of them has waited.")
     added_per_second: float
@@ -45,7 +46,7 @@ class QueueState(BaseModel):
     )
 
 
-class WorkerState(BaseModel):
+class WorkerState(Response):
     """One worker process, as its last requests for work have shown it."""
 
     identity: str = Field(description="`PID@HOST/XXXX`; the last part is another one for each process.")
@@ -56,27 +57,34 @@ class WorkerState(BaseModel):
     last_seen_at: datetime
 
 
-class Operations(BaseModel):
+class Operations(Response):
     """How the server is doing now."""
 
     at: datetime
-    scope: Literal["own", "all"] = Field(description="Whose tasks these are: `all` with the scope `admin`.")
+    scope: Open[Literal["own", "all"]] = Field(description="Whose tasks these are: `all` with the scope `admin`.")
     counts: TaskCounts
     tasks: tuple[OpenTask, ...] = Field(description="Open tasks, the latest first, 50 at most.")
     queues: tuple[QueueState, ...] = Field(description="With the scope `admin`; else empty.")
     workers: tuple[WorkerState, ...] = Field(description="With the scope `admin`; else empty.")
 
 
-class CallerHoldings(BaseModel):
+class CallerHoldings(Response):
     """What a caller has that lasts longer than a request: it stays when its keys are revoked."""
 
     caller: str
-    webhooks: list[str] = Field(description="Ids of its webhooks, which go on getting events of its tasks.")
-    schedules: list[str] = Field(
+    webhooks: tuple[str, ...] = Field(description="Ids of its webhooks, which go on getting events of its tasks.")
+    schedules: tuple[str, ...] = Field(
         description="Ids of its schedules, 200 at most. They start nothing while it has no key that may."
     )
-    saved_calls: list[str] = Field(description="Names of its saved calls.")
+    saved_calls: tuple[str, ...] = Field(description="Names of its saved calls.")
     open_tasks: int = Field(description="Its tasks that have not ended. They go on.")
     open_streams: int = Field(
         description="Its streams that are open at the API process that answers. They end with the key that opened them."
     )
+
+
+class Readiness(Response):
+    """Whether tasks can be taken, and if not, what is missing."""
+
+    ready: bool
+    checks: dict[str, Open[Literal["ok", "failing"]]]

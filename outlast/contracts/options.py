@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast, get_args
 from pydantic import JsonValue
 
 if TYPE_CHECKING:
-    from outlast.client.contracts.sessions import Budgets
+    from outlast.workflows.contracts.turns import Budgets
 
 LIMITS, REUSE, OUTPUT, CONTEXT, ITEMS, TIMES = "Limits", "Reuse", "Output", "Context", "Items", "Times"
 """Panels: groups of options in help texts and tables."""

@@ -1,5 +1,7 @@
 """Stored outputs: what a request may select."""
 
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from outlast.activities.bounds import MAX_COUNT
@@ -41,3 +43,23 @@ class OutputSelection(BaseModel):
     def selects(self) -> bool:
         """Whether it selects a part of the output."""
         return self.evaluates or bool(self.offset or self.names) or self.limit is not None
+
+
+@dataclass(frozen=True, slots=True)
+class RowSelection:
+    """Selects rows of an output, and parts of each.
+
+    `offset` counts rows from 0; `limit` is how many at most; `fields` are dot paths; `where` and `query` are JMESPath
+    expressions. `query` also works on an output that is one JSON value.
+    """
+
+    offset: int = 0
+    limit: int | None = None
+    fields: tuple[str, ...] = ()
+    where: str | None = None
+    query: str | None = None
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether an expression decides, so that a row of the answer has no known place in the output."""
+        return bool(self.where or self.query)

@@ -1,11 +1,12 @@
 """Model providers and models as the front doors list them."""
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from outlast.activities.llm.contracts import ControlName, Effort
+from outlast.contracts.base import Open, Response
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(Response):
     """A model that is known, or a family of models whose names begin alike."""
 
     name: str = Field(description="The model, or with `is_family` how the names of its family begin.")
@@ -14,11 +15,13 @@ class ModelEntry(BaseModel):
     output_tokens: int | None = Field(default=None, description="Maximum tokens of one answer.")
     reasons: bool | None = Field(default=None, description="Whether it always reasons; null when unknown.")
     sees_pictures: bool | None = Field(default=None, description="Whether it sees pictures; null when unknown.")
-    lacks: tuple[ControlName, ...] = Field(default=(), description="Controls of its provider that it does not have.")
+    lacks: tuple[Open[ControlName], ...] = Field(
+        default=(), description="Controls of its provider that it does not have."
+    )
     has_price: bool = Field(description="Whether its cost is counted, so that budgets in US dollars are accepted.")
 
 
-class ProviderEntry(BaseModel):
+class ProviderEntry(Response):
     """A provider: what its requests can say, and the models that are known of it. See `takes_any_model` for others."""
 
     id: str
@@ -31,14 +34,18 @@ class ProviderEntry(BaseModel):
     )
     limits_active_tools: bool = Field(description="Whether the mask is sent to it; otherwise other calls are refused.")
     caching: str
-    controls: tuple[ControlName, ...]
-    efforts: tuple[Effort, ...]
+    controls: tuple[Open[ControlName], ...]
+    efforts: tuple[Open[Effort], ...]
     keeps_reasoning: bool
     takes_any_model: bool = Field(description="Whether sessions may name models that are not in `models`.")
-    models: list[ModelEntry]
+    models: tuple[ModelEntry, ...]
 
 
-class ProviderList(BaseModel):
+Model = ModelEntry
+Provider = ProviderEntry
+
+
+class ProviderList(Response):
     """All providers."""
 
-    providers: list[ProviderEntry]
+    providers: tuple[ProviderEntry, ...]

@@ -1,8 +1,9 @@
 """Rows of a task, as every front door streams them."""
 
+from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts.tool_calls import TaskStatus
@@ -47,3 +48,15 @@ class RowsEnd(BaseModel):
             run_id=run.run_id if run else None,
             run_status=run.status if run else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One row of a task. Its id, with which a client continues after it, is valid for as long as the row is kept."""
+
+    id: str
+    data: dict[str, JsonValue]
+
+    def document(self) -> dict[str, JsonValue]:
+        """The row with its id, as JSON."""
+        return {"id": self.id, "data": self.data}

@@ -2,8 +2,9 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
+from outlast.contracts.base import Response
 from outlast.contracts.schedules import Name, ScheduledCall
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
@@ -31,7 +32,7 @@ class RunSavedCall(KnownFieldsOnly):
     )
 
 
-class SavedCall(BaseModel):
+class SavedCall(Response):
     """A tool and its input under a name. Secrets are masked."""
 
     name: Name
@@ -47,7 +48,7 @@ class SavedCall(BaseModel):
     )
 
 
-class SavedCallList(BaseModel):
+class SavedCallList(Response):
     """Your saved calls, by name."""
 
-    saved_calls: list[SavedCall]
+    saved_calls: tuple[SavedCall, ...]

@@ -17,6 +17,7 @@ from pydantic import (
 
 from outlast.activities.bounds import Usd
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.contracts.base import Open, Response
 from outlast.contracts.batches import BatchRequest
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
@@ -207,26 +208,28 @@ class BackfillRequest(KnownFieldsOnly, Period):
     overlap: Overlap = Field(default="buffer_all", description="As in the schedule; by default one after the other.")
 
 
-class DueTimes(BaseModel):
+class DueTimes(Response):
     """Moments at which a schedule is due."""
 
-    times: list[datetime]
+    times: tuple[datetime, ...]
 
 
-class Firing(BaseModel):
+class Firing(Response):
     """One time that a schedule was due, and what came of it."""
 
     id: str
     scheduled_at: datetime = Field(description="When it was due.")
     started_at: datetime
-    status: FiringStatus | None = Field(default=None, description="Absent when Temporal does not keep it any more.")
+    status: Open[FiringStatus] | None = Field(
+        default=None, description="Absent when Temporal does not keep it any more."
+    )
     task_id: str | None = Field(default=None, description="The task that it has started.")
     batch_id: str | None = Field(default=None, description="The batch that it has started.")
     cost_usd: float | None = None
     error: ErrorEnvelope | None = Field(default=None, description="Why it failed, or nothing was started.")
 
 
-class Schedule(BaseModel):
+class Schedule(Response):
     """A schedule and its state. Secrets of what it starts are masked."""
 
     id: str
@@ -241,14 +244,16 @@ class Schedule(BaseModel):
     jitter_seconds: int
     start_at: datetime | None = None
     end_at: datetime | None = None
-    overlap: Overlap
+    overlap: Open[Overlap]
     catch_up_seconds: int
     budget_usd: float | None = None
-    pause_on: tuple[ErrorCategory, ...]
+    pause_on: tuple[Open[ErrorCategory], ...]
     paused: bool
     paused_because: str | None = Field(default=None, description="Why it is paused.")
-    next: list[datetime] = Field(description="When it is due next; empty while it is paused.")
-    recent: list[Firing] = Field(description="The latest firings, the last one first. In lists without their state.")
+    next: tuple[datetime, ...] = Field(description="When it is due next; empty while it is paused.")
+    recent: tuple[Firing, ...] = Field(
+        description="The latest firings, the last one first. In lists without their state."
+    )
     fired: int = Field(description="Firings so far.")
     skipped: int = Field(description="Times that were left out because an earlier firing was under way.")
     missed: int = Field(description="Times that were left out because the server was away for too long.")
@@ -264,10 +269,10 @@ class Schedule(BaseModel):
     )
 
 
-class SchedulePage(BaseModel):
+class SchedulePage(Response):
     """Your schedules."""
 
-    schedules: list[Schedule]
+    schedules: tuple[Schedule, ...]
     next_page_token: str | None = Field(
         default=None, description="Pass as page_token for the next page; absent on the last."
     )

@@ -23,6 +23,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputKind
 from outlast.activities.outputs.manifest import MAX_LOCATOR_CHARS
+from outlast.contracts.base import MadeOf, Open, Response
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
@@ -179,7 +180,7 @@ class MessageRequest(_Request):
         return message
 
 
-class TurnSummary(BaseModel):
+class TurnSummary(Response):
     """A turn of a session, in short. Its id is the id of the assistant's message."""
 
     id: str
@@ -190,7 +191,7 @@ class TurnSummary(BaseModel):
     ended: bool
 
 
-class Session(BaseModel):
+class Session(Response):
     """A conversation."""
 
     id: str
@@ -201,7 +202,9 @@ class Session(BaseModel):
     tools: tuple[str, ...] = Field(default=(), description="The tools, by the names that the model knows.")
     max_steps: int = DEFAULT_MAX_STEPS
     max_output_tokens: int | None = Field(default=None, description="Null: the limit of each turn's model.")
-    controls: ModelControls = ModelControls()
+    controls: Annotated[dict[str, JsonValue], MadeOf(ModelControls, read=dict[str, JsonValue])] = Field(
+        default=ModelControls().model_dump(mode="json")
+    )
     budgets: Budgets = Budgets()
     spent: Spent = Spent()
     turns: tuple[TurnSummary, ...] = Field(default=(), description="The latest 200 turns.")
@@ -209,15 +212,15 @@ class Session(BaseModel):
     running: str | None = None
 
 
-class Turn(BaseModel):
+class Turn(Response):
     """A turn: the user's message, and what the assistant has made of it."""
 
     id: str
     session_id: str
     message_id: str | None = None
     assistant_message_id: str = Field(description="Id of the answer, for `retryOfAssistantMessageId`.")
-    status: TurnStatus
-    reason: FinishReason | None = None
+    status: Open[TurnStatus]
+    reason: Open[FinishReason] | None = None
     text: str | None = Field(default=None, description="The text of the assistant's last step.")
     messages: tuple[ModelMessage, ...] = Field(
         default=(), description="All messages of this turn, beginning with the user's."
@@ -234,7 +237,7 @@ class SessionTitle(_Request):
     title: str = Field(min_length=1, max_length=MAX_TITLE)
 
 
-class SessionEntry(BaseModel):
+class SessionEntry(Response):
     """A session in a list."""
 
     id: str
@@ -247,10 +250,10 @@ class SessionEntry(BaseModel):
     damaged: str | None = Field(default=None, description="Why its record cannot be read; absent for others.")
 
 
-class SessionPage(BaseModel):
+class SessionPage(Response):
     """Sessions, those first that began last."""
 
-    sessions: list[SessionEntry]
+    sessions: tuple[SessionEntry, ...]
     next_page_token: str | None = Field(
         default=None, description="Pass as page_token for the next page; absent on the last."
     )

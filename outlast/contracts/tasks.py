@@ -1,7 +1,7 @@
 """Tasks as every front door shows them."""
 
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 from pydantic.json_schema import SkipJsonSchema
@@ -9,6 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import Budget, RunState
+from outlast.contracts.base import MadeOf, Open, Response
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import (
     MAX_DEADLINE_SECONDS,
@@ -77,22 +78,38 @@ class ConnectedTaskRequest(TaskRequest):
     )
 
 
-class Reused(BaseModel):
+ToolError = ErrorEnvelope
+FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
+
+
+class Run(RunState):
+    """An Actor run as a client reads it."""
+
+    limit_usd: float | None = None  # pyright: ignore[reportIncompatibleVariableOverride]  # sent as text
+
+
+if TYPE_CHECKING:
+    _Run = Run
+else:
+    _Run = RunState  # FastAPI documents every model that annotations name
+
+
+class Reused(Response):
     """How an earlier task came to answer a call."""
 
     joined: bool = Field(description="Whether it was under way, and the call waits for the same answer.")
     age_seconds: float = Field(description="Seconds since it was answered; 0 while it runs.")
 
 
-class Task(BaseModel):
+class Task(Response):
     """A tool call and its state."""
 
     id: str
     tool: str
-    status: TaskStatus
+    status: Open[TaskStatus]
     status_message: str | None = Field(default=None, description="What the task is doing, or how it ended.")
     mode: str
-    executor: Literal["none", "sync", "async"]
+    executor: Open[Literal["none", "sync", "async"]]
     actor: str | None = None
     session_id: str | None = None
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
@@ -106,7 +123,9 @@ class Task(BaseModel):
     input_requests: dict[str, InputRequest] | None = Field(
         default=None, description="Questions that the task waits for, by key, when its status is input_required."
     )
-    run: RunState | None = Field(default=None, description="The Actor run, as last seen.")
+    run: Annotated[_Run, MadeOf(RunState, read=Run)] | None = Field(
+        default=None, description="The Actor run, as last seen."
+    )
     cost_usd: float | None = Field(
         default=None, description="What its runs have cost so far, in US dollars; absent when it has started none."
     )
@@ -121,6 +140,11 @@ class Task(BaseModel):
     """Whether it goes on only until what it has started has ended; for front doors. Not known of tasks in lists."""
     is_defect: SkipJsonSchema[bool] = Field(default=False, exclude=True)
     """Whether it failed by a defect of the tool, and not as tools are expected to; for front doors."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the status can no longer change."""
+        return self.status in FINAL_STATUSES
 
     @property
     def asks_people(self) -> bool:
@@ -142,10 +166,10 @@ class TaskListing(BaseModel):
     page_token: str | None = Field(default=None, max_length=4096, description="`next_page_token` of the previous page.")
 
 
-class TaskPage(BaseModel):
+class TaskPage(Response):
     """Tasks: open ones first, then those that ended last."""
 
-    tasks: list[Task]
+    tasks: tuple[Task, ...]
     next_page_token: str | None = Field(
         default=None, description="Pass as page_token for the next page; absent on the last."
     )

@@ -1,14 +1,15 @@
 """Tools as the REST API lists them, and the body of a call by name."""
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, ConfigDict, Field, JsonValue
 
+from outlast.contracts.base import Response
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.tools.framework.ids import Id
 
 
-class ToolView(BaseModel):
+class ToolView(Response):
     """A tool that can be called."""
 
     name: str
@@ -21,10 +22,13 @@ class ToolView(BaseModel):
     actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")
 
 
-class ToolList(BaseModel):
+Tool = ToolView
+
+
+class ToolList(Response):
     """The tools that can be called."""
 
-    tools: list[ToolView]
+    tools: tuple[ToolView, ...]
 
 
 class CallBody(KnownFieldsOnly):

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from outlast.contracts.base import Open, Response
+
 Grouping = Literal["caller", "tool", "actor", "model", "session", "day", "payer"]
 ALL_CALLERS = "*"
 
@@ -39,7 +41,7 @@ class UsageQuery(BaseModel):
     )
 
 
-class UsageRow(BaseModel):
+class UsageRow(Response):
     """Cost of one group. Of the groupings, those that were asked for are set; None is "none"."""
 
     caller: str | None = None
@@ -48,7 +50,7 @@ class UsageRow(BaseModel):
     model: str | None = Field(default=None, description="`provider/model`, for calls of models.")
     session: str | None = None
     day: date | None = None
-    payer: Literal["operator", "caller", "payment"] | None = Field(
+    payer: Open[Literal["operator", "caller", "payment"]] | None = Field(
         default=None,
         description="Who paid: the operator's account, the caller's own Apify account, or a payment that came with the "
         "call (Skyfire).",
@@ -58,10 +60,10 @@ class UsageRow(BaseModel):
     cost_usd: float
 
 
-class CapUsage(BaseModel):
+class CapUsage(Response):
     """How much of a cap is used now."""
 
-    cap: Literal["day", "month"]
+    cap: Open[Literal["day", "month"]]
     cap_usd: float | None = Field(default=None, description="Null when there is no such cap.")
     spent_usd: float = Field(description="Cost, without payments that came with calls.")
     reserved_usd: float = Field(description="Money reserved by runs that have not ended.")
@@ -69,15 +71,15 @@ class CapUsage(BaseModel):
     resets_at: datetime
 
 
-class UsageReport(BaseModel):
+class UsageReport(Response):
     """Spending in a range of days."""
 
     first_day: date
     last_day: date
     total_usd: float
-    rows: list[UsageRow] = Field(description="The most expensive first; by day when only days are asked for.")
-    caps: list[CapUsage] = Field(
-        default=[], description="The caps of the one caller that the report is about, as they are now."
+    rows: tuple[UsageRow, ...] = Field(description="The most expensive first; by day when only days are asked for.")
+    caps: tuple[CapUsage, ...] = Field(
+        default=(), description="The caps of the one caller that the report is about, as they are now."
     )
     damaged: int = Field(
         default=0, description="Stored records that cannot be read, at the least: their cost is in none of the sums."

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from outlast.activities.webhooks.contracts import WebhookEventType
+from outlast.contracts.base import Open, Response
 from outlast.workflows.contracts.tool_calls import Address, SigningSecret
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
@@ -69,7 +70,7 @@ class RotationRequest(KnownFieldsOnly):
     secret: SigningSecret | None = Field(default=None, description="The new secret; by default a random one.")
 
 
-class WebhookBacklog(BaseModel):
+class WebhookBacklog(Response):
     """Events that wait for a webhook whose receiver fails, or cannot take them as fast as they happen."""
 
     events: int = Field(description="How many, to within a few percent.")
@@ -80,7 +81,7 @@ class WebhookBacklog(BaseModel):
     message: str | None = Field(default=None, description="What went wrong with the latest attempt.")
 
 
-class Webhook(BaseModel):
+class Webhook(Response):
     """A webhook that hears of what its caller's tasks and batches do."""
 
     id: str
@@ -90,7 +91,7 @@ class Webhook(BaseModel):
         default=None,
         description="Why events cannot be sent to it, and what to do; its `url` may be empty then. Absent for others.",
     )
-    events: list[WebhookEventType] = Field(description="What it hears of.")
+    events: tuple[Open[WebhookEventType], ...] = Field(description="What it hears of.")
     batch_items: bool = False
     enabled: bool
     disabled_reason: str | None = Field(default=None, description="Why, when it was switched off by itself.")
@@ -103,21 +104,21 @@ class Webhook(BaseModel):
     secret: str | None = Field(default=None, description="In the answer to the request that made it, and only there.")
 
 
-class WebhookList(BaseModel):
+class WebhookList(Response):
     """The caller's webhooks, the oldest first."""
 
-    webhooks: list[Webhook]
+    webhooks: tuple[Webhook, ...]
 
 
-class Delivery(BaseModel):
+class Delivery(Response):
     """One event for one webhook."""
 
     id: str
     webhook_id: str | None = Field(default=None, description="Absent for one that the call or batch named itself.")
     event_id: str = Field(description="The header `webhook-id`: the same for every attempt, and for replays.")
-    type: WebhookEventType
+    type: Open[WebhookEventType]
     subject: str | None = Field(default=None, description="Id of the task or batch.")
-    status: DeliveryStatus
+    status: Open[DeliveryStatus]
     message: str | None = Field(default=None, description="What went wrong with the latest attempt, or why it waits.")
     attempts: int | None = Field(default=None, description="So far; of one that is being delivered, asked for alone.")
     next_attempt_at: datetime | None = Field(
@@ -127,10 +128,10 @@ class Delivery(BaseModel):
     finished_at: datetime | None = None
 
 
-class DeliveryPage(BaseModel):
+class DeliveryPage(Response):
     """Deliveries: those under way first, then those that ended last."""
 
-    deliveries: list[Delivery]
+    deliveries: tuple[Delivery, ...]
     next_page_token: str | None = Field(
         default=None, description="Pass as page_token for the next page; absent on the last."
     )
@@ -153,7 +154,7 @@ class ReplayRequest(KnownFieldsOnly):
     webhook_id: str | None = Field(default=None, pattern=_WEBHOOK_ID)
 
 
-class Replayed(BaseModel):
+class Replayed(Response):
     """How many events are being sent again."""
 
     replayed: int

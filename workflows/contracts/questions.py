@@ -5,11 +5,11 @@ A question has the shape of an MCP input request (2026-07-28, `inputRequests`); 
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from outlast.activities.contracts import Contract, JsonObject
+from outlast.activities.contracts import OPEN, Contract, JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.unicode_text import ValidObject, ValidText
 
@@ -25,8 +25,10 @@ Audience = Literal["person", "program"]
 class Handoff(Contract):
     """The request that comes with a question: a tool's client phase, or a call that a person must approve."""
 
-    kind: Literal["client", "approval"] = "client"
-    audience: Audience = Field(default="person", description="Who can answer: a person, or only a program.")
+    kind: Annotated[Literal["client", "approval"], OPEN] = "client"
+    audience: Annotated[Audience, OPEN] = Field(
+        default="person", description="Who can answer: a person, or only a program."
+    )
     tool: str
     phase: str = Field(description="The phase of the tool that runs on the client; `approval` for an approval.")
     parameters: JsonObject = Field(default_factory=dict, description="The data that the client shows or works with.")
@@ -40,11 +42,16 @@ class Handoff(Contract):
 class InputRequest(Contract):
     """One question to the client (MCP `inputRequests`)."""
 
-    method: InputMethod = "elicitation/create"
+    method: Annotated[InputMethod, OPEN] = "elicitation/create"
     message: ValidText = Field(description="The question, for a person.")
     requested_schema: ValidObject = Field(default_factory=dict, description="JSON Schema of the answer's content.")
     params: ValidObject = Field(default_factory=dict, description="Parameters of methods without a form.")
     handoff: Handoff | None = Field(default=None, description="Present when the question hands over the call.")
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether it asks for the approval of a call."""
+        return self.handoff is not None and self.handoff.kind == "approval"
 
     @property
     def is_for_program(self) -> bool:

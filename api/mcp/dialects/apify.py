@@ -281,7 +281,7 @@ class ApifyDialect(Dialect):
     def not_cancelled(self, task: Task) -> MCPError:
         """Names the task and its status."""
         status = TaskStatus.CANCELLED if task.is_cancelling else task.status
-        return MCPError(INVALID_PARAMS, f'Cannot cancel task "{task.id}" with status "{status.value}"')
+        return MCPError(INVALID_PARAMS, f'Cannot cancel task "{task.id}" with status "{status}"')
 
     def progress(self, facts: ProgressFacts) -> ProgressNote | None:
         """The Actor, the status of its run and what it says; the run's id is in `_meta` alone."""
@@ -296,7 +296,7 @@ class ApifyDialect(Dialect):
         message = f"{actor}: {status or 'RUNNING'}" + (f" — {message}" if message else "")
         return ProgressNote(message, meta={USAGE_META: {"runId": facts.run_id}})
 
-    def task_status(self, task: Task) -> TaskStatus:
+    def task_status(self, task: Task) -> str:
         """A task whose tool said itself why it failed is completed, like one whose run failed."""
         if task.status is not TaskStatus.FAILED or not task.answered or task.is_defect or not task.status_message:
             return task.status
@@ -315,7 +315,7 @@ class ApifyDialect(Dialect):
 
     def still_working(self, definition: Tool, task: Task) -> ToolResult:
         """Why there is no run yet, and where it will be found: nothing of it would fit the schema."""
-        doing = task.status_message or task.status.value
+        doing = task.status_message or task.status
         message = f"{definition.name} has not begun its run yet: {doing}."
         hint = f"It goes on as task {task.id}. Do not call again: the run will be in get-actor-run-list."
         envelope = ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, definition.name, message, hint=hint)

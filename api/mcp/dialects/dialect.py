@@ -111,7 +111,7 @@ class Dialect:
     def not_cancelled(self, task: Task) -> MCPError:
         """The error for cancelling a task that has ended, or is being cancelled (2025-11-25)."""
         status = TaskStatus.CANCELLED if task.is_cancelling else task.status
-        return MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {status.value}.")
+        return MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {status}.")
 
     def progress(self, facts: ProgressFacts) -> ProgressNote | None:
         """The progress note for an event of a call; None for none."""
@@ -124,7 +124,7 @@ class Dialect:
         done, total = facts.data.get("done"), facts.data.get("total")
         return ProgressNote(str(facts.data.get("status_message")), done=_number(done), total=_number(total))
 
-    def task_status(self, task: Task) -> TaskStatus:
+    def task_status(self, task: Task) -> str:
         """The status of a task for clients of 2025-11-25: by default, one whose answer is an error has failed."""
         return task.status
 

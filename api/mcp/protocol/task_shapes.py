@@ -37,7 +37,7 @@ def legacy_task(task: Task) -> dict[str, Any]:
     message = status_message(task)
     return {
         "taskId": task.id,
-        "status": status.value,
+        "status": str(status),
         **({"statusMessage": message} if message else {}),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
@@ -57,7 +57,7 @@ def modern_task(task: Task) -> dict[str, Any]:
     message = status_message(task)
     return {
         "taskId": task.id,
-        "status": _protocol_status(status).value,
+        "status": str(_protocol_status(status)),
         **({"statusMessage": message} if message else {}),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
@@ -86,9 +86,9 @@ def detailed_task(answer: TaskAnswer, *, mode: str, caller_id: str) -> dict[str,
     return {**state, "result": call_result(answer.result, mode=mode)}
 
 
-def _protocol_status(status: TaskStatus) -> TaskStatus:
+def _protocol_status(status: str) -> str:
     """MCP has no status for a task that is queued: it is `working`, and the status message says the rest."""
-    return TaskStatus.WORKING if status is TaskStatus.QUEUED else status
+    return TaskStatus.WORKING if status == TaskStatus.QUEUED else status
 
 
 def status_message(task: Task) -> str:
@@ -101,7 +101,7 @@ def status_message(task: Task) -> str:
         return own
     if task.status is TaskStatus.INPUT_REQUIRED and task.input_requests:
         return f"{task.tool}: {questions_line(task.input_requests)}"
-    return f"{task.tool}: {task.status_message or task.status.value}"
+    return f"{task.tool}: {task.status_message or task.status}"
 
 
 def input_requests(questions: Mapping[str, InputRequest]) -> dict[str, Any]:

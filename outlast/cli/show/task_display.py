@@ -81,9 +81,13 @@ def _plain_questions(task: Task) -> Iterator[OpenHandoff]:
                 session_id=task.session_id,
                 created_at=task.created_at,
                 kind="question",
+                audience="person",
                 tool=task.tool,
+                phase="",
                 message=asked.message,
+                parameters={},
                 answer_schema=asked.requested_schema,
+                deadline=None,
             )
 
 

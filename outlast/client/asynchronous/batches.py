@@ -9,7 +9,6 @@ from pydantic import JsonValue
 
 from outlast.client.asynchronous.concurrency import sleep, write_file
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
-from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.client.errors import Conflict
 from outlast.client.http import HttpRequest, idempotency, path, query
 from outlast.client.requests import (
@@ -27,6 +26,7 @@ from outlast.client.requests import (
     upload_file,
     upload_items,
 )
+from outlast.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.contracts.options import BatchOptions, Body
 
 _LOOK_SECONDS = 1.0
@@ -206,7 +206,7 @@ class AsyncBatches:
     async def _rows(self, batch_id: str, wanted: RowFilter) -> AsyncGenerator[BatchRow]:
         async with self.lines(batch_id, wanted) as lines:
             async for line in lines:
-                yield BatchRow.model_validate_json(line)
+                yield BatchRow.model_validate_json(line, extra="allow")
 
     async def _follow(self, batch_id: str, status: str | None) -> AsyncGenerator[BatchRow]:
         seen = 0

@@ -15,15 +15,15 @@ from outlast.client.asynchronous.tasks import AsyncTasks
 from outlast.client.asynchronous.transport import AsyncTransport
 from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.connection import Connection, find_connection
-from outlast.client.contracts.operations import CallerHoldings, Operations
-from outlast.client.contracts.providers import Provider, ProviderList
-from outlast.client.contracts.tools import Readiness, Tool, ToolList
-from outlast.client.contracts.usage import UsageReport
 from outlast.client.http import HttpRequest, path, query
 from outlast.client.requests import tool_name, usage_params
 from outlast.client.responses import api_error, parsed
 from outlast.client.retries import OnWaiting, RetryPolicy, Server, ignore_waiting
+from outlast.contracts.operations import CallerHoldings, Operations, Readiness
 from outlast.contracts.options import UsageOptions
+from outlast.contracts.providers import Provider, ProviderList
+from outlast.contracts.tools import Tool, ToolList
+from outlast.contracts.usage import UsageReport
 
 
 class AsyncClient(AsyncTasks):

@@ -5,9 +5,6 @@ from contextlib import aclosing
 
 from outlast.client.asynchronous.concurrency import sleep
 from outlast.client.asynchronous.transport import AsyncTransport
-from outlast.client.contracts.events import Event, TaskRow
-from outlast.client.contracts.handoffs import HandoffEvent
-from outlast.client.contracts.tasks import Task
 from outlast.client.http import HttpRequest, Params, path, query
 from outlast.client.retries import Attempts
 from outlast.client.sse import (
@@ -19,6 +16,10 @@ from outlast.client.sse import (
     row_of,
     stream_request,
 )
+from outlast.contracts.events import Event
+from outlast.contracts.handoffs import HandoffEvent
+from outlast.contracts.rows import TaskRow
+from outlast.contracts.tasks import Task
 
 
 async def follow(

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from outlast.activities.outputs.contracts import StoredOutput
 from outlast.client.asynchronous.concurrency import sleep, write_file
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
-from outlast.client.contracts.outputs import RowSelection, StoredOutput
 from outlast.client.http import HttpRequest, path
 from outlast.client.requests import output_lines, output_range
+from outlast.contracts.outputs import RowSelection
 
 
 class AsyncOutputs:

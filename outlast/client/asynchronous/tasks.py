@@ -10,10 +10,6 @@ from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.concurrency import sleep
 from outlast.client.asynchronous.events import follow, follow_handoffs, follow_rows
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
-from outlast.client.contracts.batches import Batch, BatchRow
-from outlast.client.contracts.events import Event, TaskRow
-from outlast.client.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
-from outlast.client.contracts.tasks import Task, TaskAnswer, TaskPage
 from outlast.client.errors import Conflict, TaskFailed
 from outlast.client.http import HttpRequest, path
 from outlast.client.requests import (
@@ -30,7 +26,13 @@ from outlast.client.requests import (
     upload_items,
     waiting,
 )
+from outlast.contracts.answers import TaskAnswer
+from outlast.contracts.batches import Batch, BatchRow
+from outlast.contracts.events import Event
+from outlast.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
 from outlast.contracts.options import BatchOptions, Body, CallOptions, ResurrectOptions, to_wire
+from outlast.contracts.rows import TaskRow
+from outlast.contracts.tasks import Task, TaskPage
 
 
 class AsyncTasks:

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from outlast.client.blocking.concurrency import sleep, write_file
 from outlast.client.blocking.transport import Stream, Transport
-from outlast.client.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.client.errors import Conflict
 from outlast.client.http import HttpRequest, idempotency, path, query
 from outlast.client.requests import (
@@ -28,6 +27,7 @@ from outlast.client.requests import (
     upload_file,
     upload_items,
 )
+from outlast.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.contracts.options import BatchOptions, Body
 
 _LOOK_SECONDS = 1.0
@@ -205,7 +205,7 @@ class Batches:
     def _rows(self, batch_id: str, wanted: RowFilter) -> Generator[BatchRow]:
         with self.lines(batch_id, wanted) as lines:
             for line in lines:
-                yield BatchRow.model_validate_json(line)
+                yield BatchRow.model_validate_json(line, extra="allow")
 
     def _follow(self, batch_id: str, status: str | None) -> Generator[BatchRow]:
         seen = 0

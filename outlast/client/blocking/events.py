@@ -6,9 +6,6 @@ from contextlib import closing
 
 from outlast.client.blocking.concurrency import sleep
 from outlast.client.blocking.transport import Transport
-from outlast.client.contracts.events import Event, TaskRow
-from outlast.client.contracts.handoffs import HandoffEvent
-from outlast.client.contracts.tasks import Task
 from outlast.client.http import HttpRequest, Params, path, query
 from outlast.client.retries import Attempts
 from outlast.client.sse import (
@@ -20,6 +17,10 @@ from outlast.client.sse import (
     row_of,
     stream_request,
 )
+from outlast.contracts.events import Event
+from outlast.contracts.handoffs import HandoffEvent
+from outlast.contracts.rows import TaskRow
+from outlast.contracts.tasks import Task
 
 
 def follow(

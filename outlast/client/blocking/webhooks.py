@@ -4,9 +4,9 @@
 from collections.abc import Sequence
 
 from outlast.client.blocking.transport import Stream, Transport
-from outlast.client.contracts.webhooks import Delivery, DeliveryPage, Replayed, Webhook, WebhookList
 from outlast.client.http import HttpRequest, idempotency, path, query
 from outlast.client.requests import DELIVERIES_PAGE_SIZE, given, webhook_body
+from outlast.contracts.webhooks import Delivery, DeliveryPage, Replayed, Webhook, WebhookList
 
 
 class Webhooks:

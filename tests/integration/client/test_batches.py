@@ -109,6 +109,9 @@ def test_a_batch_says_what_it_is(client: Client) -> None:
     told = {
         "id": "batch-1",
         "tool": "double",
+        "mode": "default",
+        "options": {},
+        "waiting": 1,
         "status": "working",
         "created_at": "2026-01-01T00:00:00Z",
         "total": 3,

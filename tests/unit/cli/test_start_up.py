@@ -55,7 +55,7 @@ def test_the_client_builds_no_model_before_it_is_used() -> None:
 import outlast.client
 for name in outlast.client.__all__:
     getattr(outlast.client, name)
-from outlast.client.contracts.base import Response
+from outlast.contracts.base import Response
 models = Response.__subclasses__()
 print(len(models), [model.__name__ for model in models if model.__pydantic_complete__])
 """

@@ -1,274 +1,115 @@
-"""The client's contracts against those of the API: fields of answers have a name in the client, or a reason."""
+"""The client reads answers of newer servers: it keeps fields and values that it does not know."""
 
-import inspect
-from collections.abc import Iterator
-from dataclasses import fields
-from types import ModuleType
-from typing import get_args
+from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
-from outlast.activities.batches.contracts import BatchOptions, ItemRow, ReusedAnswer
-from outlast.activities.conversations import contracts as conversations
-from outlast.activities.failures.contracts import ErrorEnvelope, Violation
-from outlast.activities.llm import contracts as llm
-from outlast.activities.llm.contracts import ModelControls
-from outlast.activities.outputs.contracts import FieldSummary, StoredOutput
-from outlast.activities.runs.contracts import RunState, UntilMet
-from outlast.api.rest.operator_routes import Readiness
-from outlast.client.contracts import batches as client_batches
-from outlast.client.contracts import events as client_events
-from outlast.client.contracts import handoffs as client_handoffs
-from outlast.client.contracts import operations as client_operations
-from outlast.client.contracts import outputs as client_outputs
-from outlast.client.contracts import providers as client_providers
-from outlast.client.contracts import schedules as client_schedules
-from outlast.client.contracts import sessions as client_sessions
-from outlast.client.contracts import tasks as client_tasks
-from outlast.client.contracts import tools as client_tools
-from outlast.client.contracts import usage as client_usage
-from outlast.client.contracts import webhooks as client_webhooks
-from outlast.client.contracts.base import Response
-from outlast.contracts import (
-    batches,
-    events,
-    operations,
-    outputs,
-    problems,
-    providers,
-    saved_calls,
-    schedules,
-    sessions,
-    tasks,
-    tools,
-    usage,
-    webhooks,
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.runs.contracts import RunState
+from outlast.client import Batch, BatchRow, Session, Task, TaskAnswer, ToolError
+from outlast.contracts.base import Response
+from outlast.contracts.tasks import Run
+from outlast.workflows.contracts.tool_calls import TaskStatus
+
+NOW = "2026-01-01T00:00:00Z"
+RUN = {"run_id": "r", "actor_id": "a", "status": "RUNNING", "dataset_id": "d", "key_value_store_id": "k"}
+TASK: dict[str, Any] = {
+    "id": "t-1",
+    "tool": "t",
+    "status": "working",
+    "mode": "default",
+    "executor": "sync",
+    "created_at": NOW,
+}
+HANDOFF = {"tool": "t", "phase": "p"}
+ERROR = {"tool": "t", "message": "No.", "category": "timeout", "retryable": True}
+
+
+def read(model: type[BaseModel], document: dict[str, Any]) -> Any:
+    """As `outlast.client.responses.parsed` reads it."""
+    return model.model_validate(document, extra="allow")
+
+
+def test_known_values_are_members_of_their_enumeration() -> None:
+    assert read(Task, TASK).status is TaskStatus.WORKING
+    assert ToolError.model_validate(ERROR).category is ErrorCategory.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"status": "suspended"},
+        {"executor": "remote"},
+        {"run": {**RUN, "limit_basis": "team", "over_budget": "energy"}},
+        {"input_requests": {"q": {"method": "forms/show", "message": "?"}}},
+        {
+            "input_requests": {
+                "q": {"message": "?", "handoff": {"kind": "vote", "audience": "team", "tool": "t", "phase": "p"}}
+            }
+        },
+    ],
+    ids=lambda newer: next(iter(newer)),
 )
-from outlast.workflows.contracts import questions, tool_calls, turns
-from outlast.workflows.schedules.contracts import Interval
-
-ANSWERS: dict[type[BaseModel], type[Response]] = {
-    ErrorEnvelope: client_tasks.ToolError,
-    Readiness: client_tools.Readiness,
-    RunState: client_tasks.Run,
-    StoredOutput: client_outputs.StoredOutput,
-    Violation: client_tasks.Violation,
-    ItemRow: client_batches.BatchRow,
-    ReusedAnswer: client_tasks.Reused,
-    UntilMet: client_tasks.UntilMet,
-    batches.Batch: client_batches.Batch,
-    batches.BatchPage: client_batches.BatchPage,
-    events.HandoffList: client_handoffs.HandoffList,
-    events.OpenHandoff: client_handoffs.OpenHandoff,
-    conversations.ImagePart: client_sessions.MessagePart,
-    conversations.MediaPart: client_sessions.MessageMedia,
-    conversations.ModelMessage: client_sessions.Message,
-    conversations.ReasoningPart: client_sessions.MessagePart,
-    conversations.TextPart: client_sessions.MessagePart,
-    conversations.ToolCallPart: client_sessions.MessagePart,
-    conversations.ToolResultPart: client_sessions.MessagePart,
-    llm.Usage: client_sessions.Usage,
-    operations.OpenTask: client_operations.OpenTask,
-    operations.Operations: client_operations.Operations,
-    operations.QueueState: client_operations.QueueState,
-    operations.TaskCounts: client_operations.TaskCounts,
-    operations.WorkerState: client_operations.WorkerState,
-    providers.ModelEntry: client_providers.Model,
-    providers.ProviderEntry: client_providers.Provider,
-    providers.ProviderList: client_providers.ProviderList,
-    questions.Handoff: client_tasks.Handoff,
-    questions.InputRequest: client_tasks.InputRequest,
-    saved_calls.SavedCall: client_schedules.SavedCall,
-    saved_calls.SavedCallList: client_schedules.SavedCallList,
-    Interval: client_schedules.Interval,
-    schedules.DueTimes: client_schedules.DueTimes,
-    schedules.Firing: client_schedules.Firing,
-    schedules.Schedule: client_schedules.Schedule,
-    schedules.SchedulePage: client_schedules.SchedulePage,
-    sessions.MessagePage: client_sessions.MessagePage,
-    sessions.Session: client_sessions.Session,
-    sessions.SessionEntry: client_sessions.SessionEntry,
-    sessions.SessionMessage: client_sessions.Message,
-    sessions.SessionPage: client_sessions.SessionPage,
-    sessions.Turn: client_sessions.Turn,
-    sessions.TurnSummary: client_sessions.TurnSummary,
-    tasks.Reused: client_tasks.Reused,
-    tasks.Task: client_tasks.Task,
-    tasks.TaskAnswer: client_tasks.TaskAnswer,
-    tasks.TaskPage: client_tasks.TaskPage,
-    tool_calls.AudioContent: client_tasks.Content,
-    tool_calls.EmbeddedResource: client_tasks.Content,
-    tool_calls.ImageContent: client_tasks.Content,
-    tool_calls.Progress: client_tasks.Progress,
-    tool_calls.ResourceLink: client_tasks.Content,
-    tool_calls.TextContent: client_tasks.Content,
-    tool_calls.ToolResult: client_tasks.ToolResult,
-    tools.ToolList: client_tools.ToolList,
-    tools.ToolView: client_tools.Tool,
-    turns.Budgets: client_sessions.Budgets,
-    turns.Spent: client_sessions.Spent,
-    usage.CapUsage: client_usage.CapUsage,
-    usage.UsageReport: client_usage.UsageReport,
-    usage.UsageRow: client_usage.UsageRow,
-    webhooks.Delivery: client_webhooks.Delivery,
-    webhooks.DeliveryPage: client_webhooks.DeliveryPage,
-    webhooks.Replayed: client_webhooks.Replayed,
-    webhooks.Webhook: client_webhooks.Webhook,
-    webhooks.WebhookBacklog: client_webhooks.WebhookBacklog,
-    webhooks.WebhookList: client_webhooks.WebhookList,
-}
-"""How the client reads what the API answers."""
-
-EVENTS: tuple[type[BaseModel], ...] = (events.TaskEvent, events.TurnStreamEvent, events.ConversationEvent)
-"""Read as `outlast.client.Event`."""
-
-REQUESTS: tuple[type[BaseModel], ...] = (
-    ModelControls,
-    batches.BatchChanges,
-    batches.BatchItem,
-    batches.BatchRequest,
-    batches.BatchSettings,
-    batches.ResultsSelection,
-    batches.RetryRequest,
-    batches.RowsOf,
-    outputs.OutputSelection,
-    saved_calls.RunSavedCall,
-    saved_calls.SaveCallRequest,
-    schedules.BackfillRequest,
-    schedules.PauseRequest,
-    schedules.Period,
-    schedules.SavedCallUse,
-    schedules.ScheduleChanges,
-    schedules.ScheduleRequest,
-    schedules.ScheduledCall,
-    sessions.ControlsRequest,
-    sessions.MessageRequest,
-    sessions.SessionExport,
-    sessions.SessionRequest,
-    sessions.SessionTitle,
-    tasks.ResurrectRequest,
-    tasks.SubmittedInput,
-    tasks.TaskListing,
-    tasks.TaskRequest,
-    tools.CallBody,
-    usage.UsageQuery,
-    webhooks.DeliveryListing,
-    webhooks.ReplayRequest,
-    webhooks.RotationRequest,
-    webhooks.WebhookChanges,
-    webhooks.WebhookRequest,
-)
-"""What the API takes."""
-
-READ_OTHERWISE: dict[type[BaseModel], str] = {
-    BatchOptions: "part of a batch, which the client passes on as JSON",
-    FieldSummary: "for a person who reads the whole document of an output",
-    events.AnswerEvent: "data of an event, which the client passes on as JSON",
-    events.BatchEvent: "for the widget of a batch; the client asks for the batch itself",
-    events.HandoffChange: "the client gives HandoffEvent with an OpenHandoff",
-    events.HandoffEvent: "data of an event, which the client passes on as JSON; OpenHandoff has its fields",
-    problems.Problem: "ApiError carries the whole document",
-    tasks.ConnectedTaskRequest: "what a connection adds to a request inside the API; no client sends it",
-    sessions.ExportedOutput: "a part of an exported session, which the client passes on as JSON",
-    sessions.OutputLeftOut: "a part of an exported session, which the client passes on as JSON",
-    sessions.ExportedTurn: "a part of an exported session, which the client passes on as JSON",
-    tool_calls.BlobResource: "for the program that gets the block of content",
-}
-
-UNNAMED: dict[type[BaseModel], dict[str, str]] = {
-    RunState: {
-        "options": "what the platform was asked for, in its own words",
-    },
-    StoredOutput: {"fields": "for a person who reads the whole document of an output"},
-    conversations.ReasoningPart: {
-        "block": "the provider's own object, of use to that provider only",
-        "provider_id": "belongs to `block`",
-        "model_id": "belongs to `block`",
-    },
-    conversations.ToolCallPart: {"raw_arguments": "the model's text, of use only where `arguments` is None"},
-    tool_calls.EmbeddedResource: {"resource": "for the program that gets the block of content"},
-    tool_calls.ResourceLink: {"size": "for the program that gets the block of content"},
-    tool_calls.ToolResult: {"meta": "of MCP, for the program that shows the answer"},
-}
-"""Fields without a name in the client, and why. The client keeps them all the same: `document()` has them."""
+def test_values_of_a_newer_server_are_kept_as_text(newer: dict[str, Any]) -> None:
+    shown = read(Task, {**TASK, **newer}).document()
+    for name, value in newer.items():
+        assert _holds(shown[name], value)
 
 
-def test_every_field_of_an_answer_has_a_name_in_the_client_or_a_reason_to_have_none() -> None:
-    unknown = {
-        f"{answer.__name__}.{name}"
-        for answer, read in ANSWERS.items()
-        for name in _names(answer) - _names(read) - set(UNNAMED.get(answer, ()))
+def test_a_newer_category_of_errors_and_status_of_items_is_kept() -> None:
+    row = {"key": "1", "index": 0, "status": "skipped", "task_id": "t-1", "attempts": 1}
+    shown = read(BatchRow, {**row, "error": {**ERROR, "category": "weather"}})
+    assert (shown.status, shown.error.category) == ("skipped", "weather")
+
+
+def test_fields_of_a_newer_server_are_kept_at_every_depth() -> None:
+    question = {"message": "?", "handoff": {**HANDOFF, "urgency": 3}}
+    newer = {**TASK, "mood": "good", "run": {**RUN, "cpu": {"cores": 2}}, "input_requests": {"q": question}}
+    shown = read(TaskAnswer, {"task": newer, "cached": True}).document()
+    assert shown["cached"] is True
+    assert shown["task"]["mood"] == "good"
+    assert shown["task"]["run"]["cpu"] == {"cores": 2}
+    assert shown["task"]["input_requests"]["q"]["handoff"]["urgency"] == 3
+
+
+def test_blocks_of_a_newer_kind_are_read() -> None:
+    content = [{"type": "hologram", "uri": "x://y"}, {"type": "text", "text": "Done."}]
+    answer = read(TaskAnswer, {"task": {**TASK, "status": "completed"}, "result": {"content": content}})
+    assert answer.text == "[hologram x://y]\nDone."
+
+
+def test_the_server_and_the_client_have_one_model_of_a_run_and_of_options() -> None:
+    run = RunState(**RUN, limit_usd="0.50")  # type: ignore[arg-type]
+    made = Task(**TASK, run=run)  # type: ignore[arg-type]
+    assert made.run is run
+    seen = read(Task, made.model_dump(mode="json"))
+    assert isinstance(seen.run, Run)
+    assert seen.run.limit_usd == 0.5
+
+
+def test_options_are_plain_objects() -> None:
+    batch = {
+        "id": "b",
+        "tool": "t",
+        "mode": "default",
+        "status": "working",
+        "created_at": NOW,
+        "total": 1,
+        "waiting": 1,
     }
-    assert unknown == set(), "name them in outlast.client.contracts, or give a reason in UNNAMED"
+    seen = read(Batch, {**batch, "results": "out_1", "options": {"concurrency": 3, "later": 1}})
+    assert seen.options == {"concurrency": 3, "later": 1}
+    assert not seen.has_ended
+    assert read(Session, {"id": "s", "controls": {"seed": 1}}).controls == {"seed": 1}
 
 
-def test_no_reason_outlives_its_field() -> None:
-    stale = {
-        f"{answer.__name__}.{name}"
-        for answer, reasons in UNNAMED.items()
-        for name in reasons
-        if name not in _names(answer) or name in _names(ANSWERS[answer])
-    }
-    assert stale == set()
+@pytest.mark.parametrize("model", Response.__subclasses__(), ids=lambda model: model.__name__)
+def test_added_fields_are_not_documented(model: type[Response]) -> None:
+    assert "additionalProperties" not in model.model_json_schema(mode="serialization")
 
 
-def test_the_client_requires_no_field_that_the_api_may_leave_out() -> None:
-    required = {
-        f"{answer.__name__}.{name}"
-        for answer, read in ANSWERS.items()
-        for name, field in read.model_fields.items()
-        if field.is_required() and name not in _names(answer)
-    }
-    assert required == set()
-
-
-def test_every_contract_of_the_api_is_compared() -> None:
-    own = {
-        model
-        for module in (
-            batches,
-            events,
-            outputs,
-            problems,
-            providers,
-            saved_calls,
-            schedules,
-            sessions,
-            tasks,
-            tools,
-            usage,
-            webhooks,
-        )
-        for model in _models_of(module)
-    }
-    nested = {
-        model for answer in ANSWERS for field in answer.model_fields.values() for model in _models_in(field.annotation)
-    }
-    assert own | nested == {*ANSWERS, *EVENTS, *REQUESTS, *READ_OTHERWISE} & (own | nested)
-
-
-def test_events_have_the_fields_of_the_api() -> None:
-    names = {field.name for field in fields(client_events.Event)}
-    assert {tuple(sorted(event.model_fields)) for event in EVENTS} == {tuple(sorted(names))}
-
-
-def _names(model: type[BaseModel]) -> set[str]:
-    """The names that the fields of `model` have in JSON."""
-    sent = ((name, field) for name, field in model.model_fields.items() if not field.exclude)
-    return {field.serialization_alias or field.alias or name for name, field in sent}
-
-
-def _models_of(module: ModuleType) -> Iterator[type[BaseModel]]:
-    """The public models that `module` defines."""
-    for name, value in vars(module).items():
-        own = inspect.isclass(value) and value.__module__ == module.__name__
-        if own and issubclass(value, BaseModel) and not name.startswith("_"):
-            yield value
-
-
-def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    """The models that an annotation names, at any depth."""
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
+def _holds(shown: Any, value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_holds(shown[name], part) for name, part in value.items())
+    return shown == value

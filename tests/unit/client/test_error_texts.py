@@ -48,10 +48,24 @@ def test_many_violations_are_cut() -> None:
 def test_a_failed_task_has_the_hint_of_its_tool() -> None:
     answer = TaskAnswer.model_validate(
         {
-            "task": {"id": "t-1", "tool": "t", "status": "failed", "created_at": "2026-01-01T00:00:00Z"},
+            "task": {
+                "id": "t-1",
+                "tool": "t",
+                "status": "failed",
+                "mode": "default",
+                "executor": "sync",
+                "created_at": "2026-01-01T00:00:00Z",
+            },
             "result": {
                 "is_error": True,
-                "error": {"message": "It broke.", "hint": "Try it.", "violations": [{"path": "/a", "message": "b"}]},
+                "error": {
+                    "tool": "t",
+                    "message": "It broke.",
+                    "category": "unknown",
+                    "retryable": False,
+                    "hint": "Try it.",
+                    "violations": [{"path": "/a", "message": "b"}],
+                },
             },
         }
     )
