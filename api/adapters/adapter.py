@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Unpack
 
 from outlast.activities.contracts import JsonObject
 from outlast.api.access.principal import LOCAL, Principal
@@ -13,6 +14,7 @@ from outlast.api.catalog.catalog import log_listing
 from outlast.api.services import Services, build_services
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.arguments import DEFAULT_WAIT_SECONDS
+from outlast.contracts.options import StartOptions, to_wire
 from outlast.worker.connection import connect
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.tool_masks import normalised
@@ -73,25 +75,38 @@ class Adapter:
         message_id: str | None = None,
         options: CallOptions | None = None,
         wait_seconds: float = DEFAULT_WAIT_SECONDS,
-        tool_mask: Mapping[str, bool] | None = None,
+        **call_options: Unpack[StartOptions],
     ) -> Answered:
         """Run the tool calls in `message`, a model's message as the provider gave it.
 
-        `tool_mask` selects the tools that may be called, see `workflows.contracts.tool_masks`. The list of tools stays.
+        Each call has the `call_options`, by name, or `options` in the form of the REST API. `tool_mask` selects the
+        tools that may be called; the list of tools stays. Raises `TypeError` for an unknown option, for `options`
+        beside options by name, and for `mode` and `idempotency_key`: the adapter has its mode, each call its key.
 
         The calls run concurrently. A call that is still running after `wait_seconds` is answered with its task's ID. A
         repeated call (same ID, session and message) is the same task. Raises `ApiError` for errors that are not about
         a call, see `CallRunner`.
         """
+        chosen = _options(options, call_options)
         calls = self._back_end.calls(message)
         catalogue = self._services.catalogue
         if self._selectors is None:
             offered = await load_callable(catalogue, self._principal.caller, mode=self._mode)
         else:
             offered = await load_offered(catalogue, self._principal.caller, mode=self._mode, selectors=self._selectors)
-        scope = CallScope(session_id, message_id, options or CallOptions(), normalised(tool_mask))
+        scope = CallScope(session_id, message_id, chosen, normalised(call_options.get("tool_mask")))
         outcomes = await self._runner.run(self._principal, offered, calls, scope, wait_seconds)
         return Answered(self._back_end.append(outcomes), tuple(CallReport.of(outcome) for outcome in outcomes))
+
+
+def _options(options: CallOptions | None, by_name: StartOptions) -> CallOptions:
+    for name in ("mode", "idempotency_key"):
+        if by_name.get(name) is not None:
+            raise TypeError(f"`answer` takes no {name!r}: an adapter has its mode, and each call its key.")
+    body = to_wire(StartOptions, by_name, known=("session_id", "message_id", "options", "wait_seconds")).get("options")
+    if options is not None and body:
+        raise TypeError("Give options by name, or `options`.")
+    return options or CallOptions.model_validate(body or {})
 
 
 async def connected_services(settings: ApiSettings | None = None) -> Services:

@@ -18,6 +18,7 @@ from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
+from outlast.contracts.options import BatchOptions, to_wire
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.failures import ToolError
@@ -123,32 +124,46 @@ def _settings(call: LocalCall, asked: StartBatchArguments) -> BatchSettings:
     if sum(source is not None for source in (asked.items, asked.locator, asked.dataset_id)) != 1:
         message = "Give `items`, a `locator` or a `datasetId`: one of them."
         raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
-    if asked.reuse_max_age is not None and asked.budget_usd is not None and asked.item_budget_usd is None:
+    options = _options(call, asked)
+    if options.get("reuse") is not None and asked.budget_usd is not None and options.get("max_usd") is None:
         message = (
-            "With `reuseMaxAge` and `budgetUsd`, give `itemBudgetUsd`, too: runs are equal when they have one limit."
+            "With `reuse` (`reuseMaxAge`) and `budgetUsd`, give `max_usd` (`itemBudgetUsd`), too: runs are identical "
+            "only with the same limit."
         )
         raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
-    options = {
-        "budget": {"max_total_charge_usd": asked.item_budget_usd},
-        "reuse": None if asked.reuse_max_age is None else {"max_age": asked.reuse_max_age},
-    }
-    stop = {"failures": asked.stop_after_failures, "completed": asked.enough}
     try:
-        return BatchSettings(
-            tool=asked.tool,
-            arguments=asked.arguments,
-            mode=call.mode,
-            name=asked.name,
-            mapping=asked.mapping,
-            key=asked.key,
-            concurrency=asked.concurrency,
-            budget_usd=asked.budget_usd,
-            options=options,  # pyright: ignore[reportArgumentType]  # pydantic reads it
-            stop={name: value for name, value in stop.items() if value is not None},  # pyright: ignore[reportArgumentType]  # pydantic reads it
-            tool_mask=dict(call.mask) if call.mask is not None else None,
+        return BatchSettings.model_validate(
+            {
+                "tool": asked.tool,
+                "arguments": asked.arguments,
+                "mode": call.mode,
+                "name": asked.name,
+                "mapping": asked.mapping,
+                "key": asked.key,
+                "concurrency": asked.concurrency,
+                "budget_usd": asked.budget_usd,
+                "tool_mask": dict(call.mask) if call.mask is not None else None,
+                **to_wire(BatchOptions, options),
+            }
         )
     except ValidationError as error:
         raise ToolError(invalid_arguments(call.definition.name, violations_of(error))) from error
+
+
+def _options(call: LocalCall, asked: StartBatchArguments) -> dict[str, Any]:
+    """The options by their declared names. Raises `ToolError` for one that also has an argument with another name."""
+    stop = {"failures": asked.stop_after_failures, "completed": asked.enough}
+    older: dict[str, Any] = {
+        "max_usd": asked.item_budget_usd,
+        "reuse": asked.reuse_max_age,
+        "stop": {name: value for name, value in stop.items() if value is not None} or None,
+    }
+    older = {name: value for name, value in older.items() if value is not None}
+    twice = sorted(older.keys() & asked.options.keys())
+    if twice:
+        message = f"`{twice[0]}` in `options` has the meaning of another argument that you gave: give one of them."
+        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+    return {**older, **asked.options}
 
 
 def _check_offered(call: LocalCall, tool: str) -> None:

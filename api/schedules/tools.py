@@ -12,7 +12,8 @@ from outlast.api.errors import ApiError, InvalidCall, tool_error
 from outlast.api.local_calls import LocalCall
 from outlast.api.schedules.client import ScheduleClient
 from outlast.api.tasks.client import TaskClient
-from outlast.contracts.schedules import SavedCallUse, Schedule, ScheduledCall, ScheduleRequest
+from outlast.contracts.options import ScheduleOptions, SharedOptions, options_of, to_wire
+from outlast.contracts.schedules import SavedCallUse, Schedule, ScheduleRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.call_schedule_tools import (
@@ -89,10 +90,16 @@ class ScheduleTools:
 def _request(call: LocalCall, asked: ScheduleCallArguments) -> ScheduleRequest:
     """Raises `ToolError` for what the API refuses."""
     mask = dict(call.mask) if call.mask is not None else None
+    of_call = {name: value for name, value in asked.options.items() if name in options_of(SharedOptions)}
+    of_schedule = {name: value for name, value in asked.options.items() if name not in of_call}
+    if asked.saved_call is not None and of_call:
+        message = f"A saved call has its own options: leave out {', '.join(f'`{name}`' for name in of_call)}."
+        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
     saved = SavedCallUse(name=asked.saved_call, arguments=asked.arguments) if asked.saved_call is not None else None
-    called = None
+    called: dict[str, Any] | None = None
     if asked.tool is not None:
-        called = ScheduledCall(tool=asked.tool, arguments=asked.arguments, mode=call.mode, tool_mask=mask)
+        called = {"tool": asked.tool, "arguments": asked.arguments, "mode": call.mode, "tool_mask": mask}
+        called |= to_wire(SharedOptions, of_call)
     every = [{"seconds": asked.every_secs}] if asked.every_secs is not None else []
     try:
         return ScheduleRequest.model_validate(
@@ -106,6 +113,7 @@ def _request(call: LocalCall, asked: ScheduleCallArguments) -> ScheduleRequest:
                 "overlap": asked.overlap,
                 "budget_usd": asked.budget_usd,
                 "note": asked.note,
+                **to_wire(ScheduleOptions, of_schedule),
             }
         )
     except ValidationError as error:

@@ -99,6 +99,8 @@ class Option:
     min: float | None = None
     max: float | None = None
     """Bounds of a number, inclusive. The server checks them."""
+    for_models: bool = True
+    """Whether a model may choose it, as an argument of a tool; otherwise only the program that calls."""
 
 
 class SharedOptions(TypedDict, total=False):
@@ -106,7 +108,12 @@ class SharedOptions(TypedDict, total=False):
 
     mode: Annotated[
         str | None,
-        Option("`default` waits for runs to end, `openai` answers once they have started.", wire="mode", flag="--mode"),
+        Option(
+            "`default` waits for runs to end, `openai` answers once they have started.",
+            wire="mode",
+            flag="--mode",
+            for_models=False,
+        ),
     ]
     deadline_seconds: Annotated[
         float | None,
@@ -220,11 +227,14 @@ class SharedOptions(TypedDict, total=False):
             encode=whole_seconds,
             panel=LIMITS,
             min=1,
+            for_models=False,
         ),
     ]
     tool_mask: Annotated[
         Mapping[str, bool] | None,
-        Option('Active tools, by name or category: `{"default": true, "dev": false}`.', wire="toolMask"),
+        Option(
+            'Active tools, by name or category: `{"default": true, "dev": false}`.', wire="toolMask", for_models=False
+        ),
     ]
 
 
@@ -263,6 +273,7 @@ class StartOptions(SharedOptions, total=False):
             "The same key with the same request gives the same task or batch. Default: a new key.",
             flag="--idempotency-key",
             metavar="KEY",
+            for_models=False,
         ),
     ]
 
@@ -278,13 +289,22 @@ class CallOptions(StartOptions, total=False):
             flag="--session",
             metavar="ID",
             panel=CONTEXT,
+            for_models=False,
         ),
     ]
     message_id: Annotated[
         str | None,
-        Option("Message of the conversation that contains the call.", wire="message_id", panel=CONTEXT),
+        Option(
+            "Message of the conversation that contains the call.",
+            wire="message_id",
+            panel=CONTEXT,
+            for_models=False,
+        ),
     ]
-    tool_call_id: Annotated[str | None, Option("The model's own id of the call.", wire="tool_call_id", panel=CONTEXT)]
+    tool_call_id: Annotated[
+        str | None,
+        Option("The model's own id of the call.", wire="tool_call_id", panel=CONTEXT, for_models=False),
+    ]
     webhooks: Annotated[
         Sequence[Mapping[str, JsonValue]] | None,
         Option(
@@ -293,6 +313,7 @@ class CallOptions(StartOptions, total=False):
             encode=non_empty,
             flag="--webhook",
             metavar="JSON",
+            for_models=False,
         ),
     ]
 
@@ -389,11 +410,17 @@ class BatchOptions(StartOptions, total=False):
             encode=non_empty,
             flag="--webhook",
             metavar="JSON",
+            for_models=False,
         ),
     ]
     item_webhooks: Annotated[
         Sequence[Mapping[str, JsonValue]] | None,
-        Option("Addresses that receive the events of each item.", wire="options.webhooks", encode=non_empty),
+        Option(
+            "Addresses that receive the events of each item.",
+            wire="options.webhooks",
+            encode=non_empty,
+            for_models=False,
+        ),
     ]
 
 
@@ -510,11 +537,11 @@ class ScheduleOptions(TypedDict, total=False):
 
     call: Annotated[
         Mapping[str, JsonValue] | None,
-        Option("A call: `tool`, `arguments`, `mode`, `options`, as for a task.", wire="call"),
+        Option("A call: `tool`, `arguments`, `mode`, `options`, as for a task.", wire="call", for_models=False),
     ]
     batch: Annotated[
         Mapping[str, JsonValue] | None,
-        Option("A batch: the body of `POST /v1/batches`.", wire="batch"),
+        Option("A batch: the body of `POST /v1/batches`.", wire="batch", for_models=False),
     ]
     saved: Annotated[
         str | Mapping[str, JsonValue] | None,

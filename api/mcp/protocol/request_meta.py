@@ -7,16 +7,19 @@ encrypted for its caller and its tool: a changed state, and the state of another
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from outlast.activities.contracts import Caller, SealedSecret
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets.encryption import SecretSealer
+from outlast.contracts.options import CallOptions, options_of, to_wire
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
+from outlast.workflows.contracts import tool_calls
+from outlast.workflows.contracts.declared_options import DeclaredOptions
 from outlast.workflows.contracts.tool_masks import normalised
 
 IDEMPOTENCY_META = "outlast/idempotency-key"
@@ -24,26 +27,67 @@ IDEMPOTENCY_META = "outlast/idempotency-key"
 SESSION_META = "outlast/session-id"
 MASK_META = "outlast/tool-mask"
 """Which tools may be called; the `tool_mask` of the REST API."""
-_MAX_KEY_CHARS = 255
+OPTIONS_META = "outlast/options"
+"""Options by name, or in the nested form of the REST API."""
 _FIELDS = {
     SESSION_META: "session_id",
     "outlast/message-id": "message_id",
     "outlast/tool-call-id": "tool_call_id",
-    "outlast/options": "options",
+    OPTIONS_META: "options",
     MASK_META: "tool_mask",
 }
 """Each key in `_meta`, and the field of `TaskRequest` that it sets."""
+_PATHS = {name: option.wire or "" for name, option in options_of(CallOptions).items()}
+META_OPTIONS = DeclaredOptions(
+    CallOptions, leave_out={name for name, path in _PATHS.items() if not path.startswith("options.")}
+)
+"""Options that `outlast/options` takes by name. The others have their own key, or are the connection's (`mode`)."""
+_BY_NAME: TypeAdapter[dict[str, Any]] = TypeAdapter(Annotated[dict[str, Any], META_OPTIONS])
+_NESTED = frozenset(tool_calls.CallOptions.model_fields)
+_MAX_KEY_CHARS = 255
 
 
 def task_request(meta: Mapping[str, Any], **fields: Any) -> TaskRequest:
     """The request with `fields` and the values of `meta`. Raises -32602 that names the invalid keys."""
     from_meta = {field: meta[key] for key, field in _FIELDS.items() if meta.get(key) is not None}
+    if isinstance(from_meta.get("options"), Mapping):
+        from_meta["options"] = _nested(from_meta["options"])
     try:
         return ConnectedTaskRequest(**fields, **from_meta)
     except ValidationError as error:
         messages = {str(entry["loc"][0]): entry["msg"] for entry in error.errors(include_url=False)}
         text = "; ".join(f"_meta[{key!r}]: {messages[field]}" for key, field in _FIELDS.items() if field in messages)
         raise MCPError(INVALID_PARAMS, text or str(error)) from error
+
+
+def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in the form of the REST API. Raises -32602 for one that is unknown, invalid or given twice."""
+    nested = {name: value for name, value in options.items() if _is_nested(name, value)}
+    try:
+        by_name = _BY_NAME.validate_python({name: value for name, value in options.items() if name not in nested})
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        place = "" if found["type"] == "extra_forbidden" else f"{'.'.join(map(str, found['loc']))}: "
+        raise MCPError(INVALID_PARAMS, f"_meta[{OPTIONS_META!r}]: {place}{found['msg']}") from error
+    return _merged(nested, cast(Mapping[str, Any], to_wire(CallOptions, by_name).get("options", {})))
+
+
+def _is_nested(name: str, value: object) -> bool:
+    """Whether it has the form of the REST API: `reuse` is an object there, and a text as a declared option."""
+    path = _PATHS.get(name, f"options.{name}")
+    return name in _NESTED and (path == f"options.{name}" or isinstance(value, Mapping))
+
+
+def _merged(nested: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(nested)
+    for name, value in others.items():
+        if name not in merged or merged[name] is None:
+            merged[name] = value
+        elif isinstance(value, Mapping) and isinstance(merged[name], Mapping):
+            merged[name] = _merged(merged[name], cast(Mapping[str, Any], value))
+        else:
+            raise MCPError(INVALID_PARAMS, f"_meta[{OPTIONS_META!r}] has {name!r} twice, by two names.")
+    return merged
 
 
 def idempotency_key(meta: Mapping[str, Any]) -> str | None:

@@ -111,6 +111,17 @@ async def test_a_model_has_what_was_answered_before_taken_again_within_a_limit_f
     assert limits == {0.25}
 
 
+async def test_a_model_chooses_options_by_their_names_everywhere(service: Service, api: httpx.AsyncClient) -> None:
+    options = {"max_usd": 0.5, "max_items": 7, "order": "given", "stop": {"failures": 3}}
+    async with client(service) as mcp:
+        batch = (await called(mcp, "start-batch", **sleepers(1, 0.1), options=options))[0]["batch"]
+        assert (batch["options"]["order"], batch["options"]["stop"]["failures"]) == ("given", 3)
+        await ended(api, batch["id"])
+        [row] = await rows_of(api, batch["id"])
+    run = service.sandbox.run(row["run_id"])["options"]
+    assert (run["maxTotalChargeUsd"], run["maxItems"]) == (0.5, 7)
+
+
 async def test_a_model_cancels_a_batch_and_what_is_under_way(service: Service, api: httpx.AsyncClient) -> None:
     async with client(service) as mcp:
         batch_id = (await called(mcp, "start-batch", **sleepers(3, 600)))[0]["batch"]["id"]
@@ -149,6 +160,10 @@ async def test_the_same_key_meets_the_same_batch(service: Service, api: httpx.As
         ({"tool": "call-actor", "items": [{}], "budgetUsd": -1}, "budgetUsd"),
         ({"tool": "call-actor", "items": [{}], "reuseMaxAge": "a while"}, "reuseMaxAge"),
         ({"tool": "call-actor", "items": [{}], "reuseMaxAge": "6h", "budgetUsd": 1}, "itemBudgetUsd"),
+        ({"tool": "call-actor", "items": [{}], "itemBudgetUsd": 1, "options": {"max_usd": 2}}, "`max_usd`"),
+        ({"tool": "call-actor", "items": [{}], "options": {"max_usdd": 2}}, "did you mean 'max_usd'?"),
+        ({"tool": "call-actor", "items": [{}], "options": {"resurrect": 99}}, "10"),
+        ({"tool": "call-actor", "items": [{}], "options": {"webhooks": []}}, "webhooks"),
     ],
 )
 async def test_what_cannot_be_a_batch_is_refused_in_words(

@@ -31,7 +31,10 @@ async def test_a_model_has_a_tool_called_when_it_is_due(service: Service, revisi
     asked = {"scheduleId": name, "tool": "get-dataset-list", "arguments": {"limit": 1}, "cron": "17 2 29 2 *"}
     async with client(service, revision, mode) as mcp:
         assert {tool.name for tool in (await mcp.list_tools()).tools} >= TOOLS
-        made, text = await called(mcp, "schedule-call", timeZone="Europe/Prague", **asked)
+        options = {"deadline_seconds": 600, "jitter_seconds": 5}
+        made, text = await called(mcp, "schedule-call", timeZone="Europe/Prague", options=options, **asked)
+        assert made["schedule"]["call"]["options"]["deadline_seconds"] == 600
+        assert made["schedule"]["jitter_seconds"] == 5
         assert made["schedule"]["call"]["mode"] == mode
         assert "is due next at 20" in text
         await called(mcp, "change-call-schedule", scheduleId=name, change="trigger")
@@ -67,6 +70,9 @@ async def test_a_model_has_a_tool_called_when_it_is_due(service: Service, revisi
         ({"cron": "@daily"}, "give one of"),
         ({"tool": "get-dataset-list", "cron": "every day"}, "five fields"),
         ({"tool": "get-dataset-list", "everySecs": 5}, "everySecs"),
+        ({"tool": "get-dataset-list", "cron": "@daily", "options": {"max_usdd": 1}}, "did you mean 'max_usd'?"),
+        ({"savedCall": "nap", "cron": "@daily", "options": {"max_usd": 1}}, "leave out `max_usd`"),
+        ({"tool": "get-dataset-list", "cron": "@daily", "options": {"until": {"rows": 0}}}, "until"),
         ({"tool": "get-dataset-list", "arguments": {"limit": -1}, "cron": "@daily"}, "limit"),
     ],
 )

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from outlast.api.adapters.routes import CallsBody
 from outlast.contracts import options as declared
 from outlast.contracts.batches import BatchRequest, RetryRequest
 from outlast.contracts.options import Option, options_of, to_wire
 from outlast.contracts.saved_calls import SaveCallRequest
-from outlast.contracts.schedules import ScheduleChanges, ScheduleRequest
+from outlast.contracts.schedules import ScheduleChanges, ScheduledCall, ScheduleRequest
 from outlast.contracts.sessions import MessageRequest, SessionRequest
 from outlast.contracts.tasks import ResurrectRequest, TaskRequest
 from outlast.contracts.usage import UsageQuery
@@ -24,6 +25,13 @@ KINDS: list[tuple[type, type[BaseModel], set[str]]] = [
     (declared.CallOptions, TaskRequest, PARAMETERS),
     # The API refuses these two for calls that start later.
     (declared.SavedCallOptions, SaveCallRequest, PARAMETERS | {"options.reuse", "options.webhooks"}),
+    (declared.SharedOptions, ScheduledCall, PARAMETERS | {"options.reuse", "options.webhooks"}),
+    # An adapter's calls are those of a message, with its ids; `wait` is no option of a call.
+    (
+        declared.StartOptions,
+        CallsBody,
+        {"message", "session_id", "message_id", "tools", "wait", "options.webhooks"},
+    ),
     (declared.BatchOptions, BatchRequest, PARAMETERS | {"items", "rows"}),
     (declared.BatchChanges, RetryRequest, set()),
     (declared.ResurrectOptions, ResurrectRequest, set()),

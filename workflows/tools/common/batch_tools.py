@@ -1,9 +1,13 @@
 """Tools that start and look after batches: one tool over many inputs. The front door answers them itself."""
 
+from typing import Annotated, Any
+
 from pydantic import Field, JsonValue
 
 from outlast.activities.batches.contracts import MAX_CONCURRENCY, MAX_KEY_CHARS, ItemStatus
 from outlast.activities.bounds import Offset, PositiveCount, Usd
+from outlast.contracts.options import BatchOptions
+from outlast.workflows.contracts.declared_options import DeclaredOptions
 from outlast.workflows.contracts.tool_calls import Age
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
@@ -13,6 +17,12 @@ MAX_WAIT_SECONDS = 50
 MAX_ITEMS = 1_000
 """More come from a stored output, a dataset, or a file by REST."""
 MAX_ROWS = 100
+BATCH_TOOL_OPTIONS = DeclaredOptions(
+    BatchOptions,
+    for_models=True,
+    # These are arguments of the tool; and rows are never CSV.
+    leave_out={"name", "mapping", "key", "concurrency", "budget_usd", "delimiter"},
+)
 
 
 class Item(Arguments):
@@ -61,6 +71,9 @@ class StartBatchArguments(Arguments):
     )
     enough: PositiveCount | None = Field(default=None, description="Stop when so many items are completed.")
     name: Id | None = Field(default=None, description="For people; any text.")
+    options: Annotated[dict[str, Any], BATCH_TOOL_OPTIONS] = Field(
+        default_factory=dict, description="Further options of the batch, and of each item: limits, reuse, output."
+    )
 
 
 class BatchArguments(Arguments):

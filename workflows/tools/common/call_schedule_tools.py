@@ -1,15 +1,24 @@
 """Tools that have calls of tools started when they are due. The front door answers them itself."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
 from outlast.activities.bounds import Usd
+from outlast.contracts.options import ScheduleOptions, SharedOptions
+from outlast.workflows.contracts.declared_options import DeclaredOptions
 from outlast.workflows.schedules.contracts import LEAST_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS, Overlap
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, ToolAnnotations, tool
 
 Change = Literal["pause", "resume", "trigger", "delete"]
+SCHEDULE_TOOL_OPTIONS = DeclaredOptions(
+    SharedOptions,
+    ScheduleOptions,
+    for_models=True,
+    # These are arguments of the tool.
+    leave_out={"saved", "cron", "every_seconds", "time_zone", "overlap", "budget_usd", "note"},
+)
 
 
 class ScheduleCallArguments(Arguments):
@@ -51,6 +60,9 @@ class ScheduleCallArguments(Arguments):
         description="Most that all its calls may cost together, in US dollars. Then it is paused.",
     )
     note: str | None = Field(default=None, max_length=500, description="What it is for, for people.")
+    options: Annotated[dict[str, Any], SCHEDULE_TOOL_OPTIONS] = Field(
+        default_factory=dict, description="Further options of each call, except of a saved one, and of the schedule."
+    )
 
 
 class CallScheduleArguments(Arguments):
