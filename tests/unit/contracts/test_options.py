@@ -148,8 +148,8 @@ def test_flags_of_one_kind_are_distinct() -> None:
         assert len(flags) == len(set(flags))
 
 
-def test_the_page_of_the_client_names_every_option() -> None:
-    page = (ROOT / "docs" / "python-client.md").read_text()
+def test_the_documentation_names_every_option() -> None:
+    page = "".join((ROOT / "docs" / name).read_text() for name in ("python-client.md", "call-options.md"))
     kinds = {kind for kind, _, _ in KINDS}
     missing = {name for kind in kinds for name in options_of(kind) if not re.search(rf"\b{name}\b", page)}
     assert missing == set()

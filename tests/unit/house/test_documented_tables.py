@@ -20,6 +20,7 @@ from outlast.cli.main import command_line
 from outlast.worker.connection import connect
 from outlast.workflows.contracts import queues, search_attributes
 from tests.benchmarks.peers import figures, table
+from tests.support import option_tables
 from tests.support.stacks.service import SEAL_KEYS
 
 ROOT = Path(__file__).parents[3]
@@ -176,3 +177,8 @@ def test_the_architecture_says_where_every_room_is() -> None:
     names = [f"{room.relative_to(ROOT)}/" for room in rooms]
     assert len(names) > 40
     assert [name for name in names if f"`{name}" not in table and f"`{name.split('/')[-2]}/`" not in table] == []
+
+
+def test_the_options_are_those_that_are_declared() -> None:
+    page = option_tables.PAGE.read_text()
+    assert option_tables.rewritten(page) == page, "run `make docs`"
