@@ -87,7 +87,7 @@ class Adapter:
         repeated call (same ID, session and message) is the same task. Raises `ApiError` for errors that are not about
         a call, see `CallRunner`.
         """
-        chosen = _options(options, call_options)
+        chosen = chosen_options(options, call_options)
         calls = self._back_end.calls(message)
         catalogue = self._services.catalogue
         if self._selectors is None:
@@ -99,7 +99,8 @@ class Adapter:
         return Answered(self._back_end.append(outcomes), tuple(CallReport.of(outcome) for outcome in outcomes))
 
 
-def _options(options: CallOptions | None, by_name: StartOptions) -> CallOptions:
+def chosen_options(options: CallOptions | None, by_name: StartOptions) -> CallOptions:
+    """The options of each call, in the form of the REST API. Raises `TypeError`, see `Adapter.answer`."""
     for name in ("mode", "idempotency_key"):
         if by_name.get(name) is not None:
             raise TypeError(f"`answer` takes no {name!r}: an adapter has its mode, and each call its key.")
