@@ -1,1 +1,1 @@
-"""Every front door. All of them go through one `TaskClient`."""
+"""Entry points of the server: REST, MCP and adapters. All of them use one `TaskClient`."""

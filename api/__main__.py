@@ -1,4 +1,4 @@
-"""`python -P -m outlast.api`: serve the front doors until SIGTERM or Ctrl-C."""
+"""`python -P -m outlast.api`: serve the entry points until SIGTERM or Ctrl-C."""
 
 from outlast.extras import require
 

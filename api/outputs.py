@@ -1,4 +1,4 @@
-"""Stored outputs for the front doors: opened for their owner, read in parts, deleted."""
+"""Stored outputs for the entry points: opened for their owner, read in parts, deleted."""
 
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -138,7 +138,7 @@ async def begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 
 @contextmanager
 def refusals() -> Generator[None]:
-    """Turn what is wrong with an output, or its store, into what a front door answers."""
+    """Raise errors of an output or its store as errors of the API."""
     try:
         yield
     except OutputError as error:

@@ -1,4 +1,4 @@
-"""The services of the API process, built once from its settings and shared by every front door."""
+"""The services of the API process, built once from its settings and shared by every entry point."""
 
 import asyncio
 import logging

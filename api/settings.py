@@ -44,7 +44,7 @@ _API_KEYS_FILE = "OUTLAST_API_KEYS_FILE"
 
 
 class ApiSettings(Settings):
-    """Settings of the front doors."""
+    """Settings of the entry points."""
 
     api_host: str = Field(
         default="127.0.0.1", description="Address the API binds. Beyond loopback, set OUTLAST_API_KEYS."

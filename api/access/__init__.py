@@ -1,1 +1,1 @@
-"""Callers, and the tools that a request may use."""
+"""Access: callers and their credentials, permissions, limits, and the policy of the operator."""

@@ -1,1 +1,1 @@
-"""The audit log: who did what, in files whose changes are noticed."""
+"""The audit log: actions of callers, in files whose changes are detected."""

@@ -16,7 +16,7 @@ REQUEST_ID_HEADER = "X-Request-Id"
 
 @dataclass(frozen=True)
 class Origin:
-    """The front door, the address of the client and the id of the request."""
+    """The entry point, the address of the client and the id of the request."""
 
     door: str = "library"
     remote: str | None = None

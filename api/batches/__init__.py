@@ -1,1 +1,1 @@
-"""Batches: one tool over many inputs. Items are read, admitted one by one, and kept; then their workflow begins."""
+"""Batches: one tool over many inputs. Items are read, admitted one by one, and stored before the workflow starts."""

@@ -110,7 +110,7 @@ class RowSource:
 
 
 class BatchClient:
-    """Starts, describes, lists, cancels, resumes and retries batches, for every front door.
+    """Starts, describes, lists, cancels, resumes and retries batches, for every entry point.
 
     Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`.
     """

@@ -1,1 +1,1 @@
-"""Which tools a caller is offered, under names and schemas that models accept."""
+"""The catalog: tools that a caller is offered, under names and schemas that models accept."""

@@ -346,7 +346,7 @@ def _unknown(tool: Tool, kind: str, name: str) -> InvalidCall:
 
 
 class MaskGate:
-    """Decides for every front door which masks count, and whether a tool may be called under one."""
+    """Masks at the entry points: on or off by the settings, resolved in one way, logged and counted."""
 
     def __init__(self, settings: ApiSettings) -> None:
         """Heed masks as `settings` say."""

@@ -73,7 +73,7 @@ _Key = tuple[ConnectionKey, str]
 TASK_META = "outlast/taskId"
 """Key in a result's `_meta`: the task that produced it."""
 REUSED_META = "outlast/reused"
-"""Key in a result's `_meta`: that the task was there already, for an equal call."""
+"""Key in the `_meta` of a result: the task already existed, for an identical call."""
 _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
 """How long a call whose client does not wait is held until its run has begun, and then for the run's first message."""

@@ -1,1 +1,1 @@
-"""Schedules: calls and batches that Temporal starts when they are due. Each firing is judged when it begins."""
+"""Schedules: calls and batches that Temporal starts at due times. Each firing is admitted when it starts."""

@@ -1,1 +1,1 @@
-"""Sessions and turns: the client that all front doors use."""
+"""Sessions and turns: the client that all entry points use."""

@@ -1,1 +1,1 @@
-"""Tasks: admission of calls, and the client with which front doors start, await and cancel them."""
+"""Tasks: admission of calls, and the client with which entry points start, await and cancel them."""

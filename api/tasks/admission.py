@@ -1,8 +1,8 @@
 """Admission: decides whether a tool call may start, before anything is started or paid for.
 
 `Admission.admit` reads from top to bottom: find the tool; check that the caller may call it; check that the call fits,
-and is paid for; decide which equal calls may answer it, and who hears of it; seal its secrets. The result is the call
-in the form that a workflow's history may hold.
+and is paid for; decide which identical calls may answer it, and which webhooks are notified; encrypt its secrets. The
+result is the call in the form that the history of a workflow may hold.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class AdmittedCall:
     summary: TaskSummary
     fingerprints: tuple[str, ...]
     reuse: Reusable | None
-    """Which equal calls may answer it; None where none may."""
+    """The rule by which identical calls may answer it; None if none may."""
     is_quick: bool
     """Whether it most likely ends within its first step: it reads something of the platform, and nobody is asked."""
 
@@ -113,7 +113,7 @@ class Admission:
         _check_paid(tool, given, actor)
         permission = await self._permission(caller, tool, request.arguments, actor, session_id=request.session_id)
 
-        # May an equal call answer it? Who hears of it? May a run that is cut short go on?
+        # May an identical call answer it? Which webhooks are notified? May a run that is cut short be resurrected?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
         listeners = await self.listeners.of_call(caller, request.options.webhooks)
         options = self._options(caller, request.options, tool, actor, is_paid=payment is not None)
@@ -226,7 +226,7 @@ class Admission:
         return await checked(self._checker, question.requested_schema, content, caller.id)
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
-        """Raise `InvalidCall` unless the rules allow a tool that the front door runs itself.
+        """Raise `InvalidCall` unless the rules allow a tool that the entry point answers locally.
 
         No workflow could ask, so a rule that says `ask` rejects the call too.
         """

@@ -190,7 +190,7 @@ def with_wait_argument(schema: dict[str, Any], max_seconds: int, rule: WaitRule)
 
 
 def without_wait(definition: Tool, mode: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments without `waitSecs`, for front doors that set the wait elsewhere.
+    """The arguments without `waitSecs`, for entry points that set the wait elsewhere.
 
     Callers may send it because they copy the schemas that MCP lists.
     """

@@ -98,7 +98,7 @@ _OLD_PAGE = "The page token is no longer valid; list again from the first page."
 
 
 class TaskClient:
-    """Starts, describes, awaits, cancels, lists and follows tasks, for every front door.
+    """Starts, describes, awaits, cancels, lists and follows tasks, for every entry point.
 
     Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`.
     """
@@ -110,15 +110,14 @@ class TaskClient:
         starter: TaskStarter,
         audit: AuditLog,
         limits: CallerLimits,
-        generations: Deduplication,
+        deduplication: Deduplication,
         *,
         ui_url: str | None,
     ) -> None:
         """Start with `starter` what `admission` lets through; record what callers do in `audit`.
 
-        Starts and lists take turns within the `limits` of their caller. Calls that equal ones may answer meet in
-        `generations`. `ui_url` is the root of the Temporal UI, for
-        links.
+        Starts and lists take turns within the `limits` of their caller. Identical calls share a task by
+        `deduplication`. `ui_url` is the root of the Temporal UI, for links.
         """
         self._client = client
         self._admission = admission
@@ -129,7 +128,7 @@ class TaskClient:
         self._kept_for: timedelta | None = None
         self._facts = HistoryDetails(client)
         self._limits = limits
-        self._generations = generations
+        self._deduplication = deduplication
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it, or queue it. The same key and request give the same task.
@@ -173,7 +172,7 @@ class TaskClient:
     async def _meet(
         self, caller: Caller, admitted: AdmittedCall, reuse: Reusable, request_key: str | None, action: Action
     ) -> Task:
-        """The task of an equal call, or a new one that equal calls will meet."""
+        """The task of an identical call, or a new one that later identical calls share."""
         summary = admitted.summary.model_copy(update={"request_key": request_key})
         keyed = replace(admitted, summary=summary)
 
@@ -184,7 +183,7 @@ class TaskClient:
             _log_start(admitted.call, task_id, status)
             return self._started(task_id, keyed, status)
 
-        task = await self._generations.meet(ReusableCall(caller, reuse, request_key), self, start)
+        task = await self._deduplication.meet(ReusableCall(caller, reuse, request_key), self, start)
         action.note(task=task.id, outcome="reused" if task.reused else "ok")
         if task.reused:
             REUSED_CALLS.labels("joined" if task.reused.joined else "answered").inc()
@@ -279,7 +278,7 @@ class TaskClient:
         return TaskAnswer(task=task, result=outcome.result)
 
     async def _answer_to(self, caller: Caller, task: Task, wait_seconds: float) -> TaskAnswer:
-        """The answer of a task that was just started, or that answers an equal call."""
+        """The answer of a task that was just started, or that answers an identical call."""
         answer = await self.answer(caller, task.id, wait_seconds=wait_seconds)
         return answer.model_copy(update={"task": answer.task.model_copy(update={"reused": task.reused})})
 
@@ -336,7 +335,7 @@ class TaskClient:
             raise TaskFinished(f"Task {task_id} has ended; it asks nothing any more.") from None
 
     def check_front_door_tool(self, caller: Caller, tool: Tool) -> None:
-        """Raise `InvalidCall` unless the operator's rules allow a tool that the front door runs itself."""
+        """Raise `InvalidCall` unless the operator's rules allow a tool that the entry point answers locally."""
         self._admission.check_front_door_tool(caller, tool)
 
     async def list(self, caller: Caller, listing: TaskListing) -> TaskPage:

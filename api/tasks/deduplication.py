@@ -1,7 +1,9 @@
-"""Equal calls meet in one task at a time: its id is their digest and a number, and Temporal starts an id once.
+"""Deduplication of identical calls: they share one task at a time.
 
-A task that failed, or whose answer is too old, is followed by the next number. Which number is the newest this process
-remembers, or Temporal's visibility says. Both may lag behind: then the start of a number that is taken says so.
+The id of the task is their digest and a number, and Temporal starts an id once.
+
+A task that failed, or whose answer is too old, is followed by the next number. The newest number is remembered by this
+process, or comes from Temporal's visibility. Both may lag behind; then the start of a used number fails.
 """
 
 import asyncio
@@ -43,7 +45,7 @@ _LISTED = 20
 
 @dataclass(frozen=True)
 class ReusableCall:
-    """A call that may be answered by an equal one."""
+    """A call that may be answered by an identical one."""
 
     caller: Caller
     reusable: Reusable
@@ -68,7 +70,7 @@ class Tasks(Protocol):
 
 
 class Deduplication:
-    """Finds the task that answers a call, or has the next one started."""
+    """Finds the task that answers a call, or starts the next one."""
 
     def __init__(self, client: Client, outputs: StoredOutputs, limits: CallerLimits) -> None:
         """Look for tasks with `client`, as many at a time as `limits` say of lists.

@@ -1,4 +1,4 @@
-"""`TaskRows`: the rows of a task for the front doors, from the beginning or after any row, as they come.
+"""`TaskRows`: the rows of a task while its runs produce them, from the beginning or after any row.
 
 The rows of a task are those of its runs, in the order of their starts. The platform keeps them, and this process reads
 them for the caller; nothing is kept here, so a client goes on after the last row that it has wherever it asks.

@@ -29,7 +29,7 @@ _DIGEST_CHARS = 32
 
 @dataclass(frozen=True)
 class Reusable:
-    """A call that an equal one may answer. With `max_age` None it is started in any case, and answers later ones."""
+    """A call that an identical one may answer. With `max_age` None it is always started, and answers later ones."""
 
     digest: str
     max_age: timedelta | None
@@ -45,7 +45,7 @@ class ReuseRules:
     def age_for(
         self, caller: Caller, request: TaskRequest, tool: Tool, actor: CalledActor | None, *, is_paid: bool
     ) -> timedelta | None:
-        """How old the answer of an equal call may be; zero to start the call in any case, None where nothing is reused.
+        """Maximum age of the answer of an identical call; zero to start the call in any case, None without reuse.
 
         Raises `InvalidCall` for a call that asks for reuse and may not have it.
         """
@@ -147,7 +147,7 @@ def check_until(until: Until | None, tool: Tool, actor: CalledActor | None) -> N
 
 
 def _resurrection_hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: bool) -> str | None:
-    """Why no run of the call can be resurrected; None when one can."""
+    """The reason why no run of the call can be resurrected; None if one can."""
     if not tool.runs_actor or (actor is not None and split_actor_tool(actor.name)[1]):
         return "it starts no run"
     if is_paid:
@@ -165,7 +165,7 @@ def _resurrection_refused(tool: Tool, hindrance: str) -> ErrorEnvelope:
 
 
 def _reuse_hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: bool) -> str | None:
-    """Why a call cannot be answered by an equal one; None when it can."""
+    """The reason why a call cannot be answered by an identical one; None if it can."""
     if is_paid:
         return "the call brings a payment of its own"
     if tool.client is not None or tool.approval is not None or tool.client_needs:

@@ -1,1 +1,1 @@
-"""Readers of Temporal's histories and visibility: events and views of tasks, turns and sessions."""
+"""Readers of Temporal: events from histories, and views of tasks, turns, sessions, batches and schedules."""

@@ -1,1 +1,1 @@
-"""Webhooks: subscriptions of callers, what was not delivered, and which webhooks hear of a call."""
+"""Webhooks: subscriptions of callers, deliveries, and the webhooks that are notified of a call."""

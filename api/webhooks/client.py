@@ -55,7 +55,7 @@ _EVENTS = tuple(one for one in WebhookEventType if one is not WebhookEventType.W
 
 
 class WebhookClient:
-    """Creates, shows, changes and removes webhooks, for every front door.
+    """Creates, shows, changes and removes webhooks, for every entry point.
 
     Each method raises an `outlast.api.errors.ApiError` when it fails, for example `TemporalUnavailable`. Changes need a
     worker; what there is can be read without one.

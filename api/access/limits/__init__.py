@@ -1,1 +1,1 @@
-"""How much one caller, or one address, may ask of the API at once."""
+"""Limits of callers and of client addresses."""

@@ -1,1 +1,1 @@
-"""The operator's policy: one file that says who calls, with which keys, limits, caps and permissions."""
+"""The policy of the operator: one file with callers, their keys, limits, spending limits and permissions."""

@@ -134,7 +134,7 @@ class PermissionEntry(_Entry):
 
 
 class ReuseEntry(_Entry):
-    """Calls of `tool` by `caller` are answered by equal ones that are not older than `max_age`."""
+    """Calls of `tool` by `caller` are answered by identical ones that are not older than `max_age`."""
 
     caller: CallerId = "*"
     tool: str = Field(min_length=1, max_length=200, description="As in a rule: a tool, or an Actor as `user/name`.")

@@ -1,1 +1,1 @@
-"""How MCP is spoken in each mode: what differs between clients that expect one surface or another."""
+"""Dialects of MCP by mode: differences between clients that expect one surface or another."""

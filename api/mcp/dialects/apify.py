@@ -331,7 +331,7 @@ class ApifyDialect(Dialect):
 
 
 def _wait_in(schema: JsonObject) -> JsonObject:
-    """What a listed schema says of `waitSecs`, which the front door takes out of the arguments."""
+    """The schema of `waitSecs` in a list, which the entry point takes out of the arguments."""
     properties = cast(JsonObject, schema.get("properties") or {})
     return {"properties": {name: entry for name, entry in properties.items() if name == WAIT_ARGUMENT}}
 

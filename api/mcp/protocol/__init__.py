@@ -1,1 +1,1 @@
-"""The wire: what differs between protocol versions, and the shapes of tasks, tools, forms and errors."""
+"""The wire format: differences between protocol versions, and the shapes of tasks, forms and errors."""
