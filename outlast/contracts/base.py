@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
 from outlast.activities.contracts import OPEN, Contract
@@ -13,15 +13,29 @@ Open = Annotated[T | str, OPEN]
 """`Open[Status]`: one of the known values, or the text of one that a newer server has added."""
 
 
-def _closed(schema: dict[str, Any]) -> None:
-    """Leave out of the documentation that a response may have more fields."""
+_SENT = "x-sent"
+
+
+def absent(value: Any) -> Any:
+    """Annotates a field that the server always sends: clients read `value` where an older server leaves it out."""
+    return Field(default=value, json_schema_extra={_SENT: True})
+
+
+def _as_sent(schema: dict[str, Any]) -> None:
+    """Document a response as the server sends it: with all fields of `absent`, and without others."""
     schema.pop("additionalProperties", None)
+    properties: dict[str, dict[str, Any]] = schema.get("properties", {})
+    always = {name for name, field in properties.items() if field.pop(_SENT, False)}
+    for name in always:
+        properties[name].pop("default", None)
+    if required := [name for name in properties if name in always or name in schema.get("required", ())]:
+        schema["required"] = required
 
 
 class Response(Contract):
     """A response of the server. Fields that a newer server has added are kept."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True, json_schema_extra=_closed)
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True, json_schema_extra=_as_sent)
 
 
 class MadeOf:

@@ -17,7 +17,7 @@ from outlast.activities.batches.contracts import (
 from outlast.activities.bounds import MAX_COUNT, Usd
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS
-from outlast.contracts.base import MadeOf, Open, Response
+from outlast.contracts.base import MadeOf, Open, Response, absent
 from outlast.workflows.batches.contracts import BatchStatus
 from outlast.workflows.contracts.tool_calls import CallOptions, OwnWebhook
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
@@ -182,7 +182,7 @@ class Batch(Response):
     id: str
     name: str | None = None
     tool: str
-    mode: str
+    mode: Annotated[str, absent("default")]
     actor: str | None = None
     schedule_id: str | None = Field(default=None, description="The schedule that has started it.")
     status: Open[BatchStatus]
@@ -197,14 +197,14 @@ class Batch(Response):
     failed: int = 0
     cancelled: int = 0
     under_way: int = Field(default=0, description="Items that were started and have no row yet.")
-    waiting: int = Field(description="Items that were not started, or are to run again.")
+    waiting: Annotated[int, absent(0)] = Field(description="Items that were not started, or are to run again.")
     rows: int = Field(default=0, description="Rows of the completed items' answers.")
     cost_usd: float = Field(default=0.0, description="What the ended items have cost.")
     budget_usd: float | None = None
     per_minute: float | None = Field(default=None, description="Recent rate: items that end per minute.")
     seconds_left: float | None = Field(default=None, description="Time left at that rate; absent when it is unknown.")
     results: str = Field(description="Locator of the results: a stored output that grows, one row for each item.")
-    options: Annotated[dict[str, JsonValue], MadeOf(BatchOptions, read=dict[str, JsonValue])]
+    options: Annotated[dict[str, JsonValue], MadeOf(BatchOptions, read=dict[str, JsonValue]), absent({})]
     workflow_url: str | None = Field(default=None, description="The batch's workflow in the Temporal UI.")
 
     @property

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from outlast.contracts.base import Open, Response
+from outlast.contracts.base import Open, Response, absent
 from outlast.workflows.contracts.questions import Audience
 
 TaskEventName = Literal[
@@ -82,14 +82,14 @@ class HandoffEvent(Response):
     """Data of `isomorphic_handoff`: a client has to act. It answers under `key`."""
 
     key: str
-    kind: Open[Literal["client", "approval"]]
-    audience: Open[Audience]
-    tool: str
-    phase: str
-    message: str
-    parameters: dict[str, JsonValue]
-    answer_schema: dict[str, JsonValue]
-    deadline: datetime | None
+    kind: Annotated[Open[Literal["client", "approval"]], absent("client")]
+    audience: Annotated[Open[Audience], absent("person")]
+    tool: Annotated[str, absent("")]
+    phase: Annotated[str, absent("")]
+    message: Annotated[str, absent("")]
+    parameters: Annotated[dict[str, JsonValue], absent({})]
+    answer_schema: Annotated[dict[str, JsonValue], absent({})]
+    deadline: Annotated[datetime | None, absent(None)]
     maker: str | None = Field(default=None, description="For an approval: id of the caller whose call it is.")
     approvers: tuple[str, ...] = Field(
         default=(), description="Roles: only another caller who has all of them may answer; empty: the caller itself."

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from pydantic import Field
 
 from outlast.contracts import events
-from outlast.contracts.base import Response
+from outlast.contracts.base import Response, absent
 
 
 class OpenHandoff(events.HandoffEvent):
@@ -25,7 +26,7 @@ class OpenHandoff(events.HandoffEvent):
 class HandoffList(Response):
     """Hand-offs that wait for an answer."""
 
-    handoffs: tuple[OpenHandoff, ...]
+    handoffs: Annotated[tuple[OpenHandoff, ...], absent(())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,24 @@
 """How a server is doing: open tasks, queues and workers, as every front door shows it."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from outlast.contracts.base import Open, Response
+from outlast.contracts.base import Open, Response, absent
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 
 class TaskCounts(Response):
     """How many tasks are in which state."""
 
-    queued: int
-    working: int
-    input_required: int
-    answered: int = Field(description="Tasks that were answered and whose run goes on.")
-    completed_last_hour: int
-    failed_last_hour: int
-    cancelled_last_hour: int
+    queued: Annotated[int, absent(0)]
+    working: Annotated[int, absent(0)]
+    input_required: Annotated[int, absent(0)]
+    answered: Annotated[int, absent(0)] = Field(description="Tasks that were answered and whose run goes on.")
+    completed_last_hour: Annotated[int, absent(0)]
+    failed_last_hour: Annotated[int, absent(0)]
+    cancelled_last_hour: Annotated[int, absent(0)]
 
 
 class OpenTask(Response):
@@ -37,11 +37,11 @@ class QueueState(Response):
 
     queue: str
     kind: Open[Literal["workflows", "activities"]]
-    backlog: int = Field(description="Approximate number of steps that wait for a worker.")
-    oldest_seconds: float = Field(description="How long the first of them has waited.")
-    added_per_second: float
-    taken_per_second: float
-    pollers: int = Field(
+    backlog: Annotated[int, absent(0)] = Field(description="Approximate number of steps that wait for a worker.")
+    oldest_seconds: Annotated[float, absent(0.0)] = Field(description="How long the first of them has waited.")
+    added_per_second: Annotated[float, absent(0.0)]
+    taken_per_second: Annotated[float, absent(0.0)]
+    pollers: Annotated[int, absent(0)] = Field(
         description="Workers, of `outlast-schedules` APIs, that have asked for work in the last minutes."
     )
 
@@ -53,7 +53,7 @@ class WorkerState(Response):
     version: str | None = Field(
         default=None, description="Its deployment's build id; without worker versioning, a digest of its code."
     )
-    queues: tuple[str, ...]
+    queues: Annotated[tuple[str, ...], absent(())]
     last_seen_at: datetime
 
 
@@ -63,22 +63,24 @@ class Operations(Response):
     at: datetime
     scope: Open[Literal["own", "all"]] = Field(description="Whose tasks these are: `all` with the scope `admin`.")
     counts: TaskCounts
-    tasks: tuple[OpenTask, ...] = Field(description="Open tasks, the latest first, 50 at most.")
-    queues: tuple[QueueState, ...] = Field(description="With the scope `admin`; else empty.")
-    workers: tuple[WorkerState, ...] = Field(description="With the scope `admin`; else empty.")
+    tasks: Annotated[tuple[OpenTask, ...], absent(())] = Field(description="Open tasks, the latest first, 50 at most.")
+    queues: Annotated[tuple[QueueState, ...], absent(())] = Field(description="With the scope `admin`; else empty.")
+    workers: Annotated[tuple[WorkerState, ...], absent(())] = Field(description="With the scope `admin`; else empty.")
 
 
 class CallerHoldings(Response):
     """What a caller has that lasts longer than a request: it stays when its keys are revoked."""
 
     caller: str
-    webhooks: tuple[str, ...] = Field(description="Ids of its webhooks, which go on getting events of its tasks.")
-    schedules: tuple[str, ...] = Field(
+    webhooks: Annotated[tuple[str, ...], absent(())] = Field(
+        description="Ids of its webhooks, which go on getting events of its tasks."
+    )
+    schedules: Annotated[tuple[str, ...], absent(())] = Field(
         description="Ids of its schedules, 200 at most. They start nothing while it has no key that may."
     )
-    saved_calls: tuple[str, ...] = Field(description="Names of its saved calls.")
-    open_tasks: int = Field(description="Its tasks that have not ended. They go on.")
-    open_streams: int = Field(
+    saved_calls: Annotated[tuple[str, ...], absent(())] = Field(description="Names of its saved calls.")
+    open_tasks: Annotated[int, absent(0)] = Field(description="Its tasks that have not ended. They go on.")
+    open_streams: Annotated[int, absent(0)] = Field(
         description="Its streams that are open at the API process that answers. They end with the key that opened them."
     )
 

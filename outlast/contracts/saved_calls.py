@@ -1,10 +1,11 @@
 """Saved calls as every front door shows them."""
 
 from datetime import datetime
+from typing import Annotated
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from outlast.contracts.base import Response
+from outlast.contracts.base import Response, absent
 from outlast.contracts.schedules import Name, ScheduledCall
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
@@ -40,7 +41,7 @@ class SavedCall(Response):
     tool: str
     arguments: dict[str, JsonValue]
     mode: str | None = None
-    options: dict[str, JsonValue] = Field(description="What differs from the server's own.")
+    options: Annotated[dict[str, JsonValue], absent({})] = Field(description="What differs from the server's own.")
     saved_at: datetime
     damaged: str | None = Field(
         default=None,

@@ -17,7 +17,7 @@ from pydantic import (
 
 from outlast.activities.bounds import Usd
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.contracts.base import Open, Response
+from outlast.contracts.base import Open, Response, absent
 from outlast.contracts.batches import BatchRequest
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
@@ -240,23 +240,29 @@ class Schedule(Response):
     saved: dict[str, JsonValue] | None = None
     cron: tuple[str, ...] = ()
     every: tuple[Interval, ...] = ()
-    time_zone: str
-    jitter_seconds: int
+    time_zone: Annotated[str, absent("UTC")]
+    jitter_seconds: Annotated[int, absent(0)]
     start_at: datetime | None = None
     end_at: datetime | None = None
-    overlap: Open[Overlap]
-    catch_up_seconds: int
+    overlap: Annotated[Open[Overlap], absent("skip")]
+    catch_up_seconds: Annotated[int, absent(0)]
     budget_usd: float | None = None
-    pause_on: tuple[Open[ErrorCategory], ...]
-    paused: bool
+    pause_on: Annotated[tuple[Open[ErrorCategory], ...], absent(())]
+    paused: Annotated[bool, absent(False)]
     paused_because: str | None = Field(default=None, description="Why it is paused.")
-    next: tuple[datetime, ...] = Field(description="When it is due next; empty while it is paused.")
-    recent: tuple[Firing, ...] = Field(
+    next: Annotated[tuple[datetime, ...], absent(())] = Field(
+        description="When it is due next; empty while it is paused."
+    )
+    recent: Annotated[tuple[Firing, ...], absent(())] = Field(
         description="The latest firings, the last one first. In lists without their state."
     )
-    fired: int = Field(description="Firings so far.")
-    skipped: int = Field(description="Times that were left out because an earlier firing was under way.")
-    missed: int = Field(description="Times that were left out because the server was away for too long.")
+    fired: Annotated[int, absent(0)] = Field(description="Firings so far.")
+    skipped: Annotated[int, absent(0)] = Field(
+        description="Times that were left out because an earlier firing was under way."
+    )
+    missed: Annotated[int, absent(0)] = Field(
+        description="Times that were left out because the server was away for too long."
+    )
     spent_usd: float | None = Field(
         default=None, description="What its firings have cost, by the latest one that Temporal still keeps."
     )

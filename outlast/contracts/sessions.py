@@ -23,7 +23,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputKind
 from outlast.activities.outputs.manifest import MAX_LOCATOR_CHARS
-from outlast.contracts.base import MadeOf, Open, Response
+from outlast.contracts.base import MadeOf, Open, Response, absent
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
@@ -253,7 +253,7 @@ class SessionEntry(Response):
 class SessionPage(Response):
     """Sessions, those first that began last."""
 
-    sessions: tuple[SessionEntry, ...]
+    sessions: Annotated[tuple[SessionEntry, ...], absent(())]
     next_page_token: str | None = Field(
         default=None, description="Pass as page_token for the next page; absent on the last."
     )

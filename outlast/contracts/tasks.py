@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import Budget, RunState
-from outlast.contracts.base import MadeOf, Open, Response
+from outlast.contracts.base import MadeOf, Open, Response, absent
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import (
     MAX_DEADLINE_SECONDS,
@@ -85,6 +85,8 @@ FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
 class Run(RunState):
     """An Actor run as a client reads it."""
 
+    actor_id: str = ""
+    key_value_store_id: str = ""
     limit_usd: float | None = None  # pyright: ignore[reportIncompatibleVariableOverride]  # sent as text
 
 
@@ -97,8 +99,10 @@ else:
 class Reused(Response):
     """How an earlier task came to answer a call."""
 
-    joined: bool = Field(description="Whether it was under way, and the call waits for the same answer.")
-    age_seconds: float = Field(description="Seconds since it was answered; 0 while it runs.")
+    joined: Annotated[bool, absent(False)] = Field(
+        description="Whether it was under way, and the call waits for the same answer."
+    )
+    age_seconds: Annotated[float, absent(0.0)] = Field(description="Seconds since it was answered; 0 while it runs.")
 
 
 class Task(Response):
@@ -108,8 +112,8 @@ class Task(Response):
     tool: str
     status: Open[TaskStatus]
     status_message: str | None = Field(default=None, description="What the task is doing, or how it ended.")
-    mode: str
-    executor: Open[Literal["none", "sync", "async"]]
+    mode: Annotated[str, absent("")]
+    executor: Annotated[Open[Literal["none", "sync", "async"]], absent("")]
     actor: str | None = None
     session_id: str | None = None
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")

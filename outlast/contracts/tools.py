@@ -1,8 +1,10 @@
 """Tools as the REST API lists them, and the body of a call by name."""
 
+from typing import Annotated
+
 from pydantic import AliasChoices, ConfigDict, Field, JsonValue
 
-from outlast.contracts.base import Response
+from outlast.contracts.base import Response, absent
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
@@ -13,12 +15,12 @@ class ToolView(Response):
     """A tool that can be called."""
 
     name: str
-    title: str
-    category: str
-    description: str
-    input_schema: dict[str, JsonValue]
+    title: Annotated[str, absent("")]
+    category: Annotated[str, absent("")]
+    description: Annotated[str, absent("")]
+    input_schema: Annotated[dict[str, JsonValue], absent({})]
     output_schema: dict[str, JsonValue] | None = None
-    annotations: dict[str, bool | str]
+    annotations: Annotated[dict[str, bool | str], absent({})]
     actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")
 
 

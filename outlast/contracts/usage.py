@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from outlast.contracts.base import Open, Response
+from outlast.contracts.base import Open, Response, absent
 
 Grouping = Literal["caller", "tool", "actor", "model", "session", "day", "payer"]
 ALL_CALLERS = "*"
@@ -55,9 +55,9 @@ class UsageRow(Response):
         description="Who paid: the operator's account, the caller's own Apify account, or a payment that came with the "
         "call (Skyfire).",
     )
-    runs: int = Field(description="Runs that have ended.")
-    model_calls: int = Field(description="Calls of models with a price.")
-    cost_usd: float
+    runs: Annotated[int, absent(0)] = Field(description="Runs that have ended.")
+    model_calls: Annotated[int, absent(0)] = Field(description="Calls of models with a price.")
+    cost_usd: Annotated[float, absent(0.0)]
 
 
 class CapUsage(Response):
@@ -65,8 +65,8 @@ class CapUsage(Response):
 
     cap: Open[Literal["day", "month"]]
     cap_usd: float | None = Field(default=None, description="Null when there is no such cap.")
-    spent_usd: float = Field(description="Cost, without payments that came with calls.")
-    reserved_usd: float = Field(description="Money reserved by runs that have not ended.")
+    spent_usd: Annotated[float, absent(0.0)] = Field(description="Cost, without payments that came with calls.")
+    reserved_usd: Annotated[float, absent(0.0)] = Field(description="Money reserved by runs that have not ended.")
     left_usd: float | None = None
     resets_at: datetime
 
@@ -77,7 +77,9 @@ class UsageReport(Response):
     first_day: date
     last_day: date
     total_usd: float
-    rows: tuple[UsageRow, ...] = Field(description="The most expensive first; by day when only days are asked for.")
+    rows: Annotated[tuple[UsageRow, ...], absent(())] = Field(
+        description="The most expensive first; by day when only days are asked for."
+    )
     caps: tuple[CapUsage, ...] = Field(
         default=(), description="The caps of the one caller that the report is about, as they are now."
     )

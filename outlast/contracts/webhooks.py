@@ -1,12 +1,12 @@
 """Webhooks as every front door shows them."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from outlast.activities.webhooks.contracts import WebhookEventType
-from outlast.contracts.base import Open, Response
+from outlast.contracts.base import Open, Response, absent
 from outlast.workflows.contracts.tool_calls import Address, SigningSecret
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
@@ -158,4 +158,6 @@ class Replayed(Response):
     """How many events are being sent again."""
 
     replayed: int
-    more: bool = Field(description=f"Whether there are more: one request sends {MAX_REPLAYED} at most.")
+    more: Annotated[bool, absent(False)] = Field(
+        description=f"Whether there are more: one request sends {MAX_REPLAYED} at most."
+    )

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.runs.contracts import RunState
-from outlast.client import Batch, BatchRow, Session, Task, TaskAnswer, ToolError
+from outlast.client import Batch, BatchRow, Operations, Session, Task, TaskAnswer, ToolError
 from outlast.contracts.base import Response
 from outlast.contracts.tasks import Run
 from outlast.workflows.contracts.tool_calls import TaskStatus
@@ -102,6 +102,20 @@ def test_options_are_plain_objects() -> None:
     assert seen.options == {"concurrency": 3, "later": 1}
     assert not seen.has_ended
     assert read(Session, {"id": "s", "controls": {"seed": 1}}).controls == {"seed": 1}
+
+
+def test_fields_that_an_older_server_leaves_out_are_empty() -> None:
+    task = read(
+        Task, {"id": "t-1", "tool": "t", "status": "working", "created_at": NOW, "run": {**RUN, "actor_id": ""}}
+    )
+    assert (task.mode, task.executor, task.run.actor_id) == ("", "", "")
+    assert read(Operations, {"at": NOW, "scope": "own", "counts": {}}).counts.queued == 0
+
+
+def test_they_are_documented_as_always_sent() -> None:
+    schema = Task.model_json_schema(mode="serialization")
+    assert {"mode", "executor"} <= set(schema["required"])
+    assert "default" not in schema["properties"]["mode"]
 
 
 @pytest.mark.parametrize("model", Response.__subclasses__(), ids=lambda model: model.__name__)
