@@ -37,6 +37,7 @@ DELIBERATE = {
         "unknown fields are found first, and told with the fields that there are"
     ),
     r"(no such|unknown) tool: .*(hint|text) was .*Did you mean call-actor": "there are more tools of a similar name",
+    r"rest: .*/task/(finished_at|expires_at) was null": "the answer to a call has the end of its task, as GET has it",
     r"/(hint|text) was .*Mend every violation": "a hint says it in plainer words",
 }
 """Differences (regular expressions over `set: exchange: difference`) that other issues made, and why."""
