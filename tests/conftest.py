@@ -51,7 +51,8 @@ class ByService(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         module = ROOT / nodeid.partition("::")[0]
-        places = (module, *(folder / "conftest.py" for folder in module.parents if folder.is_relative_to(_TESTS)))
+        below_tests = (folder for folder in module.parents if _TESTS in folder.parents)
+        places = (module, *(folder / "conftest.py" for folder in below_tests))
         return str(next((place for place in places if _starts_a_service(place)), module))
 
 
