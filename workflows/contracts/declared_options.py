@@ -1,13 +1,14 @@
 """Pydantic types of the options that `outlast.contracts.options` declares, for tools' arguments and MCP's `_meta`."""
 
 from collections.abc import Collection, Mapping, Sequence
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, JsonValue, create_model
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
+from outlast.activities.bounds import MAX_COUNT, UsdFloat
 from outlast.contracts.options import Option
 
 # The name is another's in workflow code, whose commands are compared by name.
@@ -33,7 +34,7 @@ class DeclaredOptions:
         With `for_models`, only those that a model may choose.
         """
         fields: dict[str, Any] = {
-            name: (_bounded(get_args(kind.__annotations__[name])[0]), _field(option))
+            name: _field(name, get_args(kind.__annotations__[name])[0], option)
             for kind in kinds
             for name, option in declared_by(kind).items()
             if name not in leave_out and (option.for_models or not for_models)
@@ -62,8 +63,13 @@ def _bounded(annotation: Any) -> Any:
     return dict[parts[0], _bounded(parts[1])] if origin is Mapping else annotation
 
 
-def _field(option: Option) -> Any:
-    return Field(default=None, description=option.help, ge=option.min, le=option.max)
+def _field(name: str, annotation: Any, option: Option) -> tuple[Any, Any]:
+    """Type and field of an option. Money is `UsdFloat`; every other number has a maximum, that of counts by default."""
+    if name.endswith("_usd"):
+        return UsdFloat | None, Field(default=None, description=option.help)
+    is_number = bool(get_args(annotation)) and {*get_args(annotation)} <= {int, float, NoneType}
+    most = MAX_COUNT if is_number and option.max is None else option.max
+    return _bounded(annotation), Field(default=None, description=option.help, ge=option.min, le=most)
 
 
 def _given(options: _Options) -> dict[str, JsonValue]:
