@@ -29,6 +29,10 @@ _HANDOFFS = {"handoff": "opened", "handoff_closed": "closed"}
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
+_OF_ANY_ERROR = {"tool": "", "category": "unknown", "retryable": False}
+"""Fields of an error that an older server may leave out."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
     """One event; `id` is None when the event has none."""
@@ -111,7 +115,7 @@ def is_unresumable(event: Event) -> bool:
 def row_of(event: Event) -> TaskRow | None:
     """The row that an event carries, if any. Raises `ApiError` for rows that cannot be read."""
     if event.name == "error" and event.data.get("retryable") is False:
-        error = ToolError.model_validate(event.data, extra="allow")
+        error = ToolError.model_validate(_OF_ANY_ERROR | event.data, extra="allow")
         kind, status = _REFUSALS.get(error.category, (InvalidRequest, HTTPStatus.UNPROCESSABLE_ENTITY))
         raise kind(error.message, status=status, hint=error.hint)
     return TaskRow(event.id, event.data) if event.name == "row" and event.id is not None else None
