@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Optional, Union, get_args, get_origin
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, JsonValue, create_model
 from pydantic_core import CoreSchema
@@ -66,7 +66,7 @@ def _bounded(annotation: Any) -> Any:
 def _field(name: str, annotation: Any, option: Option) -> tuple[Any, Any]:
     """Type and field of an option. Money is `UsdFloat`; every other number has a maximum, that of counts by default."""
     if name.endswith("_usd"):
-        return UsdFloat | None, Field(default=None, description=option.help)
+        return Optional[UsdFloat], Field(default=None, description=option.help)  # noqa: UP045 (a value)
     is_number = bool(get_args(annotation)) and {*get_args(annotation)} <= {int, float, NoneType}
     most = MAX_COUNT if is_number and option.max is None else option.max
     return _bounded(annotation), Field(default=None, description=option.help, ge=option.min, le=most)
