@@ -29,7 +29,13 @@ def test_ids_of_tasks(fake_api: FakeApi) -> None:
 
 
 def test_ids_of_tasks_that_wait_for_an_answer(fake_api: FakeApi) -> None:
-    of_another = {"task_id": "task-of-another", "key": "approval", "tool": "deploy", "message": "Allow deploy?"}
+    of_another = {
+        "task_id": "task-of-another",
+        "created_at": "2026-11-22T10:00:00Z",
+        "key": "approval",
+        "tool": "deploy",
+        "message": "Allow deploy?",
+    }
     fake_api.on("GET", "/v1/handoffs", {"handoffs": [of_another]})
     fake_api.on("GET", "/v1/tasks", {"tasks": [task("input_required")]})
     assert completed(fake_api.url, fake_api, "tasks", "answer", "task-") == [of_another["task_id"], ID]
