@@ -45,7 +45,6 @@ class InvalidCall(ApiError, status=422, slug="invalid-call", title="The call is 
     """The tool is unknown, or the arguments break its schema; nothing was started."""
 
     def __init__(self, envelope: ErrorEnvelope) -> None:
-        """Carry the envelope."""
         super().__init__(envelope.message)
         self.envelope = envelope
 
@@ -54,7 +53,6 @@ class UnfitInput(InvalidCall):
     """The input that a call has for an Actor breaks the Actor's own schema; nothing was started."""
 
     def __init__(self, envelope: ErrorEnvelope, input_schema: JsonObject) -> None:
-        """Carry the envelope, and the schema."""
         super().__init__(envelope)
         self.input_schema = input_schema
 
@@ -86,7 +84,6 @@ class CallTooLarge(ApiError, status=413, slug="call-too-large", title="The argum
     """The arguments are larger than a worker may be given. Nothing was started."""
 
     def __init__(self, message: str, *, tool: str = "") -> None:
-        """Say so of a call of `tool`."""
         super().__init__(message)
         self.envelope = ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, message)
 
@@ -105,7 +102,6 @@ class OutputRefusal(ApiError):
     """A stored output, or the selected part of it, is not available; `slug` says why."""
 
     def __init__(self, reason: OutputErrorReason, envelope: ErrorEnvelope) -> None:
-        """Carry the envelope."""
         super().__init__(f"{envelope.message} {envelope.hint or ''}".strip())
         self.envelope = envelope
         self.status, self.title = _OUTPUT_REFUSALS[reason]
@@ -257,7 +253,6 @@ class TooManyRequests(ApiError, status=429, slug="too-many-requests", title="Too
     """The caller, or the address, asks for more than it may. Nothing was started."""
 
     def __init__(self, message: str, *, retry_after_seconds: float) -> None:
-        """Say so, and after how many seconds the request may be repeated."""
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
 

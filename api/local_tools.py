@@ -25,7 +25,6 @@ class LocalTools:
     """The tools that manage tasks, those that manage batches, and those that manage schedules."""
 
     def __init__(self, services: Services) -> None:
-        """Answer from `services`."""
         self._tasks = TaskTools(services.tasks)
         self._batches = BatchTools(services.batches, services.stored_rows, services.outputs, services.tasks)
         self._schedules = ScheduleTools(services.schedules, services.tasks)

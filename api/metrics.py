@@ -99,7 +99,6 @@ class RequestMetrics:
     """ASGI middleware that counts requests by route pattern, never by path."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Measure `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -42,7 +42,6 @@ class OperationsReader:
     """
 
     def __init__(self, client: Client, clock: Clock = time.monotonic) -> None:
-        """Read through `client`."""
         self._client = client
         self._clock = clock
         self._slots = CallerSlots()

@@ -33,10 +33,6 @@ class StoredOutputs:
     """
 
     def __init__(self, objects: OutputObjects, audit: AuditLog, unread: UnreadBytes) -> None:
-        """Read from `objects`, where the workers write, within what callers may leave `unread`.
-
-        What callers read and delete goes to `audit`.
-        """
         self._objects = objects
         self._unread = unread
         self._audit = audit

@@ -69,7 +69,6 @@ class SavedCallStore:
     """Keeps the saved calls of all callers. Every method raises `OutputStoreUnavailable`."""
 
     def __init__(self, objects: OutputObjects, *, namespace: str) -> None:
-        """Keep those of a Temporal namespace in `objects`."""
         self._objects = objects
         self._root = f"saved-calls/{as_folder(namespace)}"
 
@@ -158,7 +157,6 @@ class SavedCallClient:
         policy: PolicySource,
         audit: AuditLog,
     ) -> None:
-        """Keep in `store` what `admission` lets through; record changes in `audit`."""
         self._store = store
         self._admission = admission
         self._sealer = sealer

@@ -65,7 +65,6 @@ class Disks:
     """Watches the folders that the settings name."""
 
     def __init__(self, settings: ApiSettings) -> None:
-        """Nothing is read before it is needed."""
         self._places = written_places(settings.data_dir, settings.store_url, settings.audit_file)
         self._reserve_bytes = settings.disk_reserve_mbytes * 1_000_000
         self._is_short = False

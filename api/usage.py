@@ -48,7 +48,6 @@ class UsageReader:
     """Sums what callers have spent. Needs a worker: the latest entries are in the ledgers' workflows."""
 
     def __init__(self, client: Client, store: UsageStore, policy: PolicySource) -> None:
-        """Read the ledgers through `client`, older entries in `store`, and caps in the `policy` in force."""
         self._client = client
         self._store = store
         self._policy = policy

@@ -59,7 +59,6 @@ class KeyHash:
         return cls(_COST, _BLOCK, _PARALLEL, salt, _scrypt(secret, salt, _COST, _BLOCK, _PARALLEL, 32))
 
     def __str__(self) -> str:
-        """As the policy file has it."""
         parts = (self.cost, self.block, self.parallel, _encoded(self.salt), _encoded(self.digest))
         return "$".join(("scrypt", *map(str, parts)))
 
@@ -109,7 +108,6 @@ class KeyVerifier:
     """
 
     def __init__(self) -> None:
-        """Nothing is verified yet."""
         self._secret = secrets.token_bytes(32)
         self._verified = TTLCache[bytes, bool](_REMEMBERED, _VERIFIED_SECONDS)
         self._refused = TTLCache[bytes, bool](_REMEMBERED, _REFUSED_SECONDS)

@@ -54,7 +54,6 @@ class CallerResolver:
         sealer: SecretSealer,
         audit: AuditLog | None = None,
     ) -> None:
-        """Look Apify accounts up through `platform`; seal their tokens with `sealer`. Refusals go to `audit`."""
         self._audit = audit or AuditLog(None)
         self.resource, self._access_tokens = _oauth(settings, policy)
         """This server as clients of the authorization server see it; None where none is configured."""
@@ -338,7 +337,6 @@ class SharedAccounts:
     """Says how far a caller reaches: all of its account where it is alone there, its own things where it is not."""
 
     def __init__(self, settings: ApiSettings, policy: PolicySource) -> None:
-        """Count the callers of `settings` and of the `policy` in force."""
         self._policy = policy
         self._server_token = settings.apify_token.get_secret_value() if settings.apify_token is not None else ""
         self._named = frozenset(f"key:{entry.partition(':')[0]}" for entry in parse_entries(settings.api_keys))

@@ -92,7 +92,6 @@ class PermissionRules:
     rules: tuple[Rule, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is any rule."""
         return bool(self.rules)
 
     @classmethod

@@ -29,7 +29,6 @@ class Leases:
     """The open leases of a process."""
 
     def __init__(self) -> None:
-        """None is open."""
         self._open: set[_Lease] = set()
 
     def check(self) -> None:

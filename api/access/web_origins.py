@@ -53,7 +53,6 @@ class ServerNames:
         return name in self._names or f"{found[1]}:{found[2]}" in self._names
 
     def __str__(self) -> str:
-        """For error messages."""
         return ", ".join(sorted(self._names))
 
 

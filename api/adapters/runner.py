@@ -68,7 +68,6 @@ class CallRunner:
     """Gives every call an outcome. A failure is an outcome too."""
 
     def __init__(self, services: Services) -> None:
-        """Start and await tasks through `services`."""
         self._tasks = services.tasks
         self._catalogue = services.catalogue
         self._max_wait_seconds = services.settings.max_wait_seconds

@@ -53,7 +53,6 @@ class Action:
     """Something that is being done, and what is known of it so far."""
 
     def __init__(self, event: AuditEvent, about: About) -> None:
-        """Begin with `about`. `event` may be set while more becomes known."""
         self.event = event
         self.about = about
 

@@ -57,7 +57,6 @@ class RequestOrigins:
     """ASGI middleware that gives each request an id, answered as `X-Request-Id`. A client's own id is ignored."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Number the requests to `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

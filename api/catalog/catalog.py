@@ -349,7 +349,6 @@ class MaskGate:
     """Masks at the entry points: on or off by the settings, resolved in one way, logged and counted."""
 
     def __init__(self, settings: ApiSettings) -> None:
-        """Heed masks as `settings` say."""
         self._on = settings.masks_are_heeded
 
     def effective(

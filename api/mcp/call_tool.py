@@ -418,7 +418,6 @@ class PendingCalls:
     """
 
     def __init__(self, tasks: TaskClient) -> None:
-        """Cancel tasks through `tasks`."""
         self._tasks = tasks
         self._pending: LRUCache[_Key, tuple[Client, asyncio.Task[Task]]] = LRUCache(_MAX_CALLS)
 
@@ -480,7 +479,6 @@ class ProgressReporter:
         self._reporting: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Start reporting."""
         if wants_progress(self._ctx) or self._wants_log:
             self._reporting = asyncio.create_task(self._report_events())
         return self
@@ -488,7 +486,6 @@ class ProgressReporter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop reporting."""
         if self._reporting is not None:
             self._reporting.cancel()
 
@@ -531,7 +528,6 @@ class SignedLinks:
     """Signs them where the mode's clients know such links."""
 
     def __init__(self, links: RecordLinks) -> None:
-        """By `links`."""
         self._links = links
 
     async def in_answer(self, client: Client, result: ToolResult) -> ToolResult:

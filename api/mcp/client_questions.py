@@ -66,7 +66,6 @@ class ClientQuestions:
     """Questions to clients of MCP 2025-11-25: requests of the server, whose responses answer them."""
 
     def __init__(self, tasks: TaskClient, exchanges: OpenExchanges) -> None:
-        """Answers go to `tasks`, from those whom `exchanges` has admitted."""
         self._tasks = tasks
         self._exchanges = exchanges
 

@@ -48,7 +48,6 @@ class ToolListChanges:
     """The `subscriptions/listen` streams of one connection that wait for changes."""
 
     def __init__(self) -> None:
-        """No stream listens yet."""
         self._listeners: set[asyncio.Event] = set()
 
     def notify(self) -> None:
@@ -194,7 +193,6 @@ class ChangeListener:
     """One stream."""
 
     def __init__(self, changed: asyncio.Event) -> None:
-        """`ToolListChanges` sets `changed`."""
         self._changed = changed
 
     async def changes(self) -> AsyncIterator[None]:
@@ -279,7 +277,6 @@ class OpenExchanges:
     """The open requests of every connection of this process."""
 
     def __init__(self) -> None:
-        """None is open."""
         self._connections: defaultdict[Place, _Connection] = defaultdict(_Connection)
 
     @contextmanager

@@ -47,7 +47,6 @@ class ScopeGate:
     """
 
     def __init__(self, connections: Connections, exchanges: OpenExchanges) -> None:
-        """`connections` knows who sends a request."""
         self._connections = connections
         self._exchanges = exchanges
 
@@ -70,7 +69,6 @@ class CredentialGate:
     """Middleware of the MCP server: ends a request whose credential ends, with a JSON-RPC error that says why."""
 
     def __init__(self, connections: Connections) -> None:
-        """Ask `connections` who sends a request."""
         self._connections = connections
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:

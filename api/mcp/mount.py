@@ -25,7 +25,6 @@ class McpDoor:
     """Serves MCP. The SDK takes as long to load as all the rest of the API, so a thread loads it beside the start."""
 
     def __init__(self, services: Services) -> None:
-        """Serve `services`, while `open` runs."""
         self._services = services
         self._app: ASGIApp | None = None
         self._opened = asyncio.Event()

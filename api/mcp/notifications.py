@@ -41,7 +41,6 @@ class ResourceUpdates:
     def __init__(
         self, connections: Connections, resources: ResourceMethods, tasks: TaskResources, rows: RowResources
     ) -> None:
-        """Watch `tasks` and `rows`; `resources` knows which resources exist."""
         self._connections = connections
         self._resources = resources
         self._tasks = tasks
@@ -115,7 +114,6 @@ class TaskStatusNotifier:
     """Notifies sessions of their tasks, beside all requests: of the status, and of the progress if it was asked for."""
 
     def __init__(self, tasks: TaskClient) -> None:
-        """Read tasks and their events through `tasks`."""
         self._tasks = tasks
 
     def watch(self, ctx: Context, client: Client, task: Task) -> None:
@@ -167,7 +165,6 @@ class ListenStreams:
     """The handler of `subscriptions/listen`."""
 
     def __init__(self, tasks: TaskClient, connections: Connections, resources: ResourceUpdates) -> None:
-        """Watch tasks through `tasks`, and resources through `resources`."""
         self._tasks = tasks
         self._connections = connections
         self._resources = resources

@@ -53,7 +53,6 @@ class PromptMethods:
     def __init__(
         self, connections: Connections, client_questions: ClientQuestions, default_actors: Sequence[str]
     ) -> None:
-        """Offer the built-in prompts and those of extensions. Completion suggests `default_actors`."""
         self._connections = connections
         self._client_questions = client_questions
         self._default_actors = tuple(default_actors)

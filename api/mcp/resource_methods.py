@@ -80,7 +80,6 @@ class RowResources:
     """Reads and watches the rows of callers' tasks."""
 
     def __init__(self, rows: TaskRows, limits: CallerLimits) -> None:
-        """Read `rows`. Who watches them holds one of the caller's streams."""
         self._rows = rows
         self._limits = limits
 
@@ -122,7 +121,6 @@ class TaskResources:
     """Reads and watches the tasks of callers."""
 
     def __init__(self, tasks: TaskClient) -> None:
-        """Read through `tasks`."""
         self._tasks = tasks
 
     async def read(self, client: Client, task_id: str) -> JsonObject:
@@ -233,9 +231,6 @@ class ResourceMethods:
         platform: PlatformResources,
         widgets: Sequence[Resource] = (),
     ) -> None:
-        """Offer `tasks`, their `rows`, `widgets`, what extensions and modes bring, and in some modes what the
-        `platform` has.
-        """
         self._connections = connections
         self._tasks = tasks
         self._rows = rows

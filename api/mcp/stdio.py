@@ -133,23 +133,19 @@ class CheckedMessages:
         await self._reading.aclose()
 
     def __aiter__(self) -> Self:
-        """The stream itself."""
         return self
 
     async def __anext__(self) -> Item:
-        """The next message."""
         while not await self._is_accepted(item := _with_valid_text(await self._reading.__anext__())):
             pass
         return item
 
     async def __aenter__(self) -> Self:
-        """The stream itself."""
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> None:
-        """Close it."""
         await self.aclose()
 
     async def _is_accepted(self, item: Item) -> bool:

@@ -45,7 +45,6 @@ class Authenticated:
     """Resolves the caller of each request before the MCP server sees it, and who may send what over a session."""
 
     def __init__(self, app: ASGIApp, services: Services, exchanges: OpenExchanges) -> None:
-        """Pass the requests of known callers to `app`. `exchanges` knows what messages may refer to."""
         self._app = app
         self._exchanges = exchanges
         self._services = services
@@ -187,7 +186,6 @@ class StreamableHttp:
     """The MCP server of the API process: `app` serves its requests while `sessions` runs."""
 
     def __init__(self, services: Services, path: str) -> None:
-        """Serve `services` at `path`."""
         settings = services.settings
         mcp = McpServer(services, widgets=widget_resources())
         server = mcp.server

@@ -41,7 +41,6 @@ class ToolLists:
     """
 
     def __init__(self, connections: Connections) -> None:
-        """Answer for `connections`."""
         self._connections = connections
         self._lists: LRUCache[_Key, _List] = LRUCache(_MAX_OFFERS)
 

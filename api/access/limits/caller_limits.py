@@ -50,7 +50,6 @@ class CallerLimits:
     """Counts what each caller asks of this process, and refuses what goes beyond its limits in the policy."""
 
     def __init__(self, policy: PolicySource, clock: Clock = time.monotonic) -> None:
-        """Apply the limits of the `policy` in force."""
         self._policy = policy
         self._clock = clock
         self._usages: dict[str, _Usage] = {}

@@ -22,7 +22,6 @@ class ServedCallers:
     """Remembers whose requests this process has served within the last second."""
 
     def __init__(self) -> None:
-        """Nobody's yet."""
         self._latest = ("", 0.0)
         self._before = ("", 0.0)
         """The latest request of another caller than that of the latest one."""
@@ -95,7 +94,6 @@ class BodySlot:
     """A slot for the work on the large body of a request. It is left before the request does when the request waits."""
 
     def __init__(self, slots: CallerSlots, caller_id: str) -> None:
-        """One of this caller, not taken yet."""
         self._slots = slots
         self._caller_id = caller_id
         self._ended = asyncio.Event()

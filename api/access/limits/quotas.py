@@ -111,7 +111,6 @@ class StoredBytes:
     """Refuses calls of callers whose outputs take more space than they may."""
 
     def __init__(self, objects: OutputObjects, policy: PolicySource, clock: Clock = time.monotonic) -> None:
-        """Count in `objects`; apply the limits of the `policy` in force."""
         self._objects = objects
         self._policy = policy
         self._clock = clock
@@ -172,7 +171,6 @@ class McpSessions:
     """The open sessions of each caller. One that is not used for `idle_seconds` has ended, as the SDK ends it then."""
 
     def __init__(self, policy: PolicySource, idle_seconds: float, clock: Clock = time.monotonic) -> None:
-        """Apply the limits of the `policy` in force."""
         self._policy = policy
         self._idle_seconds = idle_seconds
         self._clock = clock

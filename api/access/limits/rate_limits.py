@@ -40,7 +40,6 @@ class TokenBucket:
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
-        """A full bucket."""
         self._clock = clock
         self._spent = 0.0
         self._at = clock()
@@ -137,7 +136,6 @@ class FailedCredentials:
     """Keeps guesses from becoming look-ups on the platform. A token that was good before is never held back."""
 
     def __init__(self, per_minute: int, clock: Clock = time.monotonic) -> None:
-        """Each address may try `per_minute` tokens that turn out wrong."""
         self._per_minute = per_minute
         self._clock = clock
         self._wrong: TTLCache[str, str] = TTLCache(_MAX_TOKENS, _WRONG_SECONDS, timer=clock)

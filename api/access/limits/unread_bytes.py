@@ -22,7 +22,6 @@ class UnreadBytes:
     """The budgets of all callers in this process."""
 
     def __init__(self, policy: PolicySource) -> None:
-        """Apply `unread_bytes` of the `policy` in force."""
         self._policy = policy
         self._rooms: WeakValueDictionary[str, CallerRoom] = WeakValueDictionary()
 
@@ -43,7 +42,6 @@ class CallerRoom:
     """The room of one caller, as readers of outputs and datasets take it (`activities.outputs.store.room.Room`)."""
 
     def __init__(self, policy: PolicySource, caller_id: str) -> None:
-        """Room for `unread_bytes` of this caller in the `policy` in force."""
         self._policy = policy
         self._caller_id = caller_id
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()

@@ -47,7 +47,6 @@ class AccessTokens:
     """Verifies the tokens of one issuer for one resource."""
 
     def __init__(self, keys: IssuerKeys, *, issuer: str, audiences: tuple[str, ...], skew_seconds: float) -> None:
-        """Tokens must be signed with one of `keys`, and name `issuer` and one of `audiences`."""
         self._keys = keys
         self._issuer = issuer
         self._audiences = audiences

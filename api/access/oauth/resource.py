@@ -19,7 +19,6 @@ class OAuthResource:
     """The metadata for clients, and what their tokens allow. The policy may change while the API runs."""
 
     def __init__(self, url: str, issuer: str, mapping: Callable[[], OAuthEntry]) -> None:
-        """The resource at `url`, for which `issuer` makes tokens; `mapping` is the policy in force."""
         self._url = url
         self._issuer = issuer
         self._mapping = mapping

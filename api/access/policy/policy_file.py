@@ -107,7 +107,6 @@ class PolicyError(ValueError):
     """The policy cannot be used. `problems` has one line for each reason, without any secret of the file."""
 
     def __init__(self, path: Path, problems: Iterable[str]) -> None:
-        """Problems of the file at `path`."""
         self.problems = tuple(problems)
         super().__init__(f"{path}: " + "; ".join(self.problems))
 

@@ -114,7 +114,6 @@ class RequestStates:
     """Encrypts and decrypts `requestState`."""
 
     def __init__(self, sealer: SecretSealer) -> None:
-        """`sealer` holds the key ring that all API processes share: each can read the states of the others."""
         self._sealer = sealer
 
     def state_of(self, caller: Caller, task_id: str, tool: str) -> str:
