@@ -18,7 +18,7 @@ from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rul
 from outlast.api.app import build_app
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.http.client_connections import limited_protocol
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
 from outlast.api.temporal.errors import temporal_errors
@@ -43,7 +43,7 @@ _KEEP_ALIVE_SECONDS = 75
 async def serve(settings: ApiSettings) -> None:
     """Serve until a signal. Starts also while Temporal is down, and answers 503 until it is back."""
     client = await connect(settings, build_runtime(), lazy=True)
-    services = build_services(settings, client)
+    services = Services(settings, client)
     await StoreOwnership.of(client, settings).check()
     services.audit.open()
     policy = services.policy.current

@@ -3,9 +3,6 @@
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cached_property
 
 from temporalio.client import Client
 
@@ -58,11 +55,11 @@ from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 
 log = logging.getLogger("outlast.api")
 _NEAR_DEADLINE_SECONDS = 30
-"""How long the number of hand-offs near their deadline is kept."""
+"""How long the count of hand-offs near their deadline is cached."""
 
 
 class Disks:
-    """Watches the folders that the settings name."""
+    """The disks with the folders that the settings name."""
 
     def __init__(self, settings: ApiSettings) -> None:
         self._places = written_places(settings.data_dir, settings.store_url, settings.audit_file)
@@ -70,7 +67,7 @@ class Disks:
         self._is_short = False
 
     async def have_room(self, *, timeout_seconds: float) -> bool:
-        """Whether each has more free space than the reserve. A disk that does not answer in time has none."""
+        """Check that each has more free space than the reserve. A disk that does not answer in time has none."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 found = await asyncio.to_thread(shortage, self._places, self._reserve_bytes)
@@ -93,141 +90,85 @@ class Disks:
         return found
 
 
-@dataclass(frozen=True)
 class Services:
-    """One instance of each service."""
+    """One instance of each service, built from the settings.
 
-    settings: ApiSettings
-    policy: PolicySource
-    limits: CallerLimits
-    mcp_sessions: McpSessions
-    audit: AuditLog
-    tasks: TaskClient
-    resurrections: Resurrections
-    task_rows: TaskRows
-    shares: FairQueue
-    session_starts: SessionStarts
-    stored_bytes: StoredBytes
-    queue_keeper: QueueKeeper
-    quick_calls: QuickCalls
-    open_tasks: KeptCount
-    near_deadline: KeptCount
-    certificate_end: datetime | None = field(default_factory=temporal_certificate_end, kw_only=True)
-    """When the client certificate for Temporal ends, if it has one."""
-    handoffs: Handoffs
-    batches: BatchClient
-    stored_rows: StoredRows
-    saved_calls: SavedCallClient
-    schedules: ScheduleClient
-    catalogue: Catalogue
-    platform_bodies: PlatformBodies
-    record_links: RecordLinks
-    payment_terms: PaymentTerms
-    callers: CallerResolver
-    sealer: SecretSealer
-    outputs: StoredOutputs
-    sessions: SessionClient
-    session_collection: SessionCollection
-    turns: TurnClient
-    session_events: SessionEvents
-    usage: UsageReader
-    operations: OperationsReader
-    raw_payloads: RawPayloads
-    webhooks: WebhookClient
-    deliveries: Deliveries
-    uploads: CallerSlots = field(default_factory=CallerSlots)
-    """Slots for files with the items of batches, which are read one after the other for each caller."""
+    Raises `SealError` when the settings name no key ring, and `PolicyError`.
+    """
 
-    @cached_property
-    def disks(self) -> Disks:
-        """The disks of this machine."""
-        return Disks(self.settings)
+    def __init__(self, settings: ApiSettings, client: Client) -> None:
+        self.settings = settings
+        self.disks = Disks(settings)
+        self.uploads = CallerSlots()
+        """Slots for files with the items of batches, which are read one after the other for each caller."""
+        self.certificate_end = temporal_certificate_end()
+        """When the client certificate for Temporal ends, if it has one."""
+        self.sealer, self._objects = sealer_from(settings), output_objects(settings)
+        self.audit = audit_log(settings, self.sealer)
+        self.policy = PolicySource(settings.policy_file, base=settings.policy)
+        record_changes(self.policy, self.audit)
+        self.limits = CallerLimits(self.policy)
+        self.stored_bytes = StoredBytes(self._objects, self.policy)
+        self.mcp_sessions = McpSessions(self.policy, settings.mcp_session_idle_seconds)
+        self.outputs = StoredOutputs(self._objects, self.audit, self.limits.unread)
+        self.usage = UsageReader(client, UsageStore(self._objects, namespace=client.namespace), self.policy)
+        self.operations = OperationsReader(client)
+        self.raw_payloads = RawPayloads(client)
+        self._build_platform(settings)
+        self._build_tasks(settings, client, self._build_webhooks(settings, client))
 
+    def _build_platform(self, settings: ApiSettings) -> None:
+        platform = self._platform = platform_of(settings, self.sealer)
+        self.catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
+        self.platform_bodies = PlatformBodies(platform)
+        self.record_links = RecordLinks(platform)
+        self.payment_terms = PaymentTerms(settings.apify_api_base_url)
+        self.callers = CallerResolver(settings, self.policy, platform, self.sealer, self.audit)
 
-def build_services(settings: ApiSettings, client: Client) -> Services:
-    """Build the services. Raises `SealError` when the settings name no key ring, and `PolicyError`."""
-    sealer, objects = sealer_from(settings), output_objects(settings)
-    platform, audit = platform_of(settings, sealer), audit_log(settings, sealer)
-    catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
-    policy = _policy(settings, audit)
-    limits, stored_bytes = CallerLimits(policy), StoredBytes(objects, policy)
-    listeners, webhooks, deliveries = _webhooks(client, settings, sealer, policy, audit, limits)
-    admission = Admission(catalogue, sealer, settings, policy, audit, listeners)
-    shares, quick = FairQueue(client, policy), QuickCalls(settings)
-    session_starts = SessionStarts(client, policy, idle=settings.session_idle)
-    arguments, fair = LargeArguments(KeptParts(objects, namespace=client.namespace)), settings.fairness
-    starter = TaskStarter(client, arguments, shares, session_starts, stored_bytes, quick, fair=fair)
-    outputs, ui_url = StoredOutputs(objects, audit, limits.unread), settings.temporal_ui_url
-    tasks = TaskClient(client, admission, starter, audit, limits, Deduplication(client, outputs, limits), ui_url=ui_url)
-    batch_starter = BatchStarter(client, objects, policy, stored_bytes, fair=fair)
-    batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
-    stored_rows = StoredRows(batches, outputs, platform)
-    saved_calls = SavedCallClient(SavedCallStore(objects, namespace=client.namespace), admission, sealer, policy, audit)
-    due = DueCalls(admission, saved_calls, stored_rows, sealer, policy)
-    kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=client.namespace))
-    sessions = SessionClient(client, catalogue, kept, session_starts, settings, policy, audit)
-    return Services(
-        settings=settings,
-        policy=policy,
-        limits=limits,
-        mcp_sessions=McpSessions(policy, settings.mcp_session_idle_seconds),
-        audit=audit,
-        tasks=tasks,
-        resurrections=Resurrections(client, tasks, admission, starter, limits, audit),
-        task_rows=TaskRows(client, tasks, outputs, platform, limits.unread),
-        shares=shares,
-        session_starts=session_starts,
-        stored_bytes=stored_bytes,
-        queue_keeper=QueueKeeper(client, policy),
-        quick_calls=quick,
-        open_tasks=KeptCount(tasks.count_open),
-        near_deadline=KeptCount(tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS),
-        handoffs=Handoffs(tasks, limits.unread),
-        batches=batches,
-        stored_rows=stored_rows,
-        saved_calls=saved_calls,
-        schedules=ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=ui_url),
-        catalogue=catalogue,
-        platform_bodies=PlatformBodies(platform),
-        record_links=RecordLinks(platform),
-        payment_terms=PaymentTerms(settings.apify_api_base_url),
-        callers=CallerResolver(settings, policy, platform, sealer, audit),
-        sealer=sealer,
-        outputs=outputs,
-        sessions=sessions,
-        session_collection=SessionCollection(client, sessions, kept, outputs, audit, output_ttl=settings.output_ttl),
-        turns=TurnClient(client, sessions, kept, catalogue, settings, policy, Informed(audit, listeners)),
-        session_events=SessionEvents(client, limits.unread),
-        usage=UsageReader(client, UsageStore(objects, namespace=client.namespace), policy),
-        operations=OperationsReader(client),
-        raw_payloads=RawPayloads(client),
-        webhooks=webhooks,
-        deliveries=deliveries,
-    )
+    def _build_webhooks(self, settings: ApiSettings, client: Client) -> Listeners:
+        """Build the services of webhooks. Returns the recipients of events of calls."""
+        subscriptions = Subscriptions(client, task_queue=TOOLS_TASK_QUEUE)
+        addresses = WebhookAddresses(allow_private=settings.allow_private_addresses)
+        listeners = Listeners(subscriptions, self.sealer, self.policy, addresses)
+        queues = WebhookQueues(client, task_queue=TOOLS_TASK_QUEUE)
+        self.webhooks = WebhookClient(subscriptions, queues, self.sealer, self.policy, self.audit, listeners, addresses)
+        self.deliveries = Deliveries(client, self.webhooks, queues, self.policy, self.audit, self.limits)
+        return listeners
 
-
-def _policy(settings: ApiSettings, audit: AuditLog) -> PolicySource:
-    """The policy of the operator, whose changes are audited."""
-    policy = PolicySource(settings.policy_file, base=settings.policy)
-    record_changes(policy, audit)
-    return policy
-
-
-def _webhooks(
-    client: Client,
-    settings: ApiSettings,
-    sealer: SecretSealer,
-    policy: PolicySource,
-    audit: AuditLog,
-    limits: CallerLimits,
-) -> tuple[Listeners, WebhookClient, Deliveries]:
-    """Who hears of calls, and what changes that."""
-    subscriptions = Subscriptions(client, task_queue=TOOLS_TASK_QUEUE)
-    addresses = WebhookAddresses(allow_private=settings.allow_private_addresses)
-    listeners = Listeners(subscriptions, sealer, policy, addresses)
-    queues = WebhookQueues(client, task_queue=TOOLS_TASK_QUEUE)
-    webhooks = WebhookClient(subscriptions, queues, sealer, policy, audit, listeners, addresses)
-    return listeners, webhooks, Deliveries(client, webhooks, queues, policy, audit, limits)
+    def _build_tasks(self, settings: ApiSettings, client: Client, listeners: Listeners) -> None:
+        objects, policy, audit, sealer, limits = self._objects, self.policy, self.audit, self.sealer, self.limits
+        namespace, fair, ui_url = client.namespace, settings.fairness, settings.temporal_ui_url
+        admission = Admission(self.catalogue, sealer, settings, policy, audit, listeners)
+        self.shares, self.quick_calls = FairQueue(client, policy), QuickCalls(settings)
+        self.queue_keeper = QueueKeeper(client, policy)
+        self.session_starts = SessionStarts(client, policy, idle=settings.session_idle)
+        arguments = LargeArguments(KeptParts(objects, namespace=namespace))
+        starter = TaskStarter(
+            client, arguments, self.shares, self.session_starts, self.stored_bytes, self.quick_calls, fair=fair
+        )
+        reuse = Deduplication(client, self.outputs, limits)
+        self.tasks = TaskClient(client, admission, starter, audit, limits, reuse, ui_url=ui_url)
+        self.resurrections = Resurrections(client, self.tasks, admission, starter, limits, audit)
+        self.task_rows = TaskRows(client, self.tasks, self.outputs, self._platform, limits.unread)
+        self.open_tasks = KeptCount(self.tasks.count_open)
+        self.near_deadline = KeptCount(self.tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS)
+        self.handoffs = Handoffs(self.tasks, limits.unread)
+        batch_starter = BatchStarter(client, objects, policy, self.stored_bytes, fair=fair)
+        self.batches = BatchClient(client, admission, batch_starter, sealer, audit, limits, ui_url=ui_url)
+        self.stored_rows = StoredRows(self.batches, self.outputs, self._platform)
+        self.saved_calls = SavedCallClient(
+            SavedCallStore(objects, namespace=namespace), admission, sealer, policy, audit
+        )
+        due = DueCalls(admission, self.saved_calls, self.stored_rows, sealer, policy)
+        self.schedules = ScheduleClient(client, due, sealer, policy, audit, limits, ui_url=ui_url)
+        kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=namespace))
+        self.sessions = SessionClient(client, self.catalogue, kept, self.session_starts, settings, policy, audit)
+        self.session_collection = SessionCollection(
+            client, self.sessions, kept, self.outputs, audit, output_ttl=settings.output_ttl
+        )
+        informed = Informed(audit, listeners)
+        self.turns = TurnClient(client, self.sessions, kept, self.catalogue, settings, policy, informed)
+        self.session_events = SessionEvents(client, limits.unread)
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:

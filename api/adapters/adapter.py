@@ -11,7 +11,7 @@ from outlast.api.adapters.message_formats import AnthropicMessages, McpMessages,
 from outlast.api.adapters.model_calls import BackEnd, CallReport
 from outlast.api.adapters.runner import CallRunner, CallScope, load_callable, load_offered
 from outlast.api.catalog.catalog import log_listing
-from outlast.api.services import Services, build_services
+from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.arguments import DEFAULT_WAIT_SECONDS
 from outlast.contracts.options import StartOptions, to_wire
@@ -117,4 +117,4 @@ async def connected_services(settings: ApiSettings | None = None) -> Services:
     """
     own = settings or ApiSettings()
     load_extensions(own.tool_modules)
-    return build_services(own, await connect(own))
+    return Services(own, await connect(own))

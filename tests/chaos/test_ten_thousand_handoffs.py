@@ -12,7 +12,7 @@ from temporalio.client import Client
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
 from outlast.api.errors import InvalidCall
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.api.tasks.client import TaskClient
 from outlast.contracts.tasks import Task, TaskRequest
 from outlast.workflows.contracts.questions import InputAnswer
@@ -97,7 +97,7 @@ async def one_worker(tmp_path: Path) -> AsyncIterator[tuple[OneWorker, TaskClien
             )
 
         temporal = await connect(server.address)
-        tasks = build_services(api_settings(sandbox), temporal).tasks
+        tasks = Services(api_settings(sandbox), temporal).tasks
         stack = OneWorker(worker, temporal)
         with stack.processes:
             await stack.start_worker()

@@ -171,7 +171,7 @@ async def serve(output: Output, flags: ConnectionFlags, given: Mapping[str, obje
 
 async def _serve_on(config: "StackConfig", addresses: "StackAddresses", flags: ConnectionFlags) -> None:
     from outlast.api.mcp.stdio import serve_stdio  # noqa: PLC0415
-    from outlast.api.services import build_services  # noqa: PLC0415
+    from outlast.api.services import Services  # noqa: PLC0415
     from outlast.worker.connection import connect  # noqa: PLC0415
     from outlast.worker.otlp.traces import start_tracing  # noqa: PLC0415
 
@@ -179,7 +179,7 @@ async def _serve_on(config: "StackConfig", addresses: "StackAddresses", flags: C
     local = connection_of(flags, settings)
     stop_tracing = start_tracing(settings, "mcp")
     try:
-        services = build_services(settings, await connect(settings, lazy=True))
+        services = Services(settings, await connect(settings, lazy=True))
         await services.callers.resolve(local.token)
         await serve_stdio(services, local)
     finally:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from starlette.types import Message
 
 from outlast.api.app import build_app
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from tests.integration.widgets.host import running_chromium
 from tests.support.http.mcp_wire import LEGACY
@@ -152,7 +152,7 @@ async def test_two_credentials_are_none(api: httpx.AsyncClient) -> None:
 
 async def test_a_websocket_of_another_site_is_closed_before_it_opens(tmp_path: Path) -> None:
     """The server speaks none so far; this holds the entrance to it should it ever do."""
-    app = build_app(build_services(settings_in(tmp_path), await connect(f"127.0.0.1:{free_port()}", lazy=True)))
+    app = build_app(Services(settings_in(tmp_path), await connect(f"127.0.0.1:{free_port()}", lazy=True)))
     said: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -14,7 +14,7 @@ from outlast.activities.schedules.activities import FiringStartActivities
 from outlast.activities.schedules.contracts import Due, FiringStart, StartFiringInput
 from outlast.api.app import firings_of
 from outlast.api.schedules.client import temporal_id_of
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 from outlast.workflows.schedules.contracts import FiringInput, FiringStatus, Timing
 from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
@@ -57,7 +57,7 @@ async def test_temporal_catches_up_for_as_long_as_the_schedule_says(
 async def test_a_firing_is_started_until_its_last_moment_and_missed_after_it(
     sandbox: Sandbox, service: Service
 ) -> None:
-    firings = firings_of(build_services(api_settings(sandbox), await connect(service.temporal_address)))
+    firings = firings_of(Services(api_settings(sandbox), await connect(service.temporal_address)))
     in_time = await firings.start(due("in-time", late_by=timedelta(minutes=-1)))
     assert in_time.started is not None, in_time
     missed = await firings.start(due("too-late", late_by=timedelta(seconds=1)))

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.stdio import LocalConnection, serve_stdio
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.worker.connection import connect
 from outlast.worker.logs import configure_logging
@@ -27,7 +27,7 @@ async def main() -> None:
     named = os.environ.get("OUTLAST_TOKEN")
     token = SecretStr(named) if named else None
     local = LocalConnection(selection_from(query, default_mode=settings.mode, environment=os.environ), token)
-    await serve_stdio(build_services(settings, await connect(settings, lazy=True)), local)
+    await serve_stdio(Services(settings, await connect(settings, lazy=True)), local)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.api.app import build_app
 from outlast.api.http.client_connections import limited_protocol
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.worker.connection import OutlastPlugin
 from tests.support.http.api_client import api_client
@@ -63,7 +63,7 @@ async def serving_api(
         connections_per_address=settings.connections_per_address,
         unread_seconds=settings.unread_seconds,
     )
-    app = build_app(build_services(settings, client))
+    app = build_app(Services(settings, client))
     async with (
         serving(app, listener, http=protocol, lifespan="on" if whole else "off"),
         api_client(f"http://127.0.0.1:{listener.getsockname()[1]}") as http,

@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import IndexedValueType
 
 from outlast.api import app as api_app
 from outlast.api import metrics as api_metrics
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.cli.main import command_line
 from outlast.worker.connection import connect
@@ -76,7 +76,7 @@ async def test_the_routes(tmp_path: Path) -> None:
         oauth_issuer="https://login.example",
         oauth_audience="https://tools.example/mcp",
     )
-    app = api_app.build_app(build_services(settings, await connect(settings, lazy=True)))
+    app = api_app.build_app(Services(settings, await connect(settings, lazy=True)))
     routes = [*app.routes, *(route for router in api_app._ROUTERS for route in router.routes)]
     there: set[str] = set()
     for route in routes:

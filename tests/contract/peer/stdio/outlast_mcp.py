@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from outlast.api.mcp.stdio import serve_stdio
-from outlast.api.services import build_services
+from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.cli.commands import mcp
 from outlast.cli.errors import ExitCode
@@ -20,7 +20,7 @@ from outlast.worker.logs import configure_logging
 async def serve(_output: Output, flags: mcp.ConnectionFlags, _stack: Mapping[str, object]) -> ExitCode:
     settings = ApiSettings()
     configure_logging(settings.log_format, settings.log_level)
-    await serve_stdio(build_services(settings, await connect(settings, lazy=True)), mcp.connection_of(flags, settings))
+    await serve_stdio(Services(settings, await connect(settings, lazy=True)), mcp.connection_of(flags, settings))
     sys.stderr.flush()
     os._exit(0)  # The Temporal SDK's runtime threads may abort at interpreter exit.
 
