@@ -153,6 +153,7 @@ class CallRunner:
                 mode=offered.tools.mode,
                 mask=self._masks.effective(scope.tool_mask),
                 offered=tuple(offered.tools.tools),
+                options=scope.options.model_dump(mode="json", exclude_unset=True),
             )
             return Outcome(call, definition.name, await self._local_tools.call(local))
         request = ConnectedTaskRequest(

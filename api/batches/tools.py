@@ -12,10 +12,9 @@ from outlast.activities.json_values import loads
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.batches.client import BatchClient, RowSource, StoredRows, result_pieces
 from outlast.api.batches.sources import inline_rows
-from outlast.api.errors import ApiError, InvalidCall, OutputRefusal, tool_error
+from outlast.api.errors import OutputRefusal
 from outlast.api.local_calls import LocalCall
 from outlast.api.outputs import StoredOutputs
-from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
 from outlast.contracts.options import BatchOptions, to_wire
@@ -46,34 +45,20 @@ Handler = Callable[[LocalCall, Any], Awaitable[ToolResult]]
 class BatchTools:
     """Runs the batch tools for a caller, who sees only its own batches."""
 
-    def __init__(self, batches: BatchClient, rows: StoredRows, outputs: StoredOutputs, tasks: TaskClient) -> None:
-        """Answer from `batches`; `tasks` knows the operator's rules about front-door tools."""
+    def __init__(self, batches: BatchClient, rows: StoredRows, outputs: StoredOutputs) -> None:
         self._batches = batches
         self._rows = rows
         self._outputs = outputs
-        self._tasks = tasks
-        self._handlers: dict[str, Handler] = {
+        self.handlers: dict[str, Handler] = {
             "start-batch": self._start,
             "get-batch": self._get,
             "get-batch-results": self._results,
             "cancel-batch": self._cancel,
         }
 
-    async def call(self, call: LocalCall) -> ToolResult:
-        """The tool's answer. Errors are answers too."""
-        definition = call.definition
-        try:
-            call.principal.require(*BATCH_TOOL_SCOPES[definition.name])
-            self._tasks.check_front_door_tool(call.principal.caller, definition)
-            return await self._handlers[definition.name](call, definition.parse(call.arguments))
-        except ToolError as error:
-            return ToolResult.failed(error.envelope)
-        except ApiError as error:
-            return ToolResult.failed(tool_error(error, definition.name))
-
     async def _start(self, call: LocalCall, asked: StartBatchArguments) -> ToolResult:
         caller, settings = call.principal.caller, _settings(call, asked)
-        _check_offered(call, asked.tool)
+        call.check_offered(asked.tool, besides=BATCH_TOOL_SCOPES)
         if asked.items is not None:
             items = [BatchItem(key=item.key, arguments=item.arguments) for item in asked.items]
             source = RowSource(lambda: inline_rows(items), count=len(items))
@@ -143,7 +128,7 @@ def _settings(call: LocalCall, asked: StartBatchArguments) -> BatchSettings:
                 "concurrency": asked.concurrency,
                 "budget_usd": asked.budget_usd,
                 "tool_mask": dict(call.mask) if call.mask is not None else None,
-                **to_wire(BatchOptions, options),
+                **call.with_options(to_wire(BatchOptions, options)),
             }
         )
     except ValidationError as error:
@@ -164,20 +149,6 @@ def _options(call: LocalCall, asked: StartBatchArguments) -> dict[str, Any]:
         message = f"`{twice[0]}` in `options` has the meaning of another argument that you gave: give one of them."
         raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
     return {**older, **asked.options}
-
-
-def _check_offered(call: LocalCall, tool: str) -> None:
-    """A model reaches by a batch what it could call itself: the tools of its connection."""
-    if call.offered and tool not in call.offered:
-        raise InvalidCall(
-            ErrorEnvelope.permanent(
-                ErrorCategory.PERMISSION,
-                call.definition.name,
-                f"There is no tool {tool!r} on this connection.",
-                hint="Choose one of the available tools.",
-                allowed_tools=tuple(name for name in call.offered if name not in BATCH_TOOL_SCOPES),
-            )
-        )
 
 
 def _state(batch: Batch, next_step: str) -> ToolResult:

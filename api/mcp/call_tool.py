@@ -38,7 +38,13 @@ from outlast.api.mcp.protocol.progress_notes import (
     progress_notification,
     wants_progress,
 )
-from outlast.api.mcp.protocol.request_meta import RequestStates, idempotency_key, task_request, tool_mask
+from outlast.api.mcp.protocol.request_meta import (
+    RequestStates,
+    idempotency_key,
+    options_for_started_calls,
+    task_request,
+    tool_mask,
+)
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
 from outlast.api.mcp.protocol.versions import (
     TASKS_EXTENSION,
@@ -199,6 +205,7 @@ class CallToolHandler:
             mask=mask,
             offered=tuple(tools.tools),
             idempotency_key=idempotency_key(meta),
+            options=options_for_started_calls(meta),
         )
         return await self._local_tools.call(call)
 

@@ -8,10 +8,8 @@ from pydantic import ValidationError
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.policy.contracts import Scope
-from outlast.api.errors import ApiError, InvalidCall, tool_error
 from outlast.api.local_calls import LocalCall
 from outlast.api.schedules.client import ScheduleClient
-from outlast.api.tasks.client import TaskClient
 from outlast.contracts.options import ScheduleOptions, SharedOptions, options_of, to_wire
 from outlast.contracts.schedules import SavedCallUse, Schedule, ScheduleRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
@@ -37,32 +35,18 @@ Handler = Callable[[LocalCall, Any], Awaitable[ToolResult]]
 class ScheduleTools:
     """Runs the tools of schedules for a caller, who sees only its own."""
 
-    def __init__(self, schedules: ScheduleClient, tasks: TaskClient) -> None:
-        """Answer from `schedules`; `tasks` knows the operator's rules about front-door tools."""
+    def __init__(self, schedules: ScheduleClient) -> None:
         self._schedules = schedules
-        self._tasks = tasks
-        self._handlers: dict[str, Handler] = {
+        self.handlers: dict[str, Handler] = {
             "schedule-call": self._create,
             "list-call-schedules": self._list,
             "get-call-schedule": self._get,
             "change-call-schedule": self._change,
         }
 
-    async def call(self, call: LocalCall) -> ToolResult:
-        """The tool's answer. Errors are answers too."""
-        definition = call.definition
-        try:
-            call.principal.require(*SCHEDULE_TOOL_SCOPES[definition.name])
-            self._tasks.check_front_door_tool(call.principal.caller, definition)
-            return await self._handlers[definition.name](call, definition.parse(call.arguments))
-        except ToolError as error:
-            return ToolResult.failed(error.envelope)
-        except ApiError as error:
-            return ToolResult.failed(tool_error(error, definition.name))
-
     async def _create(self, call: LocalCall, asked: ScheduleCallArguments) -> ToolResult:
         if asked.tool is not None:
-            _check_offered(call, asked.tool)
+            call.check_offered(asked.tool, besides=SCHEDULE_TOOL_SCOPES)
         schedule = await self._schedules.create(call.principal.caller, _request(call, asked))
         return _state(schedule, "get-call-schedule tells what came of its calls; change-call-schedule pauses it.")
 
@@ -95,11 +79,14 @@ def _request(call: LocalCall, asked: ScheduleCallArguments) -> ScheduleRequest:
     if asked.saved_call is not None and of_call:
         message = f"A saved call has its own options: leave out {', '.join(f'`{name}`' for name in of_call)}."
         raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+    if asked.saved_call is not None and call.options:
+        message = f"A saved call has its own options: the program that calls must not set {', '.join(call.options)}."
+        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
     saved = SavedCallUse(name=asked.saved_call, arguments=asked.arguments) if asked.saved_call is not None else None
     called: dict[str, Any] | None = None
     if asked.tool is not None:
         called = {"tool": asked.tool, "arguments": asked.arguments, "mode": call.mode, "tool_mask": mask}
-        called |= to_wire(SharedOptions, of_call)
+        called |= call.with_options(to_wire(SharedOptions, of_call))
     every = [{"seconds": asked.every_secs}] if asked.every_secs is not None else []
     try:
         return ScheduleRequest.model_validate(
@@ -122,20 +109,6 @@ def _request(call: LocalCall, asked: ScheduleCallArguments) -> ScheduleRequest:
         raise ToolError(
             ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message, violations=found)
         ) from error
-
-
-def _check_offered(call: LocalCall, tool: str) -> None:
-    """A model reaches by a schedule what it could call itself: the tools of its connection."""
-    if call.offered and tool not in call.offered:
-        raise InvalidCall(
-            ErrorEnvelope.permanent(
-                ErrorCategory.PERMISSION,
-                call.definition.name,
-                f"There is no tool {tool!r} on this connection.",
-                hint="Choose one of the available tools.",
-                allowed_tools=tuple(name for name in call.offered if name not in SCHEDULE_TOOL_SCOPES),
-            )
-        )
 
 
 def _line(schedule: Schedule) -> str:

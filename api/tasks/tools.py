@@ -6,21 +6,19 @@ from typing import Any
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Scope
-from outlast.api.access.principal import Principal
-from outlast.api.errors import ApiError, TaskNotFound, tool_error
+from outlast.api.errors import TaskNotFound
+from outlast.api.local_calls import LocalCall
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.task_text import how_to_approve, is_approval, question_text
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.task_tools import (
     AnswerTaskArguments,
     GetTaskArguments,
     ListTasksArguments,
     TaskArguments,
 )
-from outlast.workflows.tools.framework.tool import Tool
 
 TASK_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
     "get-task": ("read",),
@@ -35,33 +33,21 @@ class TaskTools:
     """Runs the task tools for a caller, who sees only its own tasks."""
 
     def __init__(self, tasks: TaskClient) -> None:
-        """Answer from `tasks`."""
         self._tasks = tasks
-        self._handlers: dict[str, Callable[[Principal, Any], Awaitable[ToolResult]]] = {
+        self.handlers: dict[str, Callable[[LocalCall, Any], Awaitable[ToolResult]]] = {
             "get-task": self._get_task,
             "list-tasks": self._list_tasks,
             "cancel-task": self._cancel_task,
             "answer-task": self._answer_task,
         }
 
-    async def call(self, principal: Principal, definition: Tool, arguments: Mapping[str, Any]) -> ToolResult:
-        """The tool's answer. Errors are answers too."""
-        try:
-            principal.require(*TASK_TOOL_SCOPES[definition.name])
-            self._tasks.check_front_door_tool(principal.caller, definition)
-            return await self._handlers[definition.name](principal, definition.parse(arguments))
-        except ToolError as error:
-            return ToolResult.failed(error.envelope)
-        except ApiError as error:
-            return ToolResult.failed(tool_error(error, definition.name))
-
-    async def _get_task(self, principal: Principal, arguments: GetTaskArguments) -> ToolResult:
+    async def _get_task(self, call: LocalCall, arguments: GetTaskArguments) -> ToolResult:
         try:
             answer = await self._tasks.answer_or_question(
-                principal.caller, arguments.task_id, wait_seconds=arguments.wait_secs
+                call.principal.caller, arguments.task_id, wait_seconds=arguments.wait_secs
             )
         except TaskNotFound:
-            answer = TaskAnswer(task=await self._tasks.look_at(principal, arguments.task_id))
+            answer = TaskAnswer(task=await self._tasks.look_at(call.principal, arguments.task_id))
         if answer.result is not None:
             meta: JsonObject = {**answer.result.meta, "outlast/taskId": answer.task.id}
             return answer.result.model_copy(update={"meta": meta})
@@ -71,30 +57,30 @@ class TaskTools:
         lines.append("It goes on. Call get-task again, with waitSecs, for its result.")
         return _text_result(lines, {"task": _task_document(answer.task)})
 
-    async def _list_tasks(self, principal: Principal, arguments: ListTasksArguments) -> ToolResult:
+    async def _list_tasks(self, call: LocalCall, arguments: ListTasksArguments) -> ToolResult:
         listing = TaskListing(
             status=arguments.status, tool=arguments.tool, page_size=arguments.limit, page_token=arguments.page_token
         )
-        page = await self._tasks.list(principal.caller, listing)
+        page = await self._tasks.list(call.principal.caller, listing)
         lines = [_task_line(task) for task in page.tasks] or ["You have no such tasks."]
         if page.next_page_token:
             lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")
         structured: JsonObject = {"tasks": [_task_document(task) for task in page.tasks]}
         return _text_result(lines, {**structured, "nextPageToken": page.next_page_token})
 
-    async def _cancel_task(self, principal: Principal, arguments: TaskArguments) -> ToolResult:
-        task = await self._tasks.cancel(principal.caller, arguments.task_id)
+    async def _cancel_task(self, call: LocalCall, arguments: TaskArguments) -> ToolResult:
+        task = await self._tasks.cancel(call.principal.caller, arguments.task_id)
         return _task_result(task, "It is cancelled once its run has ended; get-task says when.")
 
-    async def _answer_task(self, principal: Principal, arguments: AnswerTaskArguments) -> ToolResult:
-        task = await self._tasks.look_at(principal, arguments.task_id)
+    async def _answer_task(self, call: LocalCall, arguments: AnswerTaskArguments) -> ToolResult:
+        task = await self._tasks.look_at(call.principal, arguments.task_id)
         question = (task.input_requests or {}).get(arguments.key)
         if question is not None and is_approval(question):
             return ToolResult.failed(_not_for_a_model(task, question))
         if question is not None and question.is_for_program:
             return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
-        task = await self._tasks.submit_input(principal, arguments.task_id, {arguments.key: answer})
+        task = await self._tasks.submit_input(call.principal, arguments.task_id, {arguments.key: answer})
         return _task_result(task, "The answer was taken. Call get-task for the result.")
 
 

@@ -16,6 +16,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 from outlast.activities.contracts import Caller, SealedSecret
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets.encryption import SecretSealer
+from outlast.api.local_calls import merged_options
 from outlast.contracts.options import CallOptions, options_of, to_wire
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts import tool_calls
@@ -60,6 +61,14 @@ def task_request(meta: Mapping[str, Any], **fields: Any) -> TaskRequest:
         raise MCPError(INVALID_PARAMS, text or str(error)) from error
 
 
+def options_for_started_calls(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for calls that a local tool starts, in the form of the REST API. Raises -32602 for invalid ones."""
+    options: object = meta.get(OPTIONS_META)
+    if options is not None and not isinstance(options, Mapping):
+        raise MCPError(INVALID_PARAMS, f"_meta[{OPTIONS_META!r}] must be an object.")
+    return _nested(cast(Mapping[str, Any], options or {}))
+
+
 def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options in the form of the REST API. Raises -32602 for one that is unknown, invalid or given twice."""
     nested = {name: value for name, value in options.items() if _is_nested(name, value)}
@@ -69,25 +78,16 @@ def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
         found = error.errors(include_url=False)[0]
         place = "" if found["type"] == "extra_forbidden" else f"{'.'.join(map(str, found['loc']))}: "
         raise MCPError(INVALID_PARAMS, f"_meta[{OPTIONS_META!r}]: {place}{found['msg']}") from error
-    return _merged(nested, cast(Mapping[str, Any], to_wire(CallOptions, by_name).get("options", {})))
+    try:
+        return merged_options(nested, cast(Mapping[str, Any], to_wire(CallOptions, by_name).get("options", {})))
+    except ValueError as error:
+        raise MCPError(INVALID_PARAMS, f"_meta[{OPTIONS_META!r}] has {error} twice, by two names.") from error
 
 
 def _is_nested(name: str, value: object) -> bool:
     """Whether it has the form of the REST API: `reuse` is an object there, and a text as a declared option."""
     path = _PATHS.get(name, f"options.{name}")
     return name in _NESTED and (path == f"options.{name}" or isinstance(value, Mapping))
-
-
-def _merged(nested: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(nested)
-    for name, value in others.items():
-        if name not in merged or merged[name] is None:
-            merged[name] = value
-        elif isinstance(value, Mapping) and isinstance(merged[name], Mapping):
-            merged[name] = _merged(merged[name], cast(Mapping[str, Any], value))
-        else:
-            raise MCPError(INVALID_PARAMS, f"_meta[{OPTIONS_META!r}] has {name!r} twice, by two names.")
-    return merged
 
 
 def idempotency_key(meta: Mapping[str, Any]) -> str | None:

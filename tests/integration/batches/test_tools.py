@@ -122,6 +122,20 @@ async def test_a_model_chooses_options_by_their_names_everywhere(service: Servic
     assert (run["maxTotalChargeUsd"], run["maxItems"]) == (0.5, 7)
 
 
+async def test_options_of_the_calling_program_apply_to_each_item(service: Service, api: httpx.AsyncClient) -> None:
+    meta: Any = {"outlast/options": {"max_usd": 0.5, "budget": {"max_items": 7}}}
+    async with client(service) as mcp:
+        wanted = sleepers(1, 0.1)
+        started = (await mcp.call_tool("start-batch", wanted, meta=meta)).structured_content or {}
+        await ended(api, started["batch"]["id"])
+        [row] = await rows_of(api, started["batch"]["id"])
+        twice = await mcp.call_tool("start-batch", {**wanted, "options": {"max_usd": 5}}, meta=meta)
+    run = service.sandbox.run(row["run_id"])["options"]
+    assert (run["maxTotalChargeUsd"], run["maxItems"]) == (0.5, 7)
+    assert twice.is_error
+    assert "'max_total_charge_usd'" in str(twice.content)
+
+
 async def test_a_model_cancels_a_batch_and_what_is_under_way(service: Service, api: httpx.AsyncClient) -> None:
     async with client(service) as mcp:
         batch_id = (await called(mcp, "start-batch", **sleepers(3, 600)))[0]["batch"]["id"]

@@ -61,6 +61,19 @@ async def test_a_model_has_a_tool_called_when_it_is_due(service: Service, revisi
         assert "You have no schedule" in text
 
 
+async def test_options_of_the_calling_program_apply_to_scheduled_calls(service: Service) -> None:
+    meta: Any = {"outlast/options": {"max_usd": 0.5}}
+    asked: dict[str, Any] = {"scheduleId": "of-a-program", "cron": "17 2 29 2 *"}
+    async with client(service) as mcp:
+        made = await mcp.call_tool("schedule-call", {**asked, "tool": "get-dataset-list"}, meta=meta)
+        await called(mcp, "change-call-schedule", scheduleId="of-a-program", change="delete")
+        saved = await mcp.call_tool("schedule-call", {**asked, "savedCall": "nap"}, meta=meta)
+    schedule = (made.structured_content or {})["schedule"]
+    assert schedule["call"]["options"]["budget"]["max_total_charge_usd"] == "0.5"
+    assert saved.is_error
+    assert "A saved call has its own options" in str(saved.content)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
