@@ -1,4 +1,4 @@
-"""What was measured, as the committed file holds it: the tables of README and docs/performance.md come from it."""
+"""What was measured, as the committed file holds it: the tables of docs/performance.md come from it."""
 
 from pathlib import Path
 from typing import Any

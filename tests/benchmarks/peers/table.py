@@ -1,6 +1,6 @@
-"""`python -m tests.benchmarks.peers.table`: the tables of peers in README and docs, from the committed figures.
+"""`python -m tests.benchmarks.peers.table`: the tables of peers in docs/performance.md, from the committed figures.
 
-`make docs` runs it. Each table stands between two comments, and a test compares them.
+`make docs` runs it. The tables are between two comments, and a test compares them.
 """
 
 import re
@@ -17,23 +17,15 @@ _BETWEEN = re.compile(f"(?<={re.escape(_BEGIN)}\n).*?(?={re.escape(_END)})", re.
 
 
 def performance(figures: Figures) -> str:
-    """For docs/performance.md: everything."""
+    """Return all tables."""
     killed = ("`kill -9`: completed", "failed or lost", "paid twice", "last one after")
     head = _head("", "call, median", "95th percentile", f"{CALLERS} callers", *killed)
     rows = map(_performance_row, figures.peers)
-    ran = (*_head("", "versions", "configuration", "recommended by"), *map(_what_ran_row, figures.peers))
+    ran = (*_head("", "promise", "versions", "configuration", "recommended by"), *map(_what_ran_row, figures.peers))
     return _section(figures, (*head, *rows), ran)
 
 
-def readme(figures: Figures) -> str:
-    """For README.md: the short one."""
-    killed = f"worker killed when {figures.peers[0].survival.calls} calls had begun"
-    head = _head("", "per call", f"{CALLERS} callers", killed, "what it promises")
-    return _section(figures, (*head, *map(_readme_row, figures.peers)))
-
-
 PAGES: Mapping[Path, Callable[[Figures], str]] = {
-    ROOT / "README.md": readme,
     ROOT / "docs" / "performance.md": performance,
 }
 
@@ -59,23 +51,11 @@ def _performance_row(peer: PeerFigures) -> str:
     return _row(*cells, str(survival.failed + survival.lost), str(survival.started_twice), last)
 
 
-def _readme_row(peer: PeerFigures) -> str:
-    survival = peer.survival
-    unfinished, twice = survival.failed + survival.lost, survival.started_twice
-    became = f"{survival.completed} completed" + (
-        f", {unfinished} did not ({survival.accepted_starts_at_the_kill} of {survival.calls} had a run then)"
-        if unfinished
-        else ""
-    )
-    became += f", {twice or 'none'} paid twice"
-    return _row(peer.name, _ms(peer.median_ms), _rate(peer), became, peer.promises)
-
-
 def _what_ran_row(peer: PeerFigures) -> str:
     """What it was, so that a reader can repeat it and object."""
     page = peer.recommended_by
     link = f"[its documentation]({page})" if page.startswith("https://") else f"[{page}]({page.removeprefix('docs/')})"
-    return _row(peer.name, peer.versions, f"{peer.front}; {peer.settings}", link)
+    return _row(peer.name, peer.promises, peer.versions, f"{peer.front}; {peer.settings}", link)
 
 
 def _rate(peer: PeerFigures) -> str:
