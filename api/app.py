@@ -11,23 +11,14 @@ from fastapi.telemetry import TelemetryConfig
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from outlast.activities import apify
-from outlast.api.access.limits.caller_slots import CallerSlots
 from outlast.api.adapters import routes as adapter_routes
-from outlast.api.audit.origin import RequestOrigins
-from outlast.api.http.body_limit import BodyLimit
-from outlast.api.http.bound_responses import BoundResponses
-from outlast.api.http.defects import Defects
 from outlast.api.http.docs_page import install_docs
-from outlast.api.http.entrance import Entrance
-from outlast.api.http.json_limits import JsonLimits, StructureLimit
+from outlast.api.http.entry import Entry
 from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
-from outlast.api.http.request_limits import RequestLimits
 from outlast.api.http.resource_metadata import install_resource_metadata
-from outlast.api.http.security_headers import SecurityHeaders, security_headers
 from outlast.api.http.server_card import install_server_card
 from outlast.api.mcp.mount import install_mcp
-from outlast.api.metrics import RequestMetrics
 from outlast.api.rest import (
     batch_routes,
     operator_routes,
@@ -92,7 +83,6 @@ def build_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.kept_answers = operator_routes.KeptAnswers(services)
-    headers = security_headers(services.settings.hsts_seconds)
     install_problem_handlers(app)
     for router in _ROUTERS:
         # `include_router` would analyse each route once more, at the first request, and search it in two steps.
@@ -103,17 +93,7 @@ def build_app(services: Services) -> FastAPI:
     publish_openapi(app)
     install_docs(app)
     settings = services.settings
-    # The one added last is the first to see a request.
-    limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
-    app.add_middleware(StructureLimit, limits=limits, slots=CallerSlots(services.limits.served))
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
-    app.add_middleware(BoundResponses)
-    app.add_middleware(RequestLimits, limits=services.limits)
-    app.add_middleware(Entrance, settings=settings, callers=services.callers)
-    app.add_middleware(RequestOrigins)
-    app.add_middleware(RequestMetrics)
-    app.add_middleware(Defects)
-    app.add_middleware(SecurityHeaders, headers=headers)
+    app.add_middleware(Entry, settings=settings, callers=services.callers, limits=services.limits)
     if settings.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))
     return app

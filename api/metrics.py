@@ -1,12 +1,9 @@
 """Metrics of the API process. What tools do is counted by the worker."""
 
-import time
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REGISTRY = CollectorRegistry()
 for _collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -90,66 +87,3 @@ EXPIRY = Gauge(
     ["kind"],
     registry=REGISTRY,
 )
-
-_UNKNOWN_ROUTE = "(none)"
-_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
-
-
-class RequestMetrics:
-    """ASGI middleware that counts requests by route pattern, never by path."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        answer = _MeasuredAnswer(scope, send)
-        try:
-            await self._app(scope, receive, answer.send)
-        except Exception:
-            answer.failed()
-            raise
-        finally:
-            answer.ended()
-
-
-class _MeasuredAnswer:
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self._scope = scope
-        self._send = send
-        self._began = time.perf_counter()
-        self._method: str = scope["method"] if scope["method"] in _METHODS else "other"
-        self._has_begun = False
-        self._is_whole = False
-        self._cause = "disconnected"
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._count(message["status"])
-        await self._send(message)
-        self._is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
-
-    def failed(self) -> None:
-        """The app raised. Before the answer began, the server answers 500, out of sight of middleware."""
-        self._cause = "error"
-        if not self._has_begun:
-            self._count(500)
-            self._is_whole = True
-
-    def ended(self) -> None:
-        if not self._is_whole:
-            BROKEN_ANSWERS.labels(self._method, _route_of(self._scope), self._cause).inc()
-
-    def _count(self, status: int) -> None:
-        self._has_begun = True
-        route = _route_of(self._scope)
-        REQUESTS.labels(self._method, route, str(status)).inc()
-        REQUEST_SECONDS.labels(self._method, route).observe(time.perf_counter() - self._began)
-
-
-def _route_of(scope: Scope) -> str:
-    path: object = getattr(scope.get("route"), "path", None)
-    return path if isinstance(path, str) else _UNKNOWN_ROUTE

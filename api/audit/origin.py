@@ -1,15 +1,9 @@
 """Where a request comes from, for the records that are written while it is served."""
 
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from outlast.api.access.limits.rate_limits import address_of
 
 REQUEST_ID_HEADER = "X-Request-Id"
 
@@ -51,31 +45,3 @@ def served_from(origin: Origin) -> Generator[None]:
         yield
     finally:
         _origin.reset(token)
-
-
-class RequestOrigins:
-    """ASGI middleware that gives each request an id, answered as `X-Request-Id`. A client's own id is ignored."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        origin = Origin(_door_of(scope["path"]), address_of(scope), secrets.token_hex(8))
-        set_origin(origin)
-
-        async def with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = origin.request_id or ""
-            await send(message)
-
-        await self._app(scope, receive, with_id)
-
-
-def _door_of(path: str) -> str:
-    if path == "/mcp":
-        return "mcp"
-    return "adapter" if path.startswith("/v1/adapters/") else "rest"

@@ -12,7 +12,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
 from outlast.api.errors import BadRequest
-from outlast.api.http.credentials_first import resolved_principal
+from outlast.api.http.credentials import resolved_principal
 from outlast.api.services import Services
 
 _READING = frozenset({"GET", "HEAD"})

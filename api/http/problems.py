@@ -1,4 +1,4 @@
-"""From errors to responses: problem documents (RFC 9457)."""
+"""Responses to errors: problem documents (RFC 9457)."""
 
 import math
 import re
@@ -47,7 +47,7 @@ MAX_PROBLEM_BYTES = 64_000
 
 
 def install_problem_handlers(app: FastAPI) -> None:
-    """Have `app` answer every error with a problem document. Defects are answered by `http.defects`."""
+    """Let `app` answer expected errors with problem documents. `Exchange.fail` answers the unexpected ones."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_exception)
@@ -167,7 +167,7 @@ def defect_response(path: str) -> JSONResponse:
 
 
 def body_too_large(path: str, limit_bytes: int) -> JSONResponse:
-    """For a request whose body exceeds the limit."""
+    """Return the response to a request whose body exceeds the limit."""
     problem = Problem(
         type=_type("body-too-large"),
         title="The request body is too large",
@@ -176,6 +176,18 @@ def body_too_large(path: str, limit_bytes: int) -> JSONResponse:
         instance=path,
     )
     return problem_response(problem, {"Connection": "close"})
+
+
+def body_too_complex(path: str, detail: str) -> JSONResponse:
+    """Return the response to a request whose body has too many or too deeply nested values."""
+    problem = Problem(
+        type=_type("body-too-complex"),
+        title="The body has too many or too deeply nested values",
+        status=422,
+        detail=detail,
+        instance=path,
+    )
+    return problem_response(problem)
 
 
 def _violation(entry: Any) -> Violation:

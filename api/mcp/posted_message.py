@@ -10,10 +10,11 @@ import mcp_types as types
 from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.responses import Response
-from starlette.types import Message, Receive
+from starlette.types import Receive
 
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.json_numbers import number_flaws
+from outlast.api.http.request_body import again
 
 _SMALL_BYTES = 64 * 1024
 _NO_ID = object()
@@ -103,20 +104,6 @@ async def posted_message(receive: Receive) -> tuple[PostedMessage, Receive]:
     small = len(body) <= _SMALL_BYTES
     posted = PostedMessage.parse(body) if small else await asyncio.to_thread(PostedMessage.parse, body)
     return posted, again(first, receive)
-
-
-def again(message: Message, receive: Receive) -> Receive:
-    """A `receive` that gives `message` first, and then what comes after it."""
-    given = False
-
-    async def replayed() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return message
-
-    return replayed
 
 
 def _error_response(code: int, reason: str, request_id: str | int | None, status: int) -> Response:

@@ -9,8 +9,10 @@ from starlette.types import Message, Receive, Scope, Send
 from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_slots import BodySlot, CallerSlots, ServedCallers, leave_body_slot
 from outlast.api.access.principal import Principal
-from outlast.api.http.credentials_first import PRINCIPAL_STATE
-from outlast.api.http.json_limits import JsonLimits, StructureLimit
+from outlast.api.http.credentials import PRINCIPAL_STATE
+from outlast.api.http.exchange import Exchange
+from outlast.api.http.json_limits import JsonLimits
+from outlast.api.http.request_body import BodyChecks
 
 LARGE = b'{"text": "' + b"x" * 70_000 + b'"}'
 
@@ -80,7 +82,12 @@ async def test_a_callers_large_bodies_reach_the_server_one_by_one_until_they_are
             await send({"type": "http.response.start", "status": 200, "headers": []})
         await leave.wait()
 
-    limited = StructureLimit(app, limits=JsonLimits(max_values=10, max_depth=10), slots=CallerSlots())
+    checks = BodyChecks(1_000_000, JsonLimits(max_values=10, max_depth=10), CallerSlots())
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope, receive, send, {})
+        async with checks.checked(exchange, scope[PRINCIPAL_STATE].caller.id) as refusal:
+            await exchange.answer(refusal or app)
 
     def request(caller_id: str, path: str, body: bytes = LARGE) -> asyncio.Task[None]:
         principal = Principal(Caller(id=caller_id))
