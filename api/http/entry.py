@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlast.api.access.callers import CallerResolver
@@ -65,6 +66,8 @@ class Entry:
         exchange = Exchange(scope, receive, send, self._headers)
         try:
             await self._check_site(exchange)
+        except ClientDisconnect:
+            pass  # while its body was read: nothing was done, and nobody reads a response
         except Exception as error:
             if not await exchange.fail(error):
                 raise

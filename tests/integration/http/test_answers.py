@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outlast.api.http.exchange import Exchange
 from outlast.api.rest import session_routes
 from outlast.api.settings import ApiSettings
+from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.support.stacks.api_server import connect, serving_api
 from tests.support.stacks.service import SEAL_KEYS
@@ -123,6 +124,23 @@ async def test_an_answer_that_breaks_off_is_counted_with_its_cause(api: httpx.As
     assert {cause: await counted(api, series % cause) - before[cause] for cause in before} == {
         "error": 1, "disconnected": 1,
     }  # fmt: skip
+
+
+async def test_a_client_that_leaves_while_it_sends_its_body_is_no_server_error(
+    api: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    series = 'outlast_http_answers_broken_total{cause="disconnected",method="POST",route="(none)"}'
+    before = await counted(api, series)
+    _, writer = await asyncio.open_connection(api.base_url.host, api.base_url.port)
+    writer.write(b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nhalf a body")
+    await writer.drain()
+    writer.close()
+
+    async def is_counted() -> bool:
+        return await counted(api, series) > before
+
+    await eventually(is_counted)
+    assert "failed" not in caplog.text
 
 
 class Exchanges:
