@@ -46,7 +46,7 @@ OF_THE_COMMAND_LINE = frozenset(
     ).split()
 )
 _SERVICE_LINK = re.compile(r"OUTLAST_(\w+_)?(SERVICE_(HOST|PORT)|PORT)(_\w+)?")
-"""What Kubernetes puts into every container of a namespace for a service called `outlast` or `outlast-…`."""
+"""Variables that Kubernetes sets in each container of a namespace for a service `outlast` or `outlast-…`."""
 
 
 def variables_of(settings: type[BaseSettings]) -> frozenset[str]:

@@ -126,7 +126,7 @@ class AlikePayloadsRunner(WorkflowRunner):
         self._runner = runner
 
     def prepare_workflow(self, defn: workflow._Definition) -> None:  # pyright: ignore[reportPrivateUsage]  # its type
-        """As the other runner."""
+        """See the base class."""
         self._runner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
@@ -134,7 +134,7 @@ class AlikePayloadsRunner(WorkflowRunner):
         return _Instance(self._runner.create_instance(det), det.info)
 
     def set_worker_level_failure_exception_types(self, types: Sequence[type[BaseException]]) -> None:
-        """As the other runner."""
+        """See the base class."""
         self._runner.set_worker_level_failure_exception_types(types)
 
 
@@ -201,7 +201,7 @@ async def connect_plainly(environment: Mapping[str, str] = os.environ, *, lazy: 
 
 
 def _connect_config(environment: Mapping[str, str]) -> ClientConnectConfig:
-    """How Temporal's tools connect by these variables, with an API key that may be read from a file."""
+    """Connection options of Temporal's tools from these variables; the API key may come from a file."""
     api_key = None if environment.get(_API_KEY) else secret_from_file(_API_KEY, environment)
     variables = {**environment, **({_API_KEY: api_key} if api_key else {})}
     config = ClientConfig.load_client_connect_config(override_env_vars=variables)

@@ -115,7 +115,7 @@ class _Begun:
         return await read(found.request)
 
     def is_for(self, name: str, request: object) -> bool:
-        """Whether the activity `name` would read the same."""
+        """Return True if the activity `name` would read the same."""
         return self._read is not None and self._read.method.__name__ == name and self._read.request == request
 
     def _done(self, reading: "asyncio.Task[Any]") -> None:

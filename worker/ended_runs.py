@@ -18,7 +18,7 @@ _RESURRECT_RUN = RunResurrections.resurrect_run.__name__
 
 @dataclass(frozen=True)
 class EndedCall:
-    """What was called, and what its run had produced when it was resurrected last."""
+    """The call, and the output of its run at the latest resurrection."""
 
     call: ToolCall
     """Its secrets are sealed."""

@@ -83,7 +83,7 @@ class DeadWorker:
     def __init__(self, file: TextIO, entry: Path) -> None:
         """The worker of `entry`, whose lock `file` holds."""
         self.identity = file.read()
-        """How Temporal knew it."""
+        """Its identity in Temporal."""
         self._file = file
         self._entry = entry
 

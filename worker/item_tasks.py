@@ -124,7 +124,7 @@ class EqualTasks:
     async def _answered(
         self, caller_id: str, description: WorkflowExecutionDescription, max_age_seconds: float
     ) -> ReusedAnswer | None:
-        """That it was answered, not too long ago, with what is there still."""
+        """Return True if it was answered recently enough, with an output that still exists."""
         if description.status is not WorkflowExecutionStatus.COMPLETED or description.close_time is None:
             return None
         age = max(0.0, (datetime.now(UTC) - description.close_time).total_seconds())
@@ -171,7 +171,7 @@ class EagerShare:
         self._items = 0
 
     async def takes_next(self) -> bool:
-        """Whether the next item is this worker's own. Raises `RPCError`."""
+        """Return True if this worker owns the next item. Raises `RPCError`."""
         if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
             self._looked_at = time.monotonic()
             self._workers = max(1, await self._count())
@@ -264,7 +264,7 @@ class WorkflowItemTasks:
         return taken_up(description, ended, run).model_copy(update={"starts_anew": True})
 
     async def refused(self, place: BatchPlace, item: ItemLine, *, limit_usd: Decimal | None) -> str | None:
-        """Why the caller's caps would refuse a run of the item now; None if they would not."""
+        """Return the reason why spending limits would refuse a run of the item now; None if they would not."""
         call, summary = _call_of(place, item, limit_usd)
         if call.caps is None or call.is_paid:
             return None
@@ -275,7 +275,7 @@ class WorkflowItemTasks:
         return refused_by_cap(refusal).message if refusal is not None and refusal.may_pass else None
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
-        """How the task has ended, as soon as it has; None when there is none."""
+        """Wait for the end of the task and return it; None if there is no task."""
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
             return _outcome_of(await handle.result())
@@ -326,7 +326,7 @@ class WorkflowItemTasks:
 
 
 def _differs(place: BatchPlace, limit_usd: Decimal | None) -> bool:
-    """Whether the batch's budget limits the run further than its call says: then it is equal to no other."""
+    """Return True if the batch's budget limits the run below its call's: then it is identical to no other."""
     return limit_usd is not None and limit_usd != place.own_limit_usd
 
 
@@ -344,7 +344,7 @@ def _call_of(place: BatchPlace, item: ItemLine, limit_usd: Decimal | None) -> tu
 
 
 def _is_aborted_by_limit(outcome: ToolOutcome) -> bool:
-    """Whether the run was aborted because the time or the money of its task was over."""
+    """Return True if the run was aborted because the deadline or budget of its task was exhausted."""
     error, run = outcome.result.error, outcome.run
     by_limit = error is not None and error.category in (ErrorCategory.TIMEOUT, ErrorCategory.PAYMENT)
     return by_limit and run is not None and run.status == "ABORTED"

@@ -33,7 +33,7 @@ def _indented(trace: object) -> str:
 
 @dataclass(frozen=True)
 class TaskLines:
-    """Which of the lines about tasks are written (`workflows/handler_api/observability.py`)."""
+    """Log lines about tasks that are written (`workflows/handler_api/observability.py`)."""
 
     share: float = 1.0
     """Share of all tasks. Every process chooses the same ones, by their ids."""

@@ -29,7 +29,7 @@ class WorkflowWork:
         self._tasks = WorkflowItemTasks(client, objects, ledgers)
 
     async def end_of(self, started: Started) -> FiringEnd:
-        """How it has ended, as soon as it has."""
+        """Wait for its end and return it."""
         return await (self._end_of_batch(started) if started.kind == "batch" else self._end_of_task(started))
 
     async def cancel(self, started: Started) -> None:
@@ -71,7 +71,7 @@ def _end_of(outcome: BatchOutcome) -> FiringEnd:
 
 
 def _category_of(state: BatchState) -> ErrorCategory:
-    """What has stopped a batch, as the error of one call. A batch that stops for a category names it in its words."""
+    """The reason why a batch stopped, as the error of one call."""
     if state.stop is StopReason.MONEY:
         return ErrorCategory.PAYMENT
     words = state.stop_words or ""

@@ -27,19 +27,19 @@ WANTED: SearchAttributes = {
 }
 """The search attributes of tasks, with their types."""
 REFUSALS = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED})
-"""How a server says that its search attributes are managed elsewhere, as Temporal Cloud's are."""
+"""Error text of servers whose search attributes are managed elsewhere, such as Temporal Cloud."""
 _PATIENCE_SECONDS = 60
 _PAUSE_SECONDS = 0.1
 _TYPES = {KEYWORD: "Keyword", KEYWORD_LIST: "KeywordList", DATETIME: "Datetime"}
 
 
 def type_name(kind: IndexedValueType.ValueType) -> str:
-    """How Temporal's tools call a type."""
+    """Return the name of a type in Temporal's tools."""
     return _TYPES[kind]
 
 
 async def missing_search_attributes(client: Client) -> SearchAttributes:
-    """Those that the namespace lacks, or has with another type. Raises `RPCError` when the server does not tell."""
+    """Return attributes that the namespace lacks or has with another type. Raises `RPCError`."""
     listed = await client.operator_service.list_search_attributes(
         ListSearchAttributesRequest(namespace=client.namespace)
     )

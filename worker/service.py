@@ -319,7 +319,7 @@ def _runs(settings: WorkerSettings, client: Client, platform: ApifyPlatform, led
 def _waits(
     settings: WorkerSettings, client: Client, firings: FiringActivities, sealer: SecretSealer
 ) -> Sequence[Callable[..., Any]]:
-    """What waits for other tasks, for what a schedule has started, and for the receivers of events."""
+    """Activities that wait for other tasks, for work that a schedule started, and for receivers of events."""
     dispatch = DispatchActivities(client, task_queue=TOOLS_TASK_QUEUE)
     return (
         dispatch.release_queued,

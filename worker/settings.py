@@ -160,7 +160,7 @@ class Settings(BaseSettings):
 
     @property
     def task_lines(self) -> TaskLines:
-        """Which lines about tasks are logged."""
+        """Lines about tasks that are logged."""
         return TaskLines(share=self.log_task_share, slow_seconds=self.slow_task_seconds)
 
     @property

@@ -40,7 +40,7 @@ class StoreOwnership:
 
     @classmethod
     def of(cls, client: Client, settings: Settings) -> "StoreOwnership":
-        """That of the store and the ring in the settings. Raises `SealError` and `ValueError` for wrong ones."""
+        """Return the owner of the store and key ring in the settings. Raises `SealError` and `ValueError`."""
         return cls(client, plain_objects(settings), sealer_from(settings).ring)
 
     async def claim(self) -> None:

@@ -56,7 +56,7 @@ def _schedule(interval: timedelta) -> Schedule:
 
 
 def _updated(found: ScheduleUpdateInput, wanted: Schedule) -> ScheduleUpdate | None:
-    """None when nothing has to change: an update restarts the interval, and workers start often."""
+    """Return None if nothing changes: an update restarts the interval, and workers start often."""
     schedule = found.description.schedule
     if schedule.spec.intervals == wanted.spec.intervals and schedule.policy == wanted.policy:
         return None

@@ -23,7 +23,7 @@ _LONG_DURATIONS = (
     "outlast_model_call_duration",
     "temporal_activity_succeed_endtoend_latency",
 )
-"""What may take a minute or an hour; the SDK's own buckets have nothing between ten seconds and a hundred."""
+"""Buckets for durations of minutes and hours; the SDK's have nothing between 10 and 100 seconds."""
 _FREE_PORT_ATTEMPTS = 5
 """Another process may take a free port between its choice and its use."""
 

@@ -58,7 +58,7 @@ class DispatchWorkflow:
 
 @workflow.defn(name=NOTHING_TO_RELEASE_WORKFLOW)
 class NothingToRelease:
-    """What a release starts, under the task's id, when the task itself is no longer there."""
+    """Workflow that a release starts under the task's id if the task no longer exists."""
 
     @workflow.signal(name=RELEASE_SIGNAL)
     def release(self) -> None:

@@ -17,7 +17,7 @@ from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 
 
 class RetentionInput(Contract):
-    """How to sweep, and the report of earlier runs of the same sweep."""
+    """Options of the sweep, and the report of earlier runs of the same sweep."""
 
     page_size: int = Field(default=500, ge=1, le=1_000, description="Objects looked at per activity, or a scope more.")
     pages_per_run: int = Field(default=100, ge=1, description="Then the workflow continues as new.")

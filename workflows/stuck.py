@@ -167,7 +167,7 @@ async def _end_firing(ended: StuckEnd, firing: StuckFiring) -> None:
 
 
 async def _found(firing: StuckFiring) -> Started | None:
-    """What a start has started whose answer is not in the history."""
+    """Result of a start whose response is not in the history."""
     if firing.start is None:
         return None
     try:

@@ -85,12 +85,12 @@ class ToolCallWorkflow:
 
     @property
     def call(self) -> ToolCall:
-        """What was called."""
+        """The call."""
         return self._ctx.call
 
     @property
     def seconds_on(self) -> dict[Part, float]:
-        """What its time went on so far."""
+        """The use of its time so far."""
         return self._seconds_on
 
     @property
@@ -100,7 +100,7 @@ class ToolCallWorkflow:
 
     @property
     def waited_for_client(self) -> timedelta:
-        """How long the call has waited for its client so far. That time does not count against the deadline."""
+        """Time that the call has waited for its client. It does not count against the deadline."""
         return self._ctx.questions.waited
 
     @workflow.run
@@ -283,7 +283,7 @@ async def _abort_after_defect(ctx: ToolContext, error: BaseException) -> ErrorEn
 
 
 def _budget_flaw(call: ToolCall) -> str | None:
-    """Why the call's limits on cost are none that a request may have. See `activities.bounds`."""
+    """Return the reason why the call's cost limits are invalid; see `activities.bounds`."""
     limits: dict[str, Decimal | None] = {"budget.max_total_charge_usd": call.options.budget.max_total_charge_usd}
     if call.options.until is not None:
         limits["until.usd"] = call.options.until.usd

@@ -133,7 +133,7 @@ class TurnWorkflow:
             return await end
 
     async def _ending(self) -> Ending:
-        """How the turn ends: by itself, by its time budget, or cancelled. Its steps have ended when this returns."""
+        """Run the turn until it completes, exceeds its time budget or is cancelled. Its steps have ended then."""
         steps = asyncio.ensure_future(self._all_steps())
         stopped = Ending(status=TurnStatus.CANCELLED, reason="cancelled")
         try:
@@ -219,7 +219,7 @@ class TurnWorkflow:
         return answer, next((one for one in verdicts if one.action == "stop"), None)
 
     def _coerces(self) -> bool:
-        """Whether arguments that do not fit the schema are read as it has them. Turns that refused them go on so."""
+        """True if arguments that do not fit the schema are converted. Turns that began by refusing them still do."""
         return workflow.patched("coerced-arguments")
 
     async def _answer(self, active: Resolution, *, only_words: bool) -> ModelStep:

@@ -24,7 +24,7 @@ PINNED = frozenset({"ToolCallWorkflow", "TurnWorkflow", "BatchWorkflow", "Schedu
 
 
 def behaviour_of(workflow_type: str) -> VersioningBehavior:
-    """Whether workflows of this type are pinned, or upgraded by themselves."""
+    """Return whether workflows of this type are pinned or upgraded automatically."""
     return VersioningBehavior.PINNED if workflow_type in PINNED else VersioningBehavior.AUTO_UPGRADE
 
 
@@ -36,7 +36,7 @@ class VersionedRunner(WorkflowRunner):
         self._runner = runner
 
     def prepare_workflow(self, defn: workflow._Definition) -> None:  # pyright: ignore[reportPrivateUsage]  # its type
-        """As the other runner."""
+        """See the base class."""
         self._runner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
@@ -44,7 +44,7 @@ class VersionedRunner(WorkflowRunner):
         return _VersionedInstance(self._runner.create_instance(det), behaviour_of(det.info.workflow_type))
 
     def set_worker_level_failure_exception_types(self, types: Sequence[type[BaseException]]) -> None:
-        """As the other runner."""
+        """See the base class."""
         self._runner.set_worker_level_failure_exception_types(types)
 
 

@@ -21,7 +21,7 @@ MAX_EXPRESSION_DEPTH = 30
 MAX_JSON_BYTES = 32 * 1024 * 1024
 """Larger values are not evaluated: parsed, they would need more memory than the process has."""
 
-_ANSWER_SECONDS = 45
+_ANSWER_SECONDS = 30
 """How long one batch may take. The process's limit of CPU time stops an expression that computes for too long; this one
 only ends the wait on a machine that gives the process no CPU time. It is shorter than an attempt of a read activity."""
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024

@@ -19,6 +19,8 @@ from jmespath.exceptions import JMESPathError, JMESPathTypeError
 from outlast.activities.json_values import limited, loads, text_of
 
 CPU_SECONDS = 8
+NICENESS = 5
+"""Gives way to processes that serve everybody, and still gets CPU time on a machine that is fully used."""
 MEMORY_BYTES = 1024 * 1024 * 1024
 
 Answer = dict[str, Any]
@@ -43,7 +45,7 @@ def main() -> int:
     """Answer queries until the end of standard input. Returns 0."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    os.nice(19)  # as the process that applies schemas: after what everybody needs
+    os.nice(NICENESS)
     source, target = sys.stdin.buffer, sys.stdout.buffer
     query = Query(**orjson.loads(source.readline()))
     try:

@@ -35,7 +35,7 @@ class Connection(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether what was sent last waits for the client to read."""
+        """True if the latest data waits for the client to read."""
         ...
 
     async def cut(self) -> None:
@@ -44,7 +44,7 @@ class Connection(Protocol):
 
 
 class _UnknownConnection:
-    """That of another server than ours."""
+    """A connection of a server other than uvicorn with our protocol."""
 
     is_full = False
 

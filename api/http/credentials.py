@@ -59,7 +59,7 @@ async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal
 
 
 def was_forwarded(headers: Headers) -> bool:
-    """Whether a proxy has passed the request on, as far as it says so: then its sender is not known to be local."""
+    """Return True if a header shows that a proxy forwarded the request: its sender may not be local."""
     return any(name in _OF_PROXIES or name.startswith(_FORWARDED) for name in headers)
 
 

@@ -47,19 +47,19 @@ async def canceller_of(principal: Annotated[Principal, Depends(principal_of)]) -
 
 
 async def reader_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
-    """Who is calling, with a key that may read. Raises `ForbiddenScope`."""
+    """Return the principal of a key with the scope to read. Raises `ForbiddenScope`."""
     principal.require("read")
     return principal
 
 
 async def starter_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
-    """Who is calling, with a key that may start calls. Raises `ForbiddenScope`."""
+    """Return the principal of a key with the scope to start calls. Raises `ForbiddenScope`."""
     principal.require("call")
     return principal
 
 
 async def answerer_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
-    """Who is calling, with a key that may answer some questions of tasks. Raises `ForbiddenScope`."""
+    """Return the principal of a key with a scope to answer questions of tasks. Raises `ForbiddenScope`."""
     principal.require("call", "approve")
     return principal
 
@@ -95,7 +95,7 @@ async def preferred_wait_of(
 
 
 async def operator_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
-    """Who is calling, with a key that may see what belongs to all callers. Raises `ForbiddenScope`."""
+    """Return the principal of a key with the scope to see data of all callers. Raises `ForbiddenScope`."""
     principal.require("admin")
     return principal
 

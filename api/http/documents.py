@@ -35,7 +35,7 @@ class Document:
         await send({"type": "http.response.body", "body": body})
 
     def _is_known(self, headers: Headers) -> bool:
-        """Whether the client names this version (RFC 9110, section 13.1.2: weak comparison)."""
+        """Return True if the client names this version (RFC 9110, section 13.1.2: weak comparison)."""
         named = (tag.strip().removeprefix("W/") for tag in headers.get("if-none-match", "").split(","))
         return any(tag in (self._etag, "*") for tag in named)
 

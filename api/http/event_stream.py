@@ -75,7 +75,7 @@ class ClosingResponse(StreamingResponse):
             await asyncio.wait({sending, leaving})
 
     async def stream_response(self, send: Send) -> None:
-        """As its base, but nothing holds a piece while the next one is awaited."""
+        """Send pieces as the base class does, without holding one while waiting for the next."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for piece in self.body_iterator:
             body = piece.encode(self.charset) if isinstance(piece, str) else piece

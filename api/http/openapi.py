@@ -70,7 +70,7 @@ def _corrected(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_a_problem(response: dict[str, Any]) -> bool:
-    """Whether it is described as a problem document, or in FastAPI's own shape, which this API never sends."""
+    """Return True for a problem document, or FastAPI's own shape, which this API never sends."""
     content = response.get("content", {})
     named = content.get("application/json", {}).get("schema", {}).get("$ref", "")
     return MEDIA_TYPE in content or named.rpartition("/")[2] in _FASTAPI_ERRORS

@@ -117,7 +117,7 @@ def invalid_request(path: str, violations: Sequence[Violation]) -> Problem:
 
 
 def _body_is_not_json(request: Request, error: RequestValidationError) -> bool:
-    """Whether the request fails because its Content-Type header keeps the body from being read as JSON."""
+    """Return True if the request fails because its Content-Type header prevents reading the body as JSON."""
     has_body = "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_json = re.fullmatch(r"application/([\w.-]+\+)?json", media_type) is not None

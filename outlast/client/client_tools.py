@@ -35,9 +35,9 @@ class ClientTool:
     run: Callable[[OpenHandoff], Awaitable[Any]]
     """From the hand-off to the answer: a dict, or a pydantic model. Raises `NoAnswer` when there is none."""
     sends: str | Callable[[Mapping[str, JsonValue]], str]
-    """What leaves the machine, as the user is asked about it; a function makes it from the parameters."""
+    """Data that leaves the machine, shown to the user; a function makes it from the parameters."""
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
-    """How long one run may take."""
+    """Time limit of one run."""
 
     def __post_init__(self) -> None:
         """Check the parts. Raises `ValueError`."""

@@ -1,4 +1,4 @@
-"""Which server a client talks to, and with which credential."""
+"""The server that a client uses, and its credential."""
 
 import os
 import re
@@ -33,7 +33,7 @@ class Connection:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the server is on this machine."""
+        """True if the server is on this machine."""
         return urlsplit(self.url).hostname in _LOOPBACK
 
 

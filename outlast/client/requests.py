@@ -30,9 +30,9 @@ PAGE_SIZE = 100
 BATCHES_PAGE_SIZE = SCHEDULES_PAGE_SIZE = 50
 DELIVERIES_PAGE_SIZE = 200
 LONGEST_WAIT_SECONDS = 60.0
-"""How long one request waits for a result; longer waits are several requests."""
+"""Longest wait of one request for a result; longer waits are several requests."""
 START_SECONDS = 600.0
-"""How long the server may take to check the items of a batch: a hundred thousand take it a minute or two."""
+"""Time for the server to check the items of a batch: 100,000 items take one to two minutes."""
 OUTPUT_SECONDS = 60.0
 """The longest silence while an output is read."""
 JSON_LINES = "application/x-ndjson"

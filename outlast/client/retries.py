@@ -75,7 +75,7 @@ class Server:
 
     @property
     def must_be_verified(self) -> bool:
-        """Whether the server has to prove first that it is the stack of the data directory."""
+        """True if the server must first prove that it is the stack of the data directory."""
         return self.connection.instance_id is not None and not self.is_verified
 
     def verify(self, health: httpx.Response) -> None:

@@ -108,7 +108,7 @@ def event_of(raw: ServerSentEvent) -> Event:
 
 
 def is_unresumable(event: Event) -> bool:
-    """Whether no client can resume the stream after this event."""
+    """True if no client can resume the stream after this event."""
     return event.name == "error" and event.id is None and event.data.get("retryable") is False
 
 

@@ -62,12 +62,12 @@ class TaskAnswer(Response):
 
     @property
     def locator(self) -> str | None:
-        """Where the whole output is, when it was stored."""
+        """Locator of the whole output, if it was stored."""
         return self.result.locator if self.result else None
 
     @property
     def is_failure(self) -> bool:
-        """Whether the tool answered with an error, or the task ended without an answer."""
+        """True if the tool answered with an error, or the task ended without an answer."""
         if self.result is not None:
             return self.result.is_error
         return self.task.status in ("failed", "cancelled")
@@ -137,5 +137,5 @@ class Turn(Response):
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.status == "running"

@@ -88,7 +88,7 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
 
     @property
     def batch_options(self) -> BatchOptions:
-        """How the batch is carried out."""
+        """Execution options of the batch."""
         return BatchOptions.model_validate(self.model_dump(include=set(BatchOptions.model_fields)))
 
 
@@ -164,7 +164,7 @@ class BatchChanges(KnownFieldsOnly):
 
 
 class RetryRequest(BatchChanges):
-    """Which failed items run again."""
+    """Failed items to run again."""
 
     categories: tuple[ErrorCategory, ...] = Field(
         default=(),
@@ -209,7 +209,7 @@ class Batch(Response):
 
     @property
     def has_ended(self) -> bool:
-        """Whether no item runs. A stopped batch can be resumed, and failed items can be retried."""
+        """True if no item runs. A stopped batch can be resumed, and failed items can be retried."""
         return self.status != "working"
 
     @property
@@ -222,7 +222,7 @@ Form = Literal["jsonl", "csv"]
 
 
 class ResultsSelection(BaseModel):
-    """Which rows of the results, and in which form."""
+    """Selection and format of result rows."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 

@@ -1,4 +1,4 @@
-"""How a server is doing: open tasks, queues and workers, as every front door shows it."""
+"""Status of a server: open tasks, queues and workers."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 
 
 class TaskCounts(Response):
-    """How many tasks are in which state."""
+    """Number of tasks in each state."""
 
     queued: Annotated[int, absent(0)]
     working: Annotated[int, absent(0)]
@@ -58,7 +58,7 @@ class WorkerState(Response):
 
 
 class Operations(Response):
-    """How the server is doing now."""
+    """Current status of the server."""
 
     at: datetime
     scope: Open[Literal["own", "all"]] = Field(description="Whose tasks these are: `all` with the scope `admin`.")
@@ -69,7 +69,7 @@ class Operations(Response):
 
 
 class CallerHoldings(Response):
-    """What a caller has that lasts longer than a request: it stays when its keys are revoked."""
+    """Resources of a caller that outlast a request, and remain when its keys are revoked."""
 
     caller: str
     webhooks: Annotated[tuple[str, ...], absent(())] = Field(
@@ -86,7 +86,7 @@ class CallerHoldings(Response):
 
 
 class Readiness(Response):
-    """Whether tasks can be taken, and if not, what is missing."""
+    """Readiness for tasks, and the reasons if not ready."""
 
     ready: bool
     checks: dict[str, Open[Literal["ok", "failing"]]]

@@ -100,7 +100,7 @@ class Option:
     max: float | None = None
     """Bounds of a number, inclusive. The server checks them."""
     for_models: bool = True
-    """Whether a model may choose it, as an argument of a tool; otherwise only the program that calls."""
+    """True if a model may set it as an argument of a tool; otherwise only the calling program."""
 
 
 class SharedOptions(TypedDict, total=False):

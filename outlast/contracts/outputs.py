@@ -8,7 +8,7 @@ from outlast.activities.bounds import MAX_COUNT
 
 
 class OutputSelection(BaseModel):
-    """Which part of an output to return; all of it by default."""
+    """Part of an output to return; all of it by default."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -36,12 +36,12 @@ class OutputSelection(BaseModel):
 
     @property
     def evaluates(self) -> bool:
-        """Whether it has a JMESPath expression."""
+        """True if it has a JMESPath expression."""
         return bool(self.where or self.query)
 
     @property
     def selects(self) -> bool:
-        """Whether it selects a part of the output."""
+        """True if it selects a part of the output."""
         return self.evaluates or bool(self.offset or self.names) or self.limit is not None
 
 
@@ -61,5 +61,5 @@ class RowSelection:
 
     @property
     def evaluates(self) -> bool:
-        """Whether an expression decides, so that a row of the answer has no known place in the output."""
+        """True if an expression selects rows, so that their positions in the output are unknown."""
         return bool(self.where or self.query)

@@ -10,7 +10,7 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 
 
 class RowsWanted(BaseModel):
-    """Which rows of a task, and in which form."""
+    """Selection and format of the rows of a task."""
 
     model_config = ConfigDict(populate_by_name=True)
 

@@ -24,7 +24,7 @@ class SaveCallRequest(ScheduledCall):
 
 
 class RunSavedCall(KnownFieldsOnly):
-    """Where one use of a saved call differs from it."""
+    """Changes of a saved call for one use."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -94,7 +94,7 @@ CronText = Annotated[str, Field(max_length=200), AfterValidator(_cron)]
 
 
 class _Target(KnownFieldsOnly):
-    """What a schedule starts."""
+    """The work that a schedule starts."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -112,7 +112,7 @@ class _Target(KnownFieldsOnly):
 
     @property
     def targets(self) -> int:
-        """How many there are."""
+        """Their number."""
         return sum(target is not None for target in (self.call, self.batch, self.saved))
 
 
@@ -180,7 +180,7 @@ class ScheduleChanges(_Target):
 
 
 class PauseRequest(KnownFieldsOnly):
-    """Why a schedule is paused, or resumed."""
+    """Reason for pausing or resuming a schedule."""
 
     model_config = ConfigDict(extra="forbid")
 

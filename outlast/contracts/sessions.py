@@ -40,7 +40,7 @@ MessageParts = tuple[MessagePart, ...]
 
 
 def _form(message: object) -> str:
-    """Which form a message has, so that an error is about that form, and not about the other."""
+    """Return the form of a message, so that an error describes that form only."""
     return "parts" if isinstance(message, list | tuple) else "text"
 
 
@@ -127,7 +127,7 @@ class SessionRequest(_Request):
 
     @property
     def settings(self) -> dict[str, JsonValue]:
-        """What was asked for, but for names: the same for the same settings."""
+        """The settings without names: equal for equal settings."""
         return self.model_dump(mode="json", exclude={"session_id", "title", "update"}, exclude_defaults=True)
 
 

@@ -97,7 +97,7 @@ else:
 
 
 class Reused(Response):
-    """How an earlier task came to answer a call."""
+    """Reuse of an earlier task's answer."""
 
     joined: Annotated[bool, absent(False)] = Field(
         description="Whether it was under way, and the call waits for the same answer."
@@ -141,23 +141,23 @@ class Task(Response):
     resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one goes on with.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
     is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
-    """Whether it goes on only until what it has started has ended; for front doors. Not known of tasks in lists."""
+    """True if it only waits for work that it started; internal. Unknown for tasks in lists."""
     is_defect: SkipJsonSchema[bool] = Field(default=False, exclude=True)
-    """Whether it failed by a defect of the tool, and not as tools are expected to; for front doors."""
+    """True if it failed because of a defect of the tool, not with an expected error; internal."""
 
     @property
     def is_final(self) -> bool:
-        """Whether the status can no longer change."""
+        """True if the status can no longer change."""
         return self.status in FINAL_STATUSES
 
     @property
     def asks_people(self) -> bool:
-        """Whether it asks something that a person or a model can answer."""
+        """True if it has a question that a person or a model can answer."""
         return any(not question.is_for_program for question in (self.input_requests or {}).values())
 
 
 class TaskListing(BaseModel):
-    """Which tasks a list has."""
+    """Filter of a list of tasks."""
 
     status: TaskStatus | None = Field(default=None, description="Only tasks in this state.")
     tool: str | None = Field(default=None, max_length=128, description="Only calls of this tool.")
@@ -187,7 +187,7 @@ class TaskAnswer(BaseModel):
 
 
 class ResurrectRequest(KnownFieldsOnly):
-    """How the run of an ended task goes on. What is left out stays as it was."""
+    """Options for resurrecting the run of an ended task. Absent fields stay the same."""
 
     model_config = ConfigDict(extra="forbid")
 

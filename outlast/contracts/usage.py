@@ -14,7 +14,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class UsageQuery(BaseModel):
-    """Which entries are summed, and by what. Days are those of UTC."""
+    """Selection and grouping of usage entries. Days are in UTC."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -61,7 +61,7 @@ class UsageRow(Response):
 
 
 class CapUsage(Response):
-    """How much of a cap is used now."""
+    """Current use of a spending limit."""
 
     cap: Open[Literal["day", "month"]]
     cap_usd: float | None = Field(default=None, description="Null when there is no such cap.")

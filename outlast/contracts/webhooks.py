@@ -43,7 +43,7 @@ class WebhookRequest(KnownFieldsOnly):
 
 
 class WebhookChanges(KnownFieldsOnly):
-    """What to change of a webhook; what is left out stays."""
+    """Changes to a webhook. Absent fields stay the same."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -138,7 +138,7 @@ class DeliveryPage(Response):
 
 
 class DeliveryListing(BaseModel):
-    """Which deliveries a list has."""
+    """Filter of a list of deliveries."""
 
     status: ListedStatus = Field(default="undelivered", description="`undelivered` by default.")
     webhook_id: str | None = Field(default=None, pattern=_WEBHOOK_ID, description="Only those of this webhook.")
@@ -147,7 +147,7 @@ class DeliveryListing(BaseModel):
 
 
 class ReplayRequest(KnownFieldsOnly):
-    """Which of the undelivered events are sent again: all, or those of one webhook."""
+    """Undelivered events to send again: all, or those of one webhook."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -155,7 +155,7 @@ class ReplayRequest(KnownFieldsOnly):
 
 
 class Replayed(Response):
-    """How many events are being sent again."""
+    """Number of events that are being sent again."""
 
     replayed: int
     more: Annotated[bool, absent(False)] = Field(

@@ -82,7 +82,7 @@ class _ActivitySpans(ActivityInboundInterceptor):
 
 
 def _seconds_queued(info: activity.Info) -> float:
-    """How long this attempt waited for a worker."""
+    """Time that this attempt waited for a worker."""
     return max((info.started_time - info.current_attempt_scheduled_time).total_seconds(), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""How the collector of the settings is spoken to, and what a process calls itself there."""
+"""Protocol, address and resource attributes for the collector in the settings."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Process = Literal["api", "mcp", "worker"]
 
 
 def signal_url(endpoint: str, signal: Literal["metrics", "traces"]) -> str:
-    """Where the collector at `endpoint` takes a signal."""
+    """Return the URL at which the collector at `endpoint` accepts a signal."""
     return f"{endpoint.rstrip('/')}/v1/{signal}"
 
 
@@ -24,7 +24,7 @@ def headers_of(settings: Settings) -> Mapping[str, str]:
 
 
 def resource_of(process: Process) -> dict[str, str]:
-    """Which process it is. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` add to it."""
+    """Return the resource of this process. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` add to it."""
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": f"outlast-{process}"}
     instance = f"{os.uname().nodename}-{os.getpid()}"
     return {**named, "service.version": version("outlast"), "service.instance.id": instance}

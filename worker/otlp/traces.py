@@ -45,7 +45,7 @@ class SafeSpans(SpanExporter):
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Whether everything was sent."""
+        """Return True if everything was sent."""
         return self._exporter.force_flush(timeout_millis)
 
 

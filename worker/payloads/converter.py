@@ -66,7 +66,7 @@ def _written(value: Any) -> bytes:
 
 
 def _document(value: Any) -> tuple[Any, bool]:
-    """What is written of a value, and whether fields of models that are None are still to be left out."""
+    """The written form of a value, and whether None fields of models are still to be removed."""
     match value:
         case ToolOutcome(result=result):
             outcome = value.model_dump(mode="json", exclude_none=True)
@@ -117,7 +117,7 @@ lean_data_converter = dataclasses.replace(pydantic_data_converter, payload_conve
 
 
 ENCODING = b"binary/encrypted"
-"""As Temporal's own samples name it, so that tools recognise it."""
+"""The name in Temporal's samples, which tools recognize."""
 _KEY_ID = "encryption-key-id"
 _TENANT = "histories"
 _BOUND_TO = b"temporal payload"

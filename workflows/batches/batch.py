@@ -225,7 +225,7 @@ class BatchWorkflow:
 
 
 def _is_cancelled(error: ActivityError) -> bool:
-    """Whether it ended because of a cancellation: an attempt that fails after one, or dies, is not repeated."""
+    """Return True if a cancellation ended it: an attempt that fails or dies after one is not repeated."""
     return is_cancelled_exception(error) or error.retry_state is RetryState.CANCEL_REQUESTED
 
 
@@ -243,7 +243,7 @@ def next_step(options: BatchOptions, state: BatchState) -> Step | None:
 
 
 def stopped_without_money(batch: BatchInput, state: BatchState) -> bool:
-    """Whether nothing is under way, and the budget does not leave enough for another item."""
+    """Return True if nothing is running and the budget is too small for another item."""
     options, place = batch.options, batch.place
     if options.budget_usd is None or not place.is_paid or state.stop is not None or state.under_way:
         return False

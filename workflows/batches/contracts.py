@@ -23,7 +23,7 @@ class BatchStatus(StrEnum):
 
 
 class LegRequest(Contract):
-    """What runs again in a batch that had ended."""
+    """Items to run again in a batch that had ended."""
 
     kind: Literal["retry", "resume"]
     categories: tuple[ErrorCategory, ...] = ()

@@ -50,12 +50,12 @@ class InputRequest(Contract):
 
     @property
     def is_approval(self) -> bool:
-        """Whether it asks for the approval of a call."""
+        """True if it asks for the approval of a call."""
         return self.handoff is not None and self.handoff.kind == "approval"
 
     @property
     def is_for_program(self) -> bool:
-        """Whether only a program that knows the tool can answer."""
+        """True if only a program that knows the tool can answer."""
         return self.handoff is not None and self.handoff.audience == "program"
 
     @property

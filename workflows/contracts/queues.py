@@ -12,7 +12,7 @@ MODELS_TASK_QUEUE = "outlast-models"
 """Calls of models: long streams with their own slots, so that they never wait for tools, nor tools for them."""
 
 SCHEDULES_TASK_QUEUE = "outlast-schedules"
-"""What schedules start. The API serves it: it judges a firing as it judges a request."""
+"""Starts by schedules. The API serves it, and checks a firing like a request."""
 
 QUEUES = {
     "tools": TOOLS_TASK_QUEUE,

@@ -21,7 +21,7 @@ _MAX_COUNTED = 200
 
 
 class CallOutcome(Contract):
-    """How one call ended, as far as it matters here. One without either signature is not counted."""
+    """The outcome of one call. A call without either signature is not counted."""
 
     tool: str
     signature: str | None = Field(
@@ -32,7 +32,7 @@ class CallOutcome(Contract):
 
     @property
     def key(self) -> str | None:
-        """What it is counted by."""
+        """The key by which it is counted."""
         return self.signature or self.answer_signature
 
 
@@ -78,7 +78,7 @@ class SelfCorrection(Contract):
 
 
 class Verdict(Contract):
-    """What follows from the latest outcome. A stop whose failure was never reminded of carries the reminder too."""
+    """Consequence of the latest outcome. A stop without an earlier reminder carries the reminder."""
 
     repeats: bool | None = Field(default=None, description="True when the call did not fail but brought nothing new.")
 
@@ -89,7 +89,7 @@ class Verdict(Contract):
 
 
 class EarlierFailures(Contract):
-    """What has failed before something begins to count: how often, and of which failures a model was reminded."""
+    """Failures counted so far, and those that the model was reminded of."""
 
     counts: dict[str, int] = Field(default_factory=dict, description="By the failures' signatures.")
     reminded: tuple[str, ...] = ()

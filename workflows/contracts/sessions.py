@@ -18,11 +18,11 @@ from outlast.workflows.contracts.turns import (
 KEPT_EVENTS = 200
 
 SESSION_IDLE = timedelta(days=30)
-"""How long a session lives without an event, unless the operator says otherwise (OUTLAST_SESSION_IDLE_DAYS)."""
+"""Default idle time of a session before it ends (OUTLAST_SESSION_IDLE_DAYS)."""
 
 
 class Posted(Contract):
-    """What a tool sends the user: an update, or a reaction (an emoji) to the message that is being answered."""
+    """A message of a tool to the user: an update, or a reaction (an emoji) to the message being answered."""
 
     kind: Literal["update", "reaction"]
     text: str

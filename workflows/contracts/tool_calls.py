@@ -70,11 +70,11 @@ def _checked_age(text: str) -> str:
 Age = Annotated[
     str, BeforeValidator(_as_text), Field(max_length=8, pattern=r"^[0-9]{1,7}[smhd]$"), AfterValidator(_checked_age)
 ]
-"""How old an answer may be: `90s`, `10m`, `6h`, `7d`, or seconds as a number; at most `30d`."""
+"""Maximum age of an answer: `90s`, `10m`, `6h`, `7d`, or seconds as a number; at most `30d`."""
 
 
 class Reuse(Contract):
-    """Whether a call may be answered by an equal one of the same caller."""
+    """Reuse of the answer of an identical call of the same caller."""
 
     max_age: Age | None = Field(
         default=None,
@@ -205,7 +205,7 @@ class TaskStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the status can no longer change."""
+        """True if the status can no longer change."""
         return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
@@ -320,7 +320,7 @@ class ToolResult(Contract):
 
 
 class OutputOptions(Contract):
-    """How the output of one call is stored. Absent options have the server's values."""
+    """Storage of the output of one call. Absent options have the server's values."""
 
     compress: bool = Field(default=True, description="False: the answer contains the whole output, up to a hard limit.")
     threshold_bytes: int | None = Field(
@@ -429,12 +429,12 @@ class ToolCall(Contract):
 
     @property
     def is_paid(self) -> bool:
-        """Whether something that came with it pays for it, and no account does."""
+        """True if a payment that came with the call pays for it, and no account does."""
         return self.payment is not None or self.caller.payment is not None
 
     @property
     def proxies_mcp(self) -> bool:
-        """Whether a tool of an Actor that is an MCP server is called: `actor` is `user/name:tool` then."""
+        """True for a tool of an Actor that is an MCP server: `actor` is `user/name:tool` then."""
         return self.actor is not None and ":" in self.actor
 
 
@@ -444,7 +444,7 @@ def changed_budget(budget: Budget, changes: Budget) -> Budget:
 
 
 Offers = Callable[[str], bool]
-"""Whether the caller's connection offers a tool. Hints name only such tools."""
+"""Returns True if the caller's connection offers a tool. Hints name only offered tools."""
 
 
 def offers_all(_tool: str) -> bool:
@@ -577,7 +577,7 @@ class Progress(Contract):
 
 
 class TaskSummary(Contract):
-    """What a task's memo says from its start on, so that the task is readable while no worker is alive."""
+    """Summary in a task's memo from its start, so that the task is readable without a worker."""
 
     tool: str
     mode: str

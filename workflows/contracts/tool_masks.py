@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a tool is not active."""
+    """The reason why a tool is not active."""
 
     DISABLED = "disabled"
     """The mask says false."""
@@ -99,7 +99,7 @@ def canonical(mask: Mapping[str, bool] | None, aliases: Mapping[str, str]) -> di
 
 
 def is_active(tool: str, mask: Mapping[str, bool] | None) -> bool:
-    """Whether a canonical `mask` leaves `tool` active."""
+    """Return True if a canonical `mask` leaves `tool` active."""
     return mask is None or mask.get(tool) is True
 
 
@@ -110,7 +110,7 @@ def resolve(
     is_last_step: bool = False,
     aliases: Mapping[str, str] | None = None,
 ) -> Resolution:
-    """Which of the `available` tools are active. No mask: all; a mask that enables nothing: none; last step: none."""
+    """Return the active ones of the `available` tools: all without a mask, none in the last step."""
     names = tuple(dict.fromkeys(available))
     wanted = canonical(normalised(mask), aliases or {})
     skipped = {

@@ -74,7 +74,7 @@ class Spent(Contract):
 
 
 class StepSeconds(Contract):
-    """How long a step took, and what of it. Tools are carried out at once: theirs is the time of the slowest."""
+    """Durations of a step and its parts. Tools run concurrently: theirs is the time of the slowest."""
 
     total: float
     model: float = Field(description="From the request to the provider to the end of its answer.")
@@ -98,7 +98,7 @@ class CarriedRule(Contract):
 
 
 class SessionProfile(Contract):
-    """What all turns of a session have in common."""
+    """Properties that all turns of a session share."""
 
     provider_id: str | None = None
     model_id: str | None = None
@@ -120,7 +120,7 @@ class SessionProfile(Contract):
 
 
 class TurnState(Contract):
-    """How far a turn is: what it hands to its next run."""
+    """State of a turn, passed to its next run."""
 
     began: datetime
     step: int = 0
@@ -194,7 +194,7 @@ FinishReason = Literal[
 
 
 class Ending(Contract):
-    """How a turn ends, and why."""
+    """The end of a turn, and the reason."""
 
     status: TurnStatus
     reason: FinishReason
@@ -250,7 +250,7 @@ class BeginTurn(Contract):
 
 
 class TurnPlace(Contract):
-    """Where a turn stands; `busy` is the turn that must end first, and then nothing has changed."""
+    """Status of a turn. `busy` is the turn that must end first; if set, nothing has changed."""
 
     turn: TurnRef | None = None
     busy: TurnRef | None = None

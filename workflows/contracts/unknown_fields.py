@@ -87,7 +87,7 @@ def _known_part(model: type[BaseModel], value: Mapping[str, object]) -> dict[str
 
 @lru_cache(maxsize=256)
 def _fields_by_name(model: type[BaseModel]) -> dict[str, Look | None]:
-    """How to look into each field, by every name under which it is read; None where no model can be inside."""
+    """Readers of each field by each name under which it is read; None if it cannot contain a model."""
     found: dict[str, Look | None] = {}
     by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
     for name, field in model.model_fields.items():
@@ -99,7 +99,7 @@ def _fields_by_name(model: type[BaseModel]) -> dict[str, Look | None]:
 
 
 def _look(annotation: object) -> Look | None:
-    """How to find unknown fields in a value of this type."""
+    """Return a function that finds unknown fields in a value of this type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is None:
         model = _model_of(annotation)

@@ -19,7 +19,7 @@ MAX_INTERVAL_SECONDS = 366 * 24 * 3600
 DEFAULT_CATCH_UP_SECONDS = 24 * 3600
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all"]
-"""What becomes of a firing that is due while an earlier one is under way."""
+"""Policy for a firing that is due while an earlier one is still running."""
 
 
 class Interval(Contract):
@@ -65,7 +65,7 @@ class Timing(Contract):
 
 
 class Spending(Contract):
-    """What a schedule may spend, and what stops it."""
+    """Budget of a schedule, and the conditions that stop it."""
 
     budget_usd: Usd | None = Field(
         default=None, description="Most that all firings may cost together, in US dollars. Then it is paused."
@@ -109,7 +109,7 @@ class FiringStatus(StrEnum):
 
 
 class FiringProgress(Contract):
-    """What the memo of a firing says: what it has started, and how that has ended."""
+    """Memo of a firing: the work that it started, and its outcome."""
 
     status: FiringStatus
     started: Started | None = None

@@ -48,9 +48,9 @@ _BY_HISTORY = "reserve-by-history"
 KEEP_AT = 200
 """Records that go to the store together."""
 _PATIENCE = timedelta(minutes=10)
-"""How long the store or the platform is tried. The ledger goes on meanwhile, and tries again later."""
+"""Time that the store or the platform is tried. The ledger continues, and tries again later."""
 _CORRECTED_WITHIN = timedelta(days=1)
-"""How long a run's final usage is asked for while the platform does not answer."""
+"""Time that a run's final usage is queried while the platform does not answer."""
 _AT_ONCE = timedelta(milliseconds=1)
 """A timer that is due already: without one, there would be no event that a replay meets again."""
 _RETRY_POLICY = RetryPolicy(
@@ -120,7 +120,7 @@ class SpendLedgerWorkflow:
 
     @workflow.query(name=OVERVIEW_QUERY)
     def overview(self) -> LedgerOverview:
-        """What the caller has spent, and the records that are not in the store yet."""
+        """Spending of the caller, and records that are not in the store yet."""
         return self._book.overview(workflow.now())
 
     @property

@@ -38,7 +38,7 @@ def with_summary(spent: Spent, usage: Usage, cost_usd: float | None) -> Spent:
 
 
 def exceeded_within_step(budgets: Budgets, spent: Spent) -> str | None:
-    """As `exceeded`, for another call of the model in a step that has begun: it is not counted as one."""
+    """Check as `exceeded` does, for another model call within a step: it does not count as a step."""
     return exceeded(budgets.model_copy(update={"steps": None}), spent)
 
 
@@ -53,7 +53,7 @@ def total(one: Spent, other: Spent) -> Spent:
 
 
 def exceeded(budgets: Budgets, spent: Spent) -> str | None:
-    """Which budget is used up, in words; None while the next step may begin. A timer watches the time budget."""
+    """Return the exhausted budget in words; None if the next step may begin. A timer watches the time budget."""
     tokens = spent.usage.input_tokens + spent.usage.output_tokens
     if budgets.steps is not None and spent.steps >= budgets.steps:
         return f"{spent.steps} of {budgets.steps} steps are used"

@@ -45,7 +45,7 @@ Spend = Callable[[Usage, float | None], str | None]
 
 
 def can_be_compacted(turn: TurnInput, state: TurnState) -> bool:
-    """Whether there is something before the latest exchange that a summary could replace."""
+    """Return True if a summary could replace messages before the latest exchange."""
     return turn.compaction and (conversation_before(turn, state).head is not None or len(_earlier(state)) > 1)
 
 
@@ -104,7 +104,7 @@ def user_message(turn: TurnInput) -> ModelMessage:
 
 
 def is_refused_for_length(answer: ModelStep) -> bool:
-    """Whether the model was not called, or refused, because the conversation is longer than its window."""
+    """Return True if the conversation is longer than the model's context window."""
     return answer.finish_reason == "too_long"
 
 

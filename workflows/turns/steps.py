@@ -46,7 +46,7 @@ class PlannedCall:
     call: ToolCall | None = None
     refusal: ToolResult | None = None
     counts: bool = True
-    """Whether its failure counts as the model's: a call that was cut off does not."""
+    """True if its failure counts as the model's: a truncated call does not."""
 
     @property
     def arguments(self) -> dict[str, JsonValue]:
@@ -69,7 +69,7 @@ def active_tools(turn: TurnInput, step: int) -> Resolution:
 
 
 def ran_out(turn: TurnInput, step: int) -> bool:
-    """Whether tools were withheld in step number `step` because the turn may make no further one."""
+    """Return True if step number `step` had no tools because it was the last one."""
     is_last = step >= last_step(turn.budgets, turn.max_steps)
     return is_last and bool(resolve((tool.name for tool in turn.snapshot.tools), turn.tool_mask).active)
 
@@ -115,7 +115,7 @@ def model_call(turn: TurnInput, state: TurnState, active: Resolution) -> CallMod
 
 
 def _kept_piece(state: TurnState) -> TurnPiece | None:
-    """How the step's messages are kept. The user's alone wait for the answer: most turns are then one block."""
+    """Store the step's messages. The user's alone wait for the answer, so that most turns are one block."""
     if state.step == 1 or not state.messages:
         return None
     return TurnPiece(continues=state.continues, repeated=state.repeated)
@@ -305,7 +305,7 @@ def system_text(*, instructions: str = "", own: str = "") -> str:
 
 
 def is_cut_off(answer: ModelStep, part: ToolCallPart) -> bool:
-    """Whether the output limit ended `answer` inside this call. Only the last call can be cut.
+    """Return True if the output limit ended `answer` inside this call. Only the last call can be truncated.
 
     Arguments that are complete JSON were written to their end. Empty ones are what is left of a call that was cut
     before its first argument.
