@@ -44,12 +44,16 @@ async def started(api: httpx.AsyncClient, body: dict[str, Any], **headers: str) 
 
 async def result_of(api: httpx.AsyncClient, task_id: str, **headers: str) -> dict[str, Any]:
     """The answer of a task, awaited for at most three minutes."""
-    for _ in range(3):
-        response = await api.get(f"/v1/tasks/{task_id}/result", params={"wait": 60}, headers=headers)
-        if response.status_code != 202:
-            break
-    assert response.status_code == 200, response.text  # pyright: ignore[reportPossiblyUnboundVariable]
+    response = await _result(api, task_id, headers)
+    for _ in range(2):
+        if response.status_code == 202:
+            response = await _result(api, task_id, headers)
+    assert response.status_code == 200, response.text
     return response.json()
+
+
+async def _result(api: httpx.AsyncClient, task_id: str, headers: dict[str, str]) -> httpx.Response:
+    return await api.get(f"/v1/tasks/{task_id}/result", params={"wait": 60}, headers=headers)
 
 
 @dataclass(frozen=True)
