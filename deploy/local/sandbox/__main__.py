@@ -1,4 +1,4 @@
-"""`python -m outlast.deploy.local.sandbox`: serves the sandbox platform until SIGINT or SIGTERM."""
+"""`python -m outlast.deploy.local.sandbox`: serve the sandbox platform until SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import uvicorn
 from outlast.deploy.local.sandbox.execution import IN_PROCESS_ACTORS
 from outlast.deploy.local.sandbox.formats import iso
 from outlast.deploy.local.sandbox.http.app import build_app
-from outlast.deploy.local.sandbox.platform import DataDirectoryInUseError, build_platform
+from outlast.deploy.local.sandbox.platform import DataDirectoryInUseError, Platform
 from outlast.deploy.local.sandbox.settings import Settings, is_loopback
 from outlast.paths import default_data_dir, keep_files_private
 from outlast.uncaught_errors import log_uncaught_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses the flags, serves, returns the exit code."""
+    """Parse the flags, serve until a signal, and return the exit code."""
     keep_files_private()
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -34,10 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logger = logging.getLogger("sandbox")
     try:
         listener = _listener(options.host, options.port)
-        settings = _settings(options, port=listener.getsockname()[1])
-        platform = build_platform(settings)
+        # Every flag has the name of a setting.
+        settings = Settings(**vars(options) | {"port": listener.getsockname()[1]})
+        platform = Platform(settings)
     except (OSError, DataDirectoryInUseError) as error:
-        logger.error("cannot start: %s", error)  # noqa: TRY400 (the message says it all)
+        logger.error("cannot start: %s", error)  # noqa: TRY400 (the message suffices)
         return 1
     except sqlite3.DatabaseError as error:
         logger.error("cannot start: the database in %s is damaged: %s", options.data_dir, error)  # noqa: TRY400 (as above)
@@ -67,10 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="loopback address to listen on (default: %(default)s)")
     add("--port", type=int, default=8700, help="port to listen on; 0 takes a free one (default: %(default)s)")
-    state = default_data_dir() / "sandbox"
-    add("--data-dir", type=Path, default=state, help="where the state is kept (default: %(default)s)")
-    add("--actors", type=Path, action="append", default=[], metavar="DIR", help="an Actor folder, or a folder of them")
-    add("--no-shipped-actors", action="store_true", help="leave out the Actors that come with Outlast")
+    state = str(default_data_dir() / "sandbox")
+    add("--data-dir", type=_resolved, default=state, help="where the state is kept (default: %(default)s)")
+    actors = "an Actor folder, or a folder of them"
+    add("--actors", dest="actor_dirs", type=_resolved, action="append", default=[], metavar="DIR", help=actors)
+    shipped = "leave out the Actors that come with Outlast"
+    add("--no-shipped-actors", dest="ships_actors", action="store_false", help=shipped)
     add(
         "--token",
         default=os.environ.get("OUTLAST_SANDBOX_TOKEN"),
@@ -88,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         choices=sorted(IN_PROCESS_ACTORS),
-        help="run this Actor inside the server, without a process of its own",
+        help="run this Actor inside the server, without its own process",
     )
     add("--memory-limit-mbytes", type=int, default=8192, help="memory of all runs of a user (default: %(default)s)")
     add("--max-concurrent-runs", type=int, default=25, help="open runs of a user (default: %(default)s)")
@@ -101,8 +104,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _resolved(path: str) -> Path:
+    return Path(path).resolve()
+
+
 def _listener(host: str, port: int) -> socket.socket:
-    """A bound socket. Binding comes first: if the port is taken, the runs of the data directory must not be touched."""
+    """Bind a socket. Binding comes first: if the port is taken, the runs of the data directory must not be touched."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With an explicit protocol, asyncio sets TCP_NODELAY, without which small responses are delayed by 40 ms.
     listener = socket.socket(family, proto=socket.IPPROTO_TCP)
@@ -110,26 +117,6 @@ def _listener(host: str, port: int) -> socket.socket:
     listener.bind((host, port))
     listener.listen(4096)
     return listener
-
-
-def _settings(options: argparse.Namespace, *, port: int) -> Settings:
-    return Settings(
-        data_dir=options.data_dir.resolve(),
-        host=options.host,
-        port=port,
-        token=options.token,
-        username=options.username,
-        actor_dirs=tuple(path.resolve() for path in options.actors),
-        ships_actors=not options.no_shipped_actors,
-        site_dir=options.site_dir,
-        in_process=frozenset(options.in_process),
-        memory_limit_mbytes=options.memory_limit_mbytes,
-        max_concurrent_runs=options.max_concurrent_runs,
-        graceful_abort_seconds=options.graceful_abort_seconds,
-        kill_after_seconds=options.kill_after_seconds,
-        webhook_retry_seconds=options.webhook_retry_seconds,
-        log_format=options.log_format,
-    )
 
 
 class _JsonFormatter(logging.Formatter):
@@ -147,13 +134,13 @@ class _JsonFormatter(logging.Formatter):
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        # A message that holds what a caller sent must not look like several; a traceback's lines are indented.
+        # Text from a caller must not look like further messages; a traceback's lines are indented.
         first, *more = super().format(record).split("\n")
         return "\n".join([_printable(first), *(f"    {_printable(line)}" for line in more)])
 
 
 def _printable(line: str) -> str:
-    """`line` with everything that is not printable as an escape."""
+    """Escape everything in `line` that is not printable."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in line)
 
 

@@ -1,6 +1,6 @@
 """The sandbox's state: one SQLite file, written in short transactions from the event loop's thread.
 
-In WAL mode a committed transaction survives `kill -9` of the process (not a power cut: synchronous=NORMAL).
+In WAL mode a committed transaction survives `kill -9` of the process, but not a power cut (synchronous=NORMAL).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import orjson
 
+from outlast.deploy.local.sandbox.errors import not_found
 from outlast.deploy.local.sandbox.formats import JsonObject
 
 Value = str | int | float | bytes | None
@@ -73,10 +74,18 @@ CREATE TABLE IF NOT EXISTS charges (
 """
 
 
-def document_of(row: sqlite3.Row, column: str = "document") -> JsonObject | None:
-    """The JSON object in a row; None, and a line in the log, for one that is damaged.
+class Page(NamedTuple):
+    """The part of a list that a request asks for."""
 
-    What holds a damaged one is shown with what its other columns say, so that it can be replaced and deleted.
+    offset: int
+    limit: int
+    desc: bool
+
+
+def document_of(row: sqlite3.Row, column: str = "document") -> JsonObject | None:
+    """Parse the JSON object in a row. A damaged one is logged and returned as None.
+
+    Callers build a damaged object from the other columns, so that it can be shown, replaced and deleted.
     """
     try:
         found: object = orjson.loads(row[column])
@@ -89,7 +98,7 @@ def document_of(row: sqlite3.Row, column: str = "document") -> JsonObject | None
 
 
 class Database:
-    """Executes SQL statements. Each statement is committed at once unless it runs inside `transaction()`."""
+    """Connection to the SQLite file. Each statement is committed at once unless it runs inside `transaction()`."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,16 +107,16 @@ class Database:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
         self._connection.executescript(_SCHEMA)
-        # Made at random, once, so that another platform's database in its place is noticed.
+        # A random id, so that the stack detects another platform's database in this place.
         self.run("INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)", (secrets.token_hex(16),))
 
     def close(self) -> None:
-        """Flushes and closes the file."""
+        """Flush and close the file."""
         self._connection.close()
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Commits all statements inside together, or none of them. An inner transaction joins the outer one."""
+        """Commit all statements in the block together, or none. An inner transaction joins the outer one."""
         if self._connection.in_transaction:
             yield
             return
@@ -120,19 +129,48 @@ class Database:
         self._connection.execute("COMMIT")
 
     def run(self, statement: str, parameters: Sequence[Value] = ()) -> int:
-        """Executes a statement and returns how many rows it changed."""
+        """Execute a statement and return the number of rows it changed."""
         return self._connection.execute(statement, parameters).rowcount
 
     def row(self, statement: str, parameters: Sequence[Value] = ()) -> sqlite3.Row | None:
-        """The first row, if there is one."""
+        """Return the first row, if any."""
         row: sqlite3.Row | None = self._connection.execute(statement, parameters).fetchone()
         return row
 
     def rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[sqlite3.Row]:
-        """All rows."""
+        """Return all rows."""
         return self._connection.execute(statement, parameters).fetchall()
 
     def number(self, statement: str, parameters: Sequence[Value] = ()) -> int:
-        """The first column of the first row, as a number; 0 when there is none."""
+        """Return the first column of the first row as a number, or 0 if there is none."""
         row = self.row(statement, parameters)
         return 0 if row is None or row[0] is None else int(row[0])
+
+    def page(
+        self, table: str, condition: str, parameters: Sequence[Value], page: Page, order: str = "created_at"
+    ) -> tuple[list[sqlite3.Row], int]:
+        """Return one page of the rows that match a condition, in the order of a column, and how many match."""
+        direction = "DESC" if page.desc else "ASC"
+        rows = self.rows(
+            f"SELECT * FROM {table} WHERE {condition}"  # noqa: S608 (constants)
+            f" ORDER BY {order} {direction}, rowid {direction} LIMIT ? OFFSET ?",
+            [*parameters, page.limit, page.offset],
+        )
+        return rows, self.number(f"SELECT count(*) FROM {table} WHERE {condition}", parameters)  # noqa: S608
+
+    def named(
+        self, table: str, reference: str, user_id: str, username: str | None, *, what: str, kind: str | None = None
+    ) -> sqlite3.Row:
+        """Return a user's row by its id or `username~name`; with `kind`, only a row of this kind.
+
+        Raises `ApiError` 404, also for another user's row; `what` names the object in the message.
+        """
+        condition = "user_id = ?" + ("" if kind is None else " AND kind = ?")
+        parameters = [user_id] if kind is None else [user_id, kind]
+        row = self.row(f"SELECT * FROM {table} WHERE id = ? AND {condition}", [reference, *parameters])  # noqa: S608
+        owner, separator, name = reference.partition("~")
+        if row is None and separator and owner in {"", username, user_id}:
+            row = self.row(f"SELECT * FROM {table} WHERE name = ? AND {condition}", [name, *parameters])  # noqa: S608
+        if row is None:
+            raise not_found(what)
+        return row

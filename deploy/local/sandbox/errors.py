@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,43 +18,42 @@ class ApiError(Exception):
         self.message = message
         self.headers = headers
 
-    def response(self) -> Response:
-        """The error as an HTTP response."""
-        return error_response(self.status, self.error_type, self.message, self.headers)
-
 
 def error_response(status: int, error_type: str, message: str, headers: dict[str, str] | None = None) -> Response:
-    """Apify's error body."""
+    """Return a response with Apify's error body."""
     return JSONResponse({"error": {"type": error_type, "message": message}}, status_code=status, headers=headers)
 
 
 def not_found(what: str) -> ApiError:
-    """404 for an object that does not exist or belongs to another user."""
+    """Make the error for an object that does not exist or belongs to another user (404)."""
     return ApiError(404, "record-not-found", f"{what} was not found")
 
 
 def invalid_parameter(message: str) -> ApiError:
-    """400 for an invalid query parameter."""
+    """Make the error for an invalid query parameter (400)."""
     return ApiError(400, "invalid-parameter", message)
 
 
-async def handle_api_error(_request: Request, error: Exception) -> Response:
-    """Starlette's handler for `ApiError`."""
-    if not isinstance(error, ApiError):
-        raise error
-    return error.response()
+async def _on_api_error(_request: Request, error: ApiError) -> Response:
+    return error_response(error.status, error.error_type, error.message, error.headers)
 
 
-async def handle_no_route(request: Request, _error: Exception) -> Response:
-    """Starlette's handler for a path without a route."""
+async def _on_missing_route(request: Request, _error: Exception) -> Response:
     return error_response(404, "page-not-found", f"There is no page at {request.url.path}")
 
 
-async def handle_wrong_method(request: Request, _error: Exception) -> Response:
-    """Starlette's handler for a method that the route does not have."""
+async def _on_wrong_method(request: Request, _error: Exception) -> Response:
     return error_response(405, "method-not-allowed", f"{request.method} is not allowed at {request.url.path}")
 
 
-async def handle_crash(_request: Request, _error: Exception) -> Response:
-    """Starlette's handler for a bug in the sandbox itself."""
-    return error_response(500, "internal-server-error", "The sandbox failed; its log says why")
+async def _on_defect(_request: Request, _error: Exception) -> Response:
+    return error_response(500, "internal-server-error", "The sandbox failed; see its log for the reason")
+
+
+EXCEPTION_HANDLERS: dict[Any, Any] = {
+    ApiError: _on_api_error,
+    404: _on_missing_route,
+    405: _on_wrong_method,
+    500: _on_defect,
+}
+"""Starlette's handlers: for errors of the API, unknown paths and methods, and defects of the sandbox."""

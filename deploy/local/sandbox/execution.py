@@ -1,9 +1,9 @@
-"""Executions: the process (or, for benchmarks, the coroutine) behind a run.
+"""Executions: the process (or, for benchmarks, the coroutine) of a run.
 
-A process runs in its own session under a small shell that writes the exit code to a file. It therefore survives a crash
-of the sandbox, which finds it again by process ID and start time, or reads from the file how it ended meanwhile. It
-writes to a raw log file, which neither blocks nor fails when the sandbox dies. The sandbox copies its lines to the log,
-each behind a timestamp of 25 bytes, so that the size of the log says how much of the raw file has been copied.
+A process runs in its own session under a shell that writes the exit code to a file. It survives a crash of the sandbox,
+which finds it again by process ID and start time, or reads the exit code from the file. Its output goes to a raw file,
+which neither blocks nor fails when the sandbox dies. The sandbox copies each line to the log after a timestamp of 25
+bytes, so that the size of the log shows how much of the raw file has been copied.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 import orjson
@@ -38,24 +38,8 @@ _INHERITED = (
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
-class Execution(Protocol):
-    """A running Actor: a process or a coroutine."""
-
-    async def wait(self) -> int | None:
-        """Waits for the end; returns the exit code, or None when it was killed from outside."""
-        ...
-
-    def stop(self) -> None:
-        """Asks the execution to end (SIGTERM for a process)."""
-        ...
-
-    def kill(self) -> None:
-        """Ends the execution and everything that it started."""
-        ...
-
-
 class ProcessExecution:
-    """A process group: started by this sandbox, or adopted after a restart."""
+    """Process group of a run: started by this sandbox, or adopted after a restart."""
 
     def __init__(self, process_id: int, exit_file: Path, child: subprocess.Popen[bytes] | None = None) -> None:
         self.process_id = process_id
@@ -63,11 +47,11 @@ class ProcessExecution:
         self._child = child
 
     async def wait(self) -> int | None:
-        """See `Execution`."""
+        """Wait for the end; return the exit code, or None if the process was killed from outside."""
         try:
             pidfd = os.pidfd_open(self.process_id)
         except ProcessLookupError:
-            return self._exit_code()
+            return read_exit_code(self._exit_file)
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         loop.add_reader(pidfd, ended.set)
@@ -78,20 +62,16 @@ class ProcessExecution:
             os.close(pidfd)
         if self._child is not None:
             self._child.wait()
-        # Background processes of the Actor end with it, as in a container.
-        self._signal(signal.SIGKILL)
-        return self._exit_code()
+        self.kill()  # Background processes of the Actor end with it, as in a container.
+        return read_exit_code(self._exit_file)
 
     def stop(self) -> None:
-        """See `Execution`."""
+        """Ask the process to end."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """See `Execution`."""
+        """End the process and everything that it started."""
         self._signal(signal.SIGKILL)
-
-    def _exit_code(self) -> int | None:
-        return read_exit_code(self._exit_file)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -99,29 +79,30 @@ class ProcessExecution:
 
 
 class CoroutineExecution:
-    """A coroutine in the sandbox's process that behaves like an Actor."""
+    """Coroutine in the sandbox's process that behaves like an Actor."""
 
     def __init__(self, work: Coroutine[object, object, int]) -> None:
         self._task = asyncio.ensure_future(work)
 
     async def wait(self) -> int | None:
-        """See `Execution`."""
+        """Wait for the end; return the exit code, or None if the coroutine was cancelled."""
         await asyncio.wait([self._task])
         return None if self._task.cancelled() else self._task.result()
 
     def stop(self) -> None:
-        """See `Execution`."""
+        """End the coroutine."""
         self._task.cancel()
 
-    def kill(self) -> None:
-        """See `Execution`."""
-        self._task.cancel()
+    kill = stop
+
+
+Execution = ProcessExecution | CoroutineExecution
 
 
 def start_process(
     command: Sequence[str], *, folder: Path, environment: Mapping[str, str], log: Path, exit_file: Path
 ) -> ProcessExecution:
-    """Starts a command in its own session, with its output in the log. Raises OSError."""
+    """Start a command in its own session, with its output in the log. Raises OSError."""
     exit_file.unlink(missing_ok=True)
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -137,7 +118,7 @@ def start_process(
 
 
 def read_exit_code(exit_file: Path) -> int | None:
-    """The exit code that the shell wrote; None when it wrote none."""
+    """Return the exit code that the shell wrote, None if it wrote none."""
     try:
         return int(exit_file.read_text())
     except (FileNotFoundError, ValueError):
@@ -145,8 +126,8 @@ def read_exit_code(exit_file: Path) -> int | None:
 
 
 def process_started_at(process_id: int) -> float | None:
-    """The start time of a running process, which distinguishes it from an earlier process with the same ID."""
-    import psutil  # noqa: PLC0415 (not before a run is looked at: the sandbox starts sooner)
+    """Return the start time of a running process, which distinguishes it from an earlier process with the same ID."""
+    import psutil  # noqa: PLC0415 (only needed for runs: the sandbox starts sooner)
 
     try:
         process = psutil.Process(process_id)
@@ -156,7 +137,7 @@ def process_started_at(process_id: int) -> float | None:
 
 
 def memory_by_session(sessions: set[int]) -> dict[int, int]:
-    """Resident bytes of all processes of each session."""
+    """Return the resident bytes of all processes of each session."""
     import psutil  # noqa: PLC0415
 
     totals = dict.fromkeys(sessions, 0)
@@ -171,7 +152,7 @@ def memory_by_session(sessions: set[int]) -> dict[int, int]:
 
 
 class RunLog:
-    """The two files of one run's log."""
+    """Raw file and log of a run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -181,13 +162,13 @@ class RunLog:
         self._taken_over = self._position()
 
     def say(self, line: str) -> None:
-        """Adds a line of the platform's own, such as `ACTOR: ...`."""
+        """Add a line of the platform: `ACTOR: ...`."""
         with self.raw_path.open("ab") as raw:
             raw.write(f"ACTOR: {line}\n".encode())
         self.take_over()
 
     def take_over(self, *, everything: bool = False) -> None:
-        """Copies new complete lines of the raw file to the log; with `everything`, also an incomplete last line."""
+        """Copy new complete lines of the raw file to the log; with `everything`, also an incomplete last line."""
         if not self.raw_path.exists():
             return
         with self.raw_path.open("rb") as raw:
@@ -210,15 +191,15 @@ class RunLog:
 
 
 async def read_log(path: Path, is_open: Callable[[], bool], *, follow: bool) -> AsyncIterator[bytes]:
-    """The log from its beginning; with `follow`, until the run has ended."""
+    """Yield the log from its beginning; with `follow`, until the run has ended."""
     position = 0
     while True:
         # Checked before reading, so that everything written before the end is read.
-        goes_on = follow and is_open()
+        may_grow = follow and is_open()
         while chunk := _read_chunk(path, position):
             position += len(chunk)
             yield chunk
-        if not goes_on:
+        if not may_grow:
             return
         await asyncio.sleep(_POLL_SECONDS)
 
@@ -232,74 +213,18 @@ def _read_chunk(path: Path, position: int) -> bytes:
 
 
 def actor_environment(actor: Actor, run: Run, *, token: str, base_url: str, home: str) -> dict[str, str]:
-    """All variables of a run's process, under the names that the platform documents and the SDK reads."""
+    """Return all variables of a run's process, under the names that the platform documents and the SDK reads."""
+    timeout_at = iso(run.attempt_began_at + run.timeout_seconds) if run.timeout_seconds else ""
     return {
-        **_inherited(),
-        **actor.environment,
+        **_common_variables(actor, run.user_id, token, base_url),
         "HOME": home,
         "CRAWLEE_STORAGE_DIR": f"{home}/storage",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        **_platform_variables(run, token, base_url),
-        **_run_variables(actor, run, base_url),
-    }
-
-
-def standby_environment(actor: Actor, *, user_id: str, token: str, base_url: str, port: int) -> dict[str, str]:
-    """All variables of a Standby process, which has no run and therefore no storages."""
-    return {
-        **_inherited(),
-        **actor.environment,
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "APIFY_IS_AT_HOME": "1",
-        "APIFY_TOKEN": token,
-        "APIFY_USER_ID": user_id,
-        "APIFY_API_BASE_URL": base_url,
-        "APIFY_API_PUBLIC_BASE_URL": base_url,
-        "APIFY_META_ORIGIN": "STANDBY",
-        "ACTOR_ID": actor.id,
-        "ACTOR_FULL_NAME": actor.full_name,
-        "ACTOR_BUILD_ID": actor.build_id,
-        "ACTOR_BUILD_NUMBER": actor.build_number,
-        "ACTOR_STANDBY_PORT": str(port),
-        "ACTOR_WEB_SERVER_PORT": str(port),
-        "ACTOR_STANDBY_URL": f"{base_url}/standby/{actor.username}~{actor.name}",
-    }
-
-
-def _inherited() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    # A proxy address may contain a password, which an Actor must not get.
-    open_proxies = {name: os.environ[name] for name in _PROXIES if _has_no_password(os.environ.get(name, ""))}
-    return kept | open_proxies
-
-
-def _has_no_password(address: str) -> bool:
-    return bool(address) and urlsplit(address).password is None
-
-
-def _platform_variables(run: Run, token: str, base_url: str) -> dict[str, str]:
-    return {
-        "APIFY_IS_AT_HOME": "1",
-        "APIFY_TOKEN": token,
-        "APIFY_USER_ID": run.user_id,
-        "APIFY_API_BASE_URL": base_url,
-        "APIFY_API_PUBLIC_BASE_URL": base_url,
         "APIFY_META_ORIGIN": run.origin,
         "APIFY_HEADLESS": "1",
         "APIFY_DEDICATED_CPUS": str(max(0.125, run.memory_mbytes / 4096)),
         "APIFY_CHARGED_ACTOR_EVENT_COUNTS": orjson.dumps(run.charged).decode(),
         "APIFY_ACTOR_PRICING_INFO": orjson.dumps(pricing_info(run.prices, run.started_at) or {}).decode(),
         "CRAWLEE_PURGE_ON_START": "0",
-    }
-
-
-def _run_variables(actor: Actor, run: Run, base_url: str) -> dict[str, str]:
-    timeout_at = iso(run.life_began_at + run.timeout_seconds) if run.timeout_seconds else ""
-    return {
-        "ACTOR_ID": actor.id,
-        "ACTOR_FULL_NAME": actor.full_name,
         "ACTOR_RUN_ID": run.id,
         "ACTOR_TASK_ID": "",
         "ACTOR_BUILD_ID": run.build_id,
@@ -319,20 +244,55 @@ def _run_variables(actor: Actor, run: Run, base_url: str) -> dict[str, str]:
     }
 
 
+def standby_environment(actor: Actor, *, user_id: str, token: str, base_url: str, port: int) -> dict[str, str]:
+    """Return all variables of a Standby process, which has no run and therefore no storages."""
+    return {
+        **_common_variables(actor, user_id, token, base_url),
+        "APIFY_META_ORIGIN": "STANDBY",
+        "ACTOR_STANDBY_PORT": str(port),
+        "ACTOR_WEB_SERVER_PORT": str(port),
+        "ACTOR_STANDBY_URL": f"{base_url}/standby/{actor.username}~{actor.name}",
+    }
+
+
+def _common_variables(actor: Actor, user_id: str, token: str, base_url: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    # A proxy address may contain a password, which an Actor must not get.
+    proxies = {name: os.environ[name] for name in _PROXIES if os.environ.get(name)}
+    return {
+        **kept,
+        **{name: address for name, address in proxies.items() if urlsplit(address).password is None},
+        **actor.environment,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "APIFY_IS_AT_HOME": "1",
+        "APIFY_TOKEN": token,
+        "APIFY_USER_ID": user_id,
+        "APIFY_API_BASE_URL": base_url,
+        "APIFY_API_PUBLIC_BASE_URL": base_url,
+        "ACTOR_ID": actor.id,
+        "ACTOR_FULL_NAME": actor.full_name,
+        "ACTOR_BUILD_ID": actor.build_id,
+        "ACTOR_BUILD_NUMBER": actor.build_number,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The parts of the sandbox that an in-process Actor uses."""
+    """Parts of the sandbox that an in-process Actor uses."""
 
     datasets: Datasets
     stores: KeyValueStores
     say: Callable[[str], None]
     aborting: asyncio.Event
-    """Set when the run is aborted gracefully: what the platform's event of that name tells an Actor."""
+    """Set when the run is aborted gracefully, in place of the platform's event of that name."""
 
 
 async def sleeper(run: Run, surroundings: Surroundings) -> int:
-    """`outlast/sleeper`. It counts the time of the run, so a restart of the sandbox does not prolong it, and a run that
-    was resurrected goes on where it was."""
+    """Run `outlast/sleeper` and return its exit code.
+
+    It counts the time of the run: a restart of the sandbox does not prolong it, and a resurrected run continues.
+    """
     found = surroundings.stores.get(run.store_id, "INPUT")
     settings = cast("JsonObject", orjson.loads(found[0].read_bytes())) if found else {}
     seconds, steps = float(settings.get("seconds", 10)), int(settings.get("steps", 10))
@@ -342,7 +302,8 @@ async def sleeper(run: Run, surroundings: Surroundings) -> int:
     slept = 0.0
     for step in range(steps + 1):
         due = seconds * step / steps
-        if await _is_asked_to_stop(surroundings.aborting, max(0.0, due - run.duration_seconds())):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(surroundings.aborting.wait(), max(0.0, due - run.duration_seconds()))
             break
         slept = due
         surroundings.say(f"Slept {_written(due)} of {_written(seconds)} s{suffix}")
@@ -351,27 +312,17 @@ async def sleeper(run: Run, surroundings: Surroundings) -> int:
             await surroundings.datasets.push(run.dataset_id, orjson.dumps(_rows(settings, seconds, pushed, until)))
             pushed = until
     aborted = surroundings.aborting.is_set()
-    output = {
-        "sleptSeconds": slept,
-        "requestedSeconds": seconds,
-        "rows": pushed,
-        "message": message,
-        "aborted": aborted,
-    }
+    output = {"sleptSeconds": slept, "requestedSeconds": seconds, "rows": pushed, "message": message}
+    output["aborted"] = aborted
     surroundings.stores.put(run.store_id, "OUTPUT", "application/json; charset=utf-8", orjson.dumps(output))
     if aborted:
         surroundings.say(f"Aborted after {_written(slept)} of {_written(seconds)} s")
         return 0
-    return _ending(settings.get("failWith"), surroundings)
-
-
-async def _is_asked_to_stop(aborting: asyncio.Event, seconds: float) -> bool:
-    """Whether the run is asked to stop within these seconds."""
-    try:
-        await asyncio.wait_for(aborting.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
+    failure = cast("JsonObject | None", settings.get("failWith"))
+    if failure is None:
+        return 0
+    surroundings.say(str(failure.get("message", "Failed because the input asked for it.")))
+    return int(failure.get("exitCode", 1))
 
 
 def _rows(settings: JsonObject, seconds: float, first: int, end: int) -> list[JsonObject]:
@@ -379,13 +330,6 @@ def _rows(settings: JsonObject, seconds: float, first: int, end: int) -> list[Js
     if settings.get("rowBytes"):
         row["payload"] = "z" * int(settings["rowBytes"])
     return [{"index": index, **row} for index in range(first, end)]
-
-
-def _ending(failure: JsonObject | None, surroundings: Surroundings) -> int:
-    if failure is None:
-        return 0
-    surroundings.say(str(failure.get("message", "Failed because the input asked for it.")))
-    return int(failure.get("exitCode", 1))
 
 
 def _written(seconds: float) -> str:

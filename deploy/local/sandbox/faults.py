@@ -1,8 +1,6 @@
-"""Injects faults: responses that are lost, late, cut short or replaced, at the outermost edge of the server.
+"""Injected faults: responses that are lost, late, truncated or replaced, at the outermost edge of the server.
 
-A fault matches requests by method and by a regular expression on the path and, if set, on the User-Agent. The first
-`after` matches pass, then the fault applies `times` times. When several faults match, the one that was added first
-applies. Faults are kept in memory: a restart of the sandbox removes them.
+README.md describes them. Faults are kept in memory: a restart of the sandbox removes them.
 """
 
 from __future__ import annotations
@@ -11,9 +9,12 @@ import asyncio
 import itertools
 import re
 from collections import Counter, defaultdict
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, cast
 
+from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,24 +25,16 @@ from outlast.deploy.local.sandbox.runs import Runs
 
 _IDS = re.compile(r"(?<=/)(?:[A-Za-z0-9]{17}|[a-z0-9-]+~[a-z0-9-]+)(?=/|$)")
 REQUEST_ACTIONS = (
-    "status",
-    "replace",
-    "delay",
-    "drop_before",
-    "drop_after",
-    "truncate",
-    "status_after",
-    "delay_after",
-    "hang",
-)
+    "status", "replace", "delay", "drop_before", "drop_after", "truncate", "status_after", "delay_after", "hang",
+)  # fmt: skip
 STATE_ACTIONS = ("late_runs", "late_resurrection", "hide_list_user_agent", "late_item_count", "late_items")
 _ERROR_TYPES = {401: "user-or-token-not-found", 403: "insufficient-permissions", 429: "rate-limit-exceeded"}
-"""What the platform calls these errors."""
+"""The platform's names of these errors."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """One fault, as the control API defined it."""
+    """Fault, as the control API defined it."""
 
     id: int
     action: str
@@ -55,7 +48,7 @@ class Fault:
     hits: int = 0
 
     def strikes(self, method: str, path: str, user_agent: str) -> bool:
-        """Whether the fault applies to this request. Counts the match."""
+        """Return whether the fault applies to this request, and count the match."""
         if self.times is not None and self.hits >= self.times:
             return False
         if self.method not in {None, method} or not self.path.search(path):
@@ -69,7 +62,7 @@ class Fault:
         return True
 
     def shown(self) -> JsonObject:
-        """The fault as the control API shows it."""
+        """Return the fault as the control API shows it."""
         return {
             "id": self.id,
             "action": self.action,
@@ -87,22 +80,20 @@ class Fault:
 
 
 class Faults:
-    """All faults that are set."""
+    """Faults that are set."""
 
     def __init__(self) -> None:
         self._faults: list[Fault] = []
         self._ids = itertools.count(1)
 
     def add(self, definition: JsonObject) -> Fault:
-        """Adds a fault from the body of a control API request. Raises `ApiError` 400 for an invalid one."""
-        action = definition.get("action")
-        if action not in REQUEST_ACTIONS + STATE_ACTIONS:
-            raise ApiError(
-                400, "invalid-input", f"'action' must be one of {', '.join(REQUEST_ACTIONS + STATE_ACTIONS)}"
-            )
+        """Add a fault from the body of a control API request. Raises `ApiError` 400 for an invalid one."""
+        action, known = definition.get("action"), REQUEST_ACTIONS + STATE_ACTIONS
+        if action not in known:
+            raise ApiError(400, "invalid-input", f"'action' must be one of {', '.join(known)}")
         match = cast("JsonObject", definition.get("match") or {})
-        method = match.get("method")
-        times = definition.get("times")
+        method, times = match.get("method"), definition.get("times")
+        named = {"action", "match", "times", "after"}
         try:
             fault = Fault(
                 id=next(self._ids),
@@ -112,9 +103,7 @@ class Faults:
                 user_agent=re.compile(str(match["userAgent"])) if match.get("userAgent") else None,
                 times=None if times is None else int(times),
                 after=int(definition.get("after", 0)),
-                options={
-                    key: value for key, value in definition.items() if key not in {"action", "match", "times", "after"}
-                },
+                options={key: value for key, value in definition.items() if key not in named},
             )
         except (re.error, ValueError, TypeError) as error:
             raise ApiError(400, "invalid-input", f"The fault is invalid: {error}") from error
@@ -122,59 +111,58 @@ class Faults:
         return fault
 
     def clear(self, fault_id: int | None = None) -> int:
-        """Removes one fault, or all of them; returns how many."""
+        """Remove one fault or all of them; return how many."""
         kept = [fault for fault in self._faults if fault_id is not None and fault.id != fault_id]
         removed = len(self._faults) - len(kept)
         self._faults = kept
         return removed
 
     def all(self) -> list[JsonObject]:
-        """All faults with their counts."""
+        """Return all faults with their counts."""
         return [fault.shown() for fault in self._faults]
 
-    def strike(self, method: str, path: str, user_agent: str) -> Fault | None:
-        """The fault that applies to a request, if any."""
-        candidates = (fault for fault in self._faults if fault.action in REQUEST_ACTIONS)
+    def first(self, actions: Container[str], method: str, path: str, user_agent: str) -> Fault | None:
+        """Return the first fault with one of these actions that applies to a request, if any."""
+        candidates = (fault for fault in self._faults if fault.action in actions)
         return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
 
-    def state(self, action: str, method: str, path: str, user_agent: str) -> Fault | None:
-        """The fault with this action, one that changes what the platform shows, if it applies."""
-        candidates = (fault for fault in self._faults if fault.action == action)
-        return next((fault for fault in candidates if fault.strikes(method, path, user_agent)), None)
+    def of_request(self, action: str, request: Request) -> Fault | None:
+        """Return the fault with this action that applies to a request, if any."""
+        return self.first({action}, request.method, request.url.path, request.headers.get("user-agent", ""))
 
-    def rows_shown(self, method: str, path: str, user_agent: str, *, rows: int, changed_at: float) -> int:
-        """How many of a dataset's `rows` a reader sees, where replicas lag behind its last change."""
-        fault = self.state("late_items", method, path, user_agent)
+    def rows_shown(self, request: Request, *, rows: int, changed_at: float) -> int:
+        """Return how many of a dataset's `rows` a reader sees where replicas lag behind its last change."""
+        fault = self.of_request("late_items", request)
         if fault is None or changed_at + float(fault.options.get("seconds", 2)) < now():
             return rows
         lags = fault.hits % max(1, int(fault.options.get("every", 1))) == 0
         return max(0, rows - int(fault.options.get("rows", 1))) if lags else rows
 
     def shown_from(self, method: str, path: str, user_agent: str) -> tuple[float, float]:
-        """The times from which a run that starts now shows in lists, and by its id."""
-        fault = self.state("late_runs", method, path, user_agent)
+        """Return the times from which a run that starts now is shown in lists, and by its id."""
+        fault = self.first({"late_runs"}, method, path, user_agent)
         seconds = 0.0 if fault is None else float(fault.options.get("seconds", 5))
         listed_at = now() + seconds
         return listed_at, listed_at if fault is not None and fault.options.get("detail") else 0.0
 
 
 class FaultMiddleware:
-    """Applies the faults. It must be the outermost application, so that `send` writes to the connection."""
+    """Middleware that applies the faults. It must be outermost, so that `send` writes to the connection."""
 
     def __init__(self, app: ASGIApp, faults: Faults) -> None:
         self._app = app
         self._faults = faults
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
-        path = scope.get("path", "")
-        fault = None
+        """Serve one ASGI request."""
+        path, fault = scope.get("path", ""), None
         if scope["type"] == "http" and not path.startswith("/sandbox/"):
-            fault = self._faults.strike(scope["method"], path, _user_agent(scope))
+            user_agent = Headers(scope=scope).get("user-agent", "")
+            fault = self._faults.first(REQUEST_ACTIONS, scope["method"], path, user_agent)
         if fault is None:
             await self._app(scope, receive, send)
-            return
-        await self._act(fault, scope, receive, send)
+        else:
+            await self._act(fault, scope, receive, send)
 
     async def _act(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         match fault.action:
@@ -190,10 +178,10 @@ class FaultMiddleware:
                 await _hang(receive)
             case "drop_before":
                 await _read_body(receive)
-                _abort(send)
+                _transport(send).abort()
             case "drop_after":
                 await self._collect(scope, receive)
-                _abort(send)
+                _transport(send).abort()
             case "delay_after":
                 messages = await self._collect(scope, receive)
                 await asyncio.sleep(float(fault.options.get("seconds", 1)))
@@ -241,21 +229,12 @@ async def _hang(receive: Receive) -> None:
 
 
 def _transport(send: Send) -> asyncio.Transport:
-    """The connection itself: uvicorn hands the outermost application the bound method of its request cycle."""
+    """Return the connection: uvicorn passes the outermost application the bound method of its request cycle."""
     return cast("asyncio.Transport", cast("Any", send).__self__.transport)
 
 
-def _abort(send: Send) -> None:
-    _transport(send).abort()
-
-
-def _user_agent(scope: Scope) -> str:
-    headers = cast("list[tuple[bytes, bytes]]", scope.get("headers", []))
-    return next((value.decode("latin-1") for name, value in headers if name == b"user-agent"), "")
-
-
 class Counters:
-    """Requests by method, route and status."""
+    """Counters of runs, and of requests by method, route and status."""
 
     def __init__(self, database: Database, runs: Runs) -> None:
         self._database = database
@@ -263,12 +242,12 @@ class Counters:
         self._requests: Counter[tuple[str, str, int]] = Counter()
 
     def count_request(self, method: str, path: str, status: int) -> None:
-        """Counts a response of the application, as it was before any fault changed it."""
+        """Count a response of the application, as it was before a fault changed it."""
         route = _IDS.sub(":id", re.sub(r"(?<=/records/).+", ":key", path))
         self._requests[method, route, status] += 1
 
     def report(self) -> JsonObject:
-        """All counters. Runs are counted in the database, so restarts and deletions do not reset them."""
+        """Return all counters. Runs are counted in the database, so restarts and deletions do not reset them."""
         by_actor = self._database.rows(
             "SELECT json_extract(CAST(document AS TEXT), '$.actor_name') AS actor, count(*) AS starts FROM runs"
             " WHERE json_valid(CAST(document AS TEXT))"
@@ -295,14 +274,14 @@ class Counters:
 
 
 class CountingMiddleware:
-    """Counts every response of the API."""
+    """Middleware that counts every response of the API."""
 
     def __init__(self, app: ASGIApp, counters: Counters) -> None:
         self._app = app
         self._counters = counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
+        """Serve one ASGI request."""
         path = str(scope.get("path", ""))
         if scope["type"] != "http" or not path.startswith("/v2/"):
             await self._app(scope, receive, send)

@@ -1,18 +1,17 @@
-"""Builds the sandbox: opens the data directory and connects the parts."""
+"""The parts of the sandbox, connected, on one data directory."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO, cast
 
 from starlette.requests import Request
 
 from outlast.deploy.local.sandbox.accounts import Limits, User, Users, token_from_file
-from outlast.deploy.local.sandbox.actors import Catalogue, load_catalogue
-from outlast.deploy.local.sandbox.database import Database
+from outlast.deploy.local.sandbox.actors import load_catalogue
+from outlast.deploy.local.sandbox.database import Database, Page
 from outlast.deploy.local.sandbox.datasets import DatasetFiles, Datasets
 from outlast.deploy.local.sandbox.errors import not_found
 from outlast.deploy.local.sandbox.execution import Surroundings
@@ -28,55 +27,71 @@ from outlast.deploy.local.sandbox.supervisor import Supervisor
 from outlast.deploy.local.sandbox.webhooks import Webhooks
 
 
-@dataclass(frozen=True, slots=True)
 class Platform:
     """The parts of the sandbox, as the routes use them."""
 
-    settings: Settings
-    database: Database
-    users: Users
-    catalogue: Catalogue
-    storages: Storages
-    datasets: Datasets
-    stores: KeyValueStores
-    queues: RequestQueues
-    runs: Runs
-    supervisor: Supervisor
-    webhooks: Webhooks
-    limits: Limits
-    faults: Faults
-    counters: Counters
-    tasks: SavedTasks
-    schedules: Schedules
-    schedules_changed: asyncio.Event
-    settlements: Settlements
-    links: SignedLinks
+    def __init__(self, settings: Settings) -> None:
+        """Open the data directory and connect the parts. Starts nothing.
+
+        Raises `DataDirectoryInUseError`, `OSError` and `sqlite3.DatabaseError`.
+        """
+        data_dir = settings.data_dir
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _lock(data_dir / "lock")
+        self.settings = settings
+        self.database = database = Database(data_dir / "sandbox.sqlite")
+        self.settlements = Settlements(database)
+        self.users = Users(database, payment_of)
+        self.users.add(settings.username, settings.token or token_from_file(data_dir / "token"))
+        shipped = (SHIPPED_ACTORS,) if settings.ships_actors and SHIPPED_ACTORS.is_dir() else ()
+        self.catalogue = load_catalogue((*shipped, *settings.actor_dirs))
+        self.storages = Storages(database)
+        self.datasets = Datasets(database, DatasetFiles(data_dir / "datasets"))
+        self.stores = KeyValueStores(database, self.storages, data_dir / "key-value-stores")
+        self.queues = RequestQueues(database)
+        self.links = SignedLinks()
+        self.runs = Runs(database, settings.compute_unit_usd)
+        self.webhooks = Webhooks(settings, database, self.runs)
+        self.supervisor = Supervisor(
+            settings,
+            self.runs,
+            self.catalogue,
+            self.users,
+            lambda say, aborting: Surroundings(self.datasets, self.stores, say, aborting),
+            self.webhooks.emit,
+        )
+        self.limits = Limits(settings.memory_limit_mbytes, settings.max_concurrent_runs)
+        self.faults = Faults()
+        self.counters = Counters(database, self.runs)
+        self.tasks = SavedTasks(database)
+        self.schedules = Schedules(database)
+        self.schedules_changed = asyncio.Event()
 
     def begin(self) -> None:
-        """Starts the background work; needs a running event loop."""
+        """Start the background work; needs a running event loop."""
         self.webhooks.begin()
         self.supervisor.begin()
 
     async def end(self) -> None:
-        """Stops the background work and closes the files."""
+        """Stop the background work and close the files."""
         await self.supervisor.end()
         await self.webhooks.end()
         self.database.close()
 
     def run_of(self, request: Request, user: User) -> Run:
-        """The run that a path refers to: by ID, or as the last run of an Actor or task. Raises `ApiError` 404."""
+        """Return the run that a path names: by ID, or as the last run of an Actor or task. Raises `ApiError` 404."""
         run_id = request.path_params.get("run_id")
         if run_id is not None:
             return self.runs.get(run_id, user.id)
         filters = {"user_id": user.id, **self.scope_of(request, user)}
         statuses = [status for status in request.query_params.get("status", "").split(",") if status]
-        found, _ = self.runs.list(filters, statuses, offset=0, limit=1, desc=True)
+        found, _ = self.runs.list(filters, statuses, Page(0, 1, desc=True))
         if not found:
             raise not_found("Actor run")
         return found[0]
 
     def scope_of(self, request: Request, user: User) -> dict[str, str]:
-        """The filter for a list of runs below an Actor or a task."""
+        """Return the filter for a list of runs below an Actor or a task."""
         if "task_id" in request.path_params:
             task = self.tasks.find(request.path_params["task_id"], user.id, user.username)
             return {"actor_id": task.actor_id, "task_id": task.id}
@@ -85,7 +100,7 @@ class Platform:
         return {}
 
     def storage_id_of(self, request: Request, user: User, kind: Kind) -> str:
-        """The storage that a path refers to: by ID, by `username~name`, or as the default storage of a run."""
+        """Return the storage that a path names: by ID, by `username~name`, or as the default storage of a run."""
         storage_id = request.path_params.get("storage_id")
         if storage_id is None:
             run = self.run_of(request, user)
@@ -99,7 +114,7 @@ class DataDirectoryInUseError(Exception):
 
 
 def _lock(path: Path) -> None:
-    """Locks the data directory until the process ends, because two sandboxes would supervise the same runs."""
+    """Lock the data directory until the process ends, because two sandboxes would supervise the same runs."""
     file = path.open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,51 +124,3 @@ def _lock(path: Path) -> None:
 
 
 _locks: list[TextIO] = []
-
-
-def build_platform(settings: Settings) -> Platform:
-    """Opens the data directory and connects the parts. Starts nothing."""
-    data_dir = settings.data_dir
-    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _lock(data_dir / "lock")
-    database = Database(data_dir / "sandbox.sqlite")
-    settlements = Settlements(database)
-    users = Users(database, payment_of)
-    users.add(settings.username, settings.token or token_from_file(data_dir / "token"))
-    shipped = (SHIPPED_ACTORS,) if settings.ships_actors and SHIPPED_ACTORS.is_dir() else ()
-    catalogue = load_catalogue((*shipped, *settings.actor_dirs))
-    storages = Storages(database)
-    datasets = Datasets(database, DatasetFiles(data_dir / "datasets"))
-    stores = KeyValueStores(database, storages, data_dir / "key-value-stores")
-    runs = Runs(database, settings.compute_unit_usd)
-    webhooks = Webhooks(settings, database, runs)
-    supervisor = Supervisor(
-        settings,
-        runs,
-        catalogue,
-        users,
-        lambda say, aborting: Surroundings(datasets, stores, say, aborting),
-        webhooks.emit,
-        data_dir / "runs",
-    )
-    return Platform(
-        settings=settings,
-        database=database,
-        users=users,
-        catalogue=catalogue,
-        storages=storages,
-        datasets=datasets,
-        stores=stores,
-        queues=RequestQueues(database),
-        runs=runs,
-        supervisor=supervisor,
-        webhooks=webhooks,
-        limits=Limits(settings.memory_limit_mbytes, settings.max_concurrent_runs),
-        faults=Faults(),
-        counters=Counters(database, runs),
-        tasks=SavedTasks(database),
-        schedules=Schedules(database),
-        schedules_changed=asyncio.Event(),
-        settlements=settlements,
-        links=SignedLinks(),
-    )

@@ -1,4 +1,4 @@
-"""Request queues, as far as clients and the SDK's crawlers use them: requests, the head, locks."""
+"""Request queues, as far as clients and the SDK's crawlers use them: requests, the head, and locks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from outlast.deploy.local.sandbox.formats import JsonObject, iso, now
 
 
 def request_id_of(unique_key: str) -> str:
-    """The request ID by the platform's rule, on which the SDK's crawlers rely: 15 safe characters of the key's hash."""
+    """Return the request ID by the platform's rule, on which the SDK relies: 15 safe characters of the key's hash."""
     digest = base64.b64encode(hashlib.sha256(unique_key.encode()).digest()).decode()
     return re.sub(r"[+/=]", "", digest)[:15]
 
 
 class RequestQueues:
-    """The requests of all queues."""
+    """Requests of all queues."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, queue_id: str, request: JsonObject, forefront: bool) -> JsonObject:
-        """Adds a request unless its unique key is known. Returns the operation's result as in the API."""
+        """Add a request unless its unique key is known. Return the operation's result as in the API."""
         unique_key = str(request.get("uniqueKey") or request.get("url") or "")
         if not unique_key or not request.get("url"):
             raise ApiError(400, "invalid-request", "A request needs 'url' and 'uniqueKey'")
@@ -43,7 +43,7 @@ class RequestQueues:
         }
 
     def add_many(self, queue_id: str, requests: list[JsonObject], forefront: bool) -> JsonObject:
-        """Like `add`, for a batch. The result lists the requests that could not be added."""
+        """Add a batch of requests. The result lists the requests that could not be added."""
         processed: list[JsonObject] = []
         unprocessed: list[JsonObject] = []
         with self._database.transaction():
@@ -55,7 +55,7 @@ class RequestQueues:
         return {"processedRequests": processed, "unprocessedRequests": unprocessed}
 
     def update(self, queue_id: str, request: JsonObject, forefront: bool) -> JsonObject:
-        """Replaces or adds a request. With `handledAt` the request leaves the queue's head."""
+        """Replace or add a request. With `handledAt` the request leaves the queue's head."""
         unique_key = str(request.get("uniqueKey", ""))
         request_id = str(request.get("id") or request_id_of(unique_key))
         known = self._row(queue_id, request_id)
@@ -70,18 +70,18 @@ class RequestQueues:
         }
 
     def get(self, queue_id: str, request_id: str) -> JsonObject:
-        """One request. Raises `ApiError` 404."""
+        """Return one request. Raises `ApiError` 404."""
         row = self._row(queue_id, request_id)
         if row is None:
             raise not_found("Request")
         return _request(row)
 
     def delete(self, queue_id: str, request_id: str) -> bool:
-        """Removes a request. Returns whether it existed."""
+        """Remove a request. Return whether it existed."""
         return self._database.run("DELETE FROM requests WHERE queue_id = ? AND id = ?", (queue_id, request_id)) > 0
 
     def head(self, queue_id: str, limit: int) -> list[JsonObject]:
-        """The first pending requests, locked or not."""
+        """Return the first pending requests, locked or not."""
         rows = self._database.rows(
             "SELECT * FROM requests WHERE queue_id = ? AND handled = 0 ORDER BY position LIMIT ?",
             (queue_id, limit),
@@ -89,7 +89,7 @@ class RequestQueues:
         return [_head_item(document) for document in map(_whole, rows) if document is not None]
 
     def lock_head(self, queue_id: str, limit: int, lock_seconds: int, client_key: str) -> list[JsonObject]:
-        """Locks the first pending requests without a lock for this client and returns them."""
+        """Lock the first pending requests without a lock for this client and return them."""
         moment = now()
         until = moment + lock_seconds
         with self._database.transaction():
@@ -109,7 +109,7 @@ class RequestQueues:
     def prolong_lock(
         self, queue_id: str, request_id: str, lock_seconds: int, client_key: str, forefront: bool
     ) -> float:
-        """Prolongs the lock of a request and returns its end. Raises `ApiError` 404 or 409."""
+        """Prolong the lock of a request and return its end. Raises `ApiError` 404 or 409."""
         self._check_lock(queue_id, request_id, client_key)
         until = now() + lock_seconds
         self._database.run(
@@ -119,7 +119,7 @@ class RequestQueues:
         return until
 
     def release_lock(self, queue_id: str, request_id: str, client_key: str, forefront: bool) -> None:
-        """Releases the lock of a request. Raises `ApiError` 404 or 409."""
+        """Release the lock of a request. Raises `ApiError` 404 or 409."""
         self._check_lock(queue_id, request_id, client_key)
         self._database.run(
             "UPDATE requests SET locked_until = NULL, locked_by = NULL, position = ? WHERE queue_id = ? AND id = ?",
@@ -127,14 +127,14 @@ class RequestQueues:
         )
 
     def release_all(self, queue_id: str, client_key: str) -> int:
-        """Releases all locks of this client and returns their number."""
+        """Release all locks of this client and return their number."""
         return self._database.run(
             "UPDATE requests SET locked_until = NULL, locked_by = NULL WHERE queue_id = ? AND locked_by = ?",
             (queue_id, client_key),
         )
 
     def list(self, queue_id: str, after: str, limit: int, states: list[str]) -> list[JsonObject]:
-        """Requests after the ID `after`, sorted by ID."""
+        """Return requests after the ID `after`, sorted by ID."""
         if not set(states) <= {"pending", "locked"}:
             raise invalid_parameter("Query parameter 'filter' takes 'pending' and 'locked'")
         conditions = {"pending": "handled = 0", "locked": f"locked_until > {now():.3f}"}
@@ -146,46 +146,34 @@ class RequestQueues:
         return [_request(row) for row in rows]
 
     def counts(self, queue_id: str) -> tuple[int, int]:
-        """The number of requests, and how many of them are handled."""
+        """Return the number of requests and of handled requests."""
         row = self._database.row("SELECT count(*), total(handled) FROM requests WHERE queue_id = ?", (queue_id,))
         return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
     def has_locks(self, queue_id: str) -> bool:
-        """Whether a pending request is locked."""
-        return (
-            self._database.number(
-                "SELECT count(*) FROM requests WHERE queue_id = ? AND handled = 0 AND locked_until > ?",
-                (queue_id, now()),
-            )
-            > 0
-        )
+        """Return whether a pending request is locked."""
+        statement = "SELECT count(*) FROM requests WHERE queue_id = ? AND handled = 0 AND locked_until > ?"
+        return self._database.number(statement, (queue_id, now())) > 0
 
-    def met_client(self, queue_id: str, client_key: str) -> None:
-        """Records a client, for `hadMultipleClients`."""
+    def add_client(self, queue_id: str, client_key: str) -> None:
+        """Record a client, for `hadMultipleClients`."""
         if client_key:
             self._database.run("INSERT OR IGNORE INTO queue_clients VALUES (?, ?)", (queue_id, client_key))
 
     def had_multiple_clients(self, queue_id: str) -> bool:
-        """Whether more than one client key was seen."""
+        """Return whether more than one client key was seen."""
         return self._database.number("SELECT count(*) FROM queue_clients WHERE queue_id = ?", (queue_id,)) > 1
 
     def remove(self, queue_id: str) -> None:
-        """Deletes all requests."""
+        """Delete all requests."""
         self._database.run("DELETE FROM requests WHERE queue_id = ?", (queue_id,))
         self._database.run("DELETE FROM queue_clients WHERE queue_id = ?", (queue_id,))
 
     def _insert(self, queue_id: str, request: JsonObject, forefront: bool) -> None:
-        handled = 1 if request.get("handledAt") else 0
+        handled, position = int(bool(request.get("handledAt"))), self._position(queue_id, forefront)
         self._database.run(
             "INSERT INTO requests (queue_id, id, unique_key, position, handled, document) VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                queue_id,
-                request["id"],
-                str(request.get("uniqueKey", "")),
-                self._position(queue_id, forefront),
-                handled,
-                orjson.dumps(request),
-            ),
+            (queue_id, request["id"], str(request.get("uniqueKey", "")), position, handled, orjson.dumps(request)),
         )
 
     def _position(self, queue_id: str, forefront: bool) -> int:
@@ -205,12 +193,12 @@ class RequestQueues:
 
 
 def _request(row: sqlite3.Row) -> JsonObject:
-    """A request; of a damaged one, what its columns say."""
+    """Return a request; a damaged one has only the values of its columns."""
     return _whole(row) or {"id": row["id"], "uniqueKey": row["unique_key"], "errorMessages": [DAMAGED]}
 
 
 def _whole(row: sqlite3.Row) -> JsonObject | None:
-    """A request that can be handled; None for a damaged one."""
+    """Return a request that can be handled, None for a damaged one."""
     document = document_of(row)
     return document if document is not None and {"id", "url"} <= document.keys() else None
 

@@ -1,4 +1,4 @@
-"""The table of runs, and their representation in the API."""
+"""Runs: their table and their representation in the API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 
 import orjson
 
-from outlast.deploy.local.sandbox.database import DAMAGED, Database, Value, document_of
+from outlast.deploy.local.sandbox.database import DAMAGED, Database, Page, Value, document_of
 from outlast.deploy.local.sandbox.errors import not_found
 from outlast.deploy.local.sandbox.formats import JsonObject, iso, iso_or_none, now
 
@@ -18,11 +18,18 @@ FINAL_STATUSES = frozenset({"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"})
 OPEN_STATUSES = ("READY", "RUNNING", "TIMING-OUT", "ABORTING")
 _OF_TASK = "CASE WHEN json_valid(CAST(document AS TEXT)) THEN json_extract(CAST(document AS TEXT), '$.task_id') END = ?"
 _OPERATION = re.compile(r"outlast-op/([\w.:-]+)")
+_LISTED = (
+    "id", "actId", "userId", "actorTaskId", "status", "startedAt", "finishedAt", "buildId", "buildNumber", "meta",
+    "usageTotalUsd", "defaultKeyValueStoreId", "defaultDatasetId", "defaultRequestQueueId",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
 class Run:
-    """One run. Times are seconds since the epoch; a fault can set `listed_at` and `shown_at` after the start."""
+    """Run of an Actor. Times are seconds since the epoch; a fault can set `listed_at` and `shown_at` after the start.
+
+    The attempts of a run are its start and each resurrection.
+    """
 
     id: str
     user_id: str
@@ -70,7 +77,7 @@ class Run:
     schedule_id: str | None = None
     scheduled_at: float | None = None
     aliased: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """Ids of further storages by alias, of datasets and of key-value stores."""
+    """Ids of further datasets and key-value stores, by kind and alias."""
 
     @property
     def storage_ids(self) -> dict[str, dict[str, str]]:
@@ -85,39 +92,39 @@ class Run:
 
     @property
     def operation(self) -> str | None:
-        """The operation in the User-Agent of the start, the ID of `outlast-op/ID`."""
+        """Id of the operation that started the run: `outlast-op/ID` in the User-Agent."""
         found = _OPERATION.search(self.user_agent or "")
         return found.group(1) if found else None
 
     @property
-    def life_began_at(self) -> float:
-        """When its process was started for the first time, or last when the run was resurrected."""
+    def attempt_began_at(self) -> float:
+        """Start of the last attempt."""
         return self.started_at if self.resurrected_at is None else self.resurrected_at
 
     def duration_seconds(self) -> float:
-        """The run time so far, in seconds, without the time between two lives."""
-        return self.earlier_seconds + self._seconds_of_life()
+        """Return the run time so far in seconds, without the time between two attempts."""
+        return self.earlier_seconds + self._attempt_seconds()
 
     def compute_units(self) -> float:
-        """Gigabyte-hours of memory."""
-        return self.earlier_compute_units + self.memory_mbytes / 1024 * self._seconds_of_life() / 3600
+        """Return the gigabyte-hours of memory used so far."""
+        return self.earlier_compute_units + self.memory_mbytes / 1024 * self._attempt_seconds() / 3600
 
-    def begin_another_life(self) -> None:
-        """Make an ended run READY again. What it has used so far stays used."""
+    def begin_another_attempt(self) -> None:
+        """Make an ended run READY again, keeping the usage of its earlier attempts."""
         self.earlier_compute_units, self.earlier_seconds = self.compute_units(), self.duration_seconds()
         self.status, self.finished_at, self.exit_code, self.resurrected_at = "READY", None, None, now()
         self.status_message, self.is_status_message_terminal = None, False
         self.resurrections += 1
 
-    def _seconds_of_life(self) -> float:
-        return max(0.0, (self.finished_at or now()) - self.life_began_at)
+    def _attempt_seconds(self) -> float:
+        return max(0.0, (self.finished_at or now()) - self.attempt_began_at)
 
 
 _FIELDS = tuple(description.name for description in fields(Run))
 
 
 class Runs:
-    """All runs. Open runs are also kept in memory, so that a status message needs no query."""
+    """Table of all runs. Open runs are also kept in memory, so that a status message needs no query."""
 
     def __init__(self, database: Database, compute_unit_usd: float) -> None:
         self._database = database
@@ -136,7 +143,7 @@ class Runs:
         return list(self._open.values())
 
     def save(self, run: Run) -> None:
-        """Writes a run; it is on disk when this returns."""
+        """Write a run; it is on disk when this returns."""
         self._unsaved.discard(run.id)
         if run.is_final:
             self._open.pop(run.id, None)
@@ -154,11 +161,11 @@ class Runs:
         )  # fmt: skip
 
     def save_soon(self, run: Run) -> None:
-        """Marks a run for the next `flush`. Only for changes that may be lost in a crash."""
+        """Mark a run for the next `flush`. Only for changes that may be lost in a crash."""
         self._unsaved.add(run.id)
 
     def flush(self) -> None:
-        """Writes the runs that `save_soon` marked."""
+        """Write the runs that `save_soon` marked."""
         if self._unsaved:
             with self._database.transaction():
                 for run_id in list(self._unsaved):
@@ -168,36 +175,39 @@ class Runs:
                         self.save(run)
 
     def get(self, run_id: str, user_id: str) -> Run:
-        """A user's run. Raises `ApiError` 404, also for another user's run and for one that is not shown yet."""
+        """Return a user's run. Raises `ApiError` 404, also for another user's run and for one not shown yet."""
         run = self.any(run_id)
         if run.user_id != user_id or run.shown_at > now():
             raise not_found("Actor run")
         return run
 
     def any(self, run_id: str) -> Run:
-        """A run of any user. Raises `ApiError` 404."""
-        run = self._open.get(run_id) or self._load(run_id)
-        if run is None:
+        """Return a run of any user. Raises `ApiError` 404."""
+        if run_id in self._open:
+            return self._open[run_id]
+        row = self._database.row("SELECT * FROM runs WHERE id = ? AND deleted = 0", (run_id,))
+        if row is None:
             raise not_found("Actor run")
-        return run
+        return _run(row)
 
     def show_still(self, run: Run, *, seconds: float) -> None:
-        """Shows the run as it is now for so long, whatever becomes of it: a replica that lags."""
+        """Show the run in its current state for `seconds`, as a lagging replica does."""
         self._shown_still[run.id] = (now() + seconds, self.details(run))
 
     def details_shown_still(self, run: Run) -> JsonObject | None:
-        """How a replica that lags shows the run; None when none does."""
+        """Return the run as a lagging replica shows it, None if there is none."""
         until, details = self._shown_still.get(run.id, (0.0, None))
         return details if until > now() else None
 
     def delete(self, run: Run) -> None:
-        """Hides an ended run; the counters still include it."""
+        """Hide an ended run; the counters still include it."""
         self._database.run("UPDATE runs SET deleted = 1 WHERE id = ?", (run.id,))
 
-    def list(
-        self, filters: Mapping[str, Value], statuses: list[str], *, offset: int, limit: int, desc: bool
-    ) -> tuple[list[Run], int]:
-        """One page of runs by start, and how many match. Filters: user_id, actor_id, task_id, after, before."""
+    def list(self, filters: Mapping[str, Value], statuses: list[str], page: Page) -> tuple[list[Run], int]:
+        """Return one page of runs by start time, and how many match.
+
+        Filters: user_id, actor_id, task_id, after, before.
+        """
         terms = {
             "user_id": "user_id = ?",
             "actor_id": "actor_id = ?",
@@ -211,21 +221,15 @@ class Runs:
         if statuses:
             condition += f" AND status IN ({','.join('?' * len(statuses))})"
             parameters += statuses
-        order = "DESC" if desc else "ASC"
-        rows = self._database.rows(
-            f"SELECT * FROM runs WHERE {condition}"  # noqa: S608 (constants)
-            f" ORDER BY started_at {order}, sequence {order} LIMIT ? OFFSET ?",
-            [*parameters, limit, offset],
-        )
-        total = self._database.number(f"SELECT count(*) FROM runs WHERE {condition}", parameters)  # noqa: S608
+        rows, total = self._database.page("runs", condition, parameters, page, order="started_at")
         return [self._open.get(row["id"]) or _run(row) for row in rows], total
 
     def count_of_task(self, task_id: str) -> int:
-        """How many runs a saved task had."""
+        """Return the number of runs of a saved task."""
         return self._database.number(f"SELECT count(*) FROM runs WHERE {_OF_TASK}", (task_id,))  # noqa: S608
 
     def details(self, run: Run) -> JsonObject:
-        """The run object of the API."""
+        """Return the run object of the API."""
         cost = self.cost_usd(run)
         duration = run.duration_seconds()
         return {
@@ -271,34 +275,15 @@ class Runs:
         }
 
     def list_item(self, run: Run, *, with_user_agent: bool = True) -> JsonObject:
-        """The shorter object of lists."""
-        meta = self._meta(run)
+        """Return the shorter object of lists."""
+        details = self.details(run)
         if not with_user_agent:
-            meta.pop("userAgent", None)
-        return {
-            "id": run.id,
-            "actId": run.actor_id,
-            "userId": run.user_id,
-            "actorTaskId": run.task_id,
-            "status": run.status,
-            "startedAt": iso(run.started_at),
-            "finishedAt": iso_or_none(run.finished_at),
-            "buildId": run.build_id,
-            "buildNumber": run.build_number,
-            "meta": meta,
-            "usageTotalUsd": self.cost_usd(run),
-            "defaultKeyValueStoreId": run.store_id,
-            "defaultDatasetId": run.dataset_id,
-            "defaultRequestQueueId": run.queue_id,
-        }
+            details["meta"].pop("userAgent", None)
+        return {name: details[name] for name in _LISTED}
 
     def cost_usd(self, run: Run) -> float:
-        """Compute units at the sandbox's price, and charged events."""
+        """Return the cost: compute units at the sandbox's price, and charged events."""
         return round(run.compute_units() * self._compute_unit_usd + run.charged_usd, 9)
-
-    def _load(self, run_id: str) -> Run | None:
-        row = self._database.row("SELECT * FROM runs WHERE id = ? AND deleted = 0", (run_id,))
-        return None if row is None else _run(row)
 
     @staticmethod
     def _meta(run: Run) -> JsonObject:
@@ -327,7 +312,7 @@ class Runs:
 
 
 def pricing_info(prices: dict[str, float], since: float) -> JsonObject | None:
-    """The pay-per-event prices of an Actor in the API's form; None for a free one."""
+    """Return the pay-per-event prices of an Actor in the API's form, None for a free one."""
     if not prices:
         return None
     events = {

@@ -1,7 +1,8 @@
-"""The table of saved Actor tasks, and their representation in the API."""
+"""Saved Actor tasks: their table and their representation in the API."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import sqlite3
 from contextlib import suppress
@@ -10,8 +11,8 @@ from dataclasses import dataclass, field
 import orjson
 
 from outlast.deploy.local.sandbox.actors import Actor
-from outlast.deploy.local.sandbox.database import DAMAGED, Database, document_of
-from outlast.deploy.local.sandbox.errors import ApiError, not_found
+from outlast.deploy.local.sandbox.database import DAMAGED, Database, Page, document_of
+from outlast.deploy.local.sandbox.errors import ApiError
 from outlast.deploy.local.sandbox.formats import JsonObject, iso, new_id, now
 
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{1,61})[a-zA-Z0-9]")
@@ -21,7 +22,7 @@ _PUBLIC = ("seoTitle", "seoDescription", "inputSchemaFields", "datasetName", "da
 
 @dataclass(slots=True)
 class SavedTask:
-    """One task. Times are seconds since the epoch."""
+    """Saved task. Times are seconds since the epoch."""
 
     id: str
     user_id: str
@@ -38,7 +39,7 @@ class SavedTask:
     published_at: float | None = None
 
     def details(self, runs: int) -> JsonObject:
-        """The task object of the API; `runs` is how many it had."""
+        """Return the task object of the API; `runs` is the number of its runs."""
         public = self.public_config
         published = {"publishedAt": iso(self.published_at)} if self.published_at is not None else {}
         return {
@@ -61,13 +62,13 @@ class SavedTask:
 
 
 class SavedTasks:
-    """All saved tasks."""
+    """Table of all saved tasks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def create(self, actor: Actor, user_id: str, username: str, given: JsonObject) -> SavedTask:
-        """A new task of `actor`. Raises `ApiError` 400 for wrong fields, 409 for a name that is taken."""
+        """Create a task of `actor`. Raises `ApiError` 400 for invalid fields, 409 for a name that is taken."""
         moment = now()
         name = given.get("name") or self._free_name(actor, user_id)
         task = SavedTask(new_id(), user_id, username, actor.id, str(name), moment, moment)
@@ -96,24 +97,12 @@ class SavedTasks:
         self._save(task)
 
     def find(self, reference: str, user_id: str, username: str) -> SavedTask:
-        """A user's task by its id, or `username~name`. Raises `ApiError` 404."""
-        row = self._database.row("SELECT * FROM actor_tasks WHERE id = ? AND user_id = ?", (reference, user_id))
-        owner, separator, name = reference.partition("~")
-        if row is None and separator and owner in {"", username, user_id}:
-            row = self._by_name(user_id, name)
-        if row is None:
-            raise not_found("Actor task")
-        return _task(row)
+        """Return a user's task by its id or `username~name`. Raises `ApiError` 404."""
+        return _task(self._database.named("actor_tasks", reference, user_id, username, what="Actor task"))
 
-    def list(self, user_id: str, *, offset: int, limit: int, desc: bool) -> tuple[list[SavedTask], int]:
-        """One page of a user's tasks by creation time, and the total number."""
-        order = "DESC" if desc else "ASC"
-        rows = self._database.rows(
-            f"SELECT * FROM actor_tasks WHERE user_id = ? ORDER BY created_at {order}, rowid {order}"  # noqa: S608 (constants)
-            " LIMIT ? OFFSET ?",
-            (user_id, limit, offset),
-        )
-        total = self._database.number("SELECT count(*) FROM actor_tasks WHERE user_id = ?", (user_id,))
+    def list(self, user_id: str, page: Page) -> tuple[list[SavedTask], int]:
+        """Return one page of a user's tasks by creation time, and the total number."""
+        rows, total = self._database.page("actor_tasks", "user_id = ?", (user_id,), page)
         return [_task(row) for row in rows], total
 
     def delete(self, task: SavedTask) -> None:
@@ -130,21 +119,18 @@ class SavedTasks:
         except sqlite3.IntegrityError as error:
             raise ApiError(409, "actor-task-name-not-unique", "There is already a task of this name") from error
 
-    def _by_name(self, user_id: str, name: str) -> sqlite3.Row | None:
-        return self._database.row("SELECT * FROM actor_tasks WHERE user_id = ? AND name = ?", (user_id, name))
-
     def _free_name(self, actor: Actor, user_id: str) -> str:
-        """A name that no task of the user has: `my-actor-task`, `my-actor-task-2` and so on."""
-        base, number = f"{actor.name[:50]}-task", 1
-        name = base
-        while self._by_name(user_id, name) is not None:
-            number += 1
-            name = f"{base}-{number}"
-        return name
+        """Return a name that no task of the user has: `my-actor-task`, `my-actor-task-2` and so on."""
+        base = f"{actor.name[:50]}-task"
+        taken = {
+            row["name"] for row in self._database.rows("SELECT name FROM actor_tasks WHERE user_id = ?", (user_id,))
+        }
+        names = (f"{base}-{number}" for number in itertools.count(2))
+        return base if base not in taken else next(name for name in names if name not in taken)
 
 
 def merged_input(task: SavedTask, given: bytes, content_type: str) -> tuple[bytes, str]:
-    """The input of a run of `task`: fields of `given`, a JSON object, take the place of saved ones."""
+    """Return the input of a run of `task`: fields of `given`, a JSON object, replace saved ones."""
     if not given:
         return orjson.dumps(task.input or {}), "application/json"
     try:
@@ -157,7 +143,7 @@ def merged_input(task: SavedTask, given: bytes, content_type: str) -> tuple[byte
 
 
 def _publish(task: SavedTask, actor: Actor, *, wanted: bool) -> None:
-    """Publishing twice changes nothing, as on the platform."""
+    """Publish or unpublish a task. Publishing twice changes nothing, as on the platform."""
     if not wanted:
         task.published_at = None
         return

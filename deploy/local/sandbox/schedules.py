@@ -1,4 +1,4 @@
-"""The table of schedules, their representation in the API, and their times (cron expressions in a time zone)."""
+"""Schedules: their table, their representation in the API, and their times (cron expressions in a time zone)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import orjson
 from cronsim import CronSim, CronSimError
 
-from outlast.deploy.local.sandbox.database import DAMAGED, Database, document_of
+from outlast.deploy.local.sandbox.database import DAMAGED, Database, Page, document_of
 from outlast.deploy.local.sandbox.errors import ApiError, not_found
 from outlast.deploy.local.sandbox.formats import JsonObject, iso, iso_or_none, new_id, now
 
@@ -34,7 +34,7 @@ _MAX_TITLE_CHARS = 40
 
 @dataclass(slots=True)
 class Schedule:
-    """One schedule. Times are seconds since the epoch; `next_run_at` is None while it is off."""
+    """Schedule. Times are seconds since the epoch; `next_run_at` is None while it is disabled."""
 
     id: str
     user_id: str
@@ -52,7 +52,7 @@ class Schedule:
     last_run_at: float | None = None
 
     def details(self) -> JsonObject:
-        """The schedule object of the API."""
+        """Return the schedule object of the API."""
         return {
             "id": self.id,
             "userId": self.user_id,
@@ -73,13 +73,13 @@ class Schedule:
 
 
 class Schedules:
-    """All schedules."""
+    """Table of all schedules."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def create(self, user_id: str, given: JsonObject) -> Schedule:
-        """A new schedule. Raises `ApiError` 400 for wrong fields, 409 for a name that is taken."""
+        """Create a schedule. Raises `ApiError` 400 for invalid fields, 409 for a name that is taken."""
         if not given.get("cronExpression"):
             raise ApiError(400, "invalid-request", "The field 'cronExpression' is required")
         moment, schedule_id = now(), new_id()
@@ -89,7 +89,7 @@ class Schedules:
         return schedule
 
     def change(self, schedule: Schedule, given: JsonObject) -> None:
-        """Change the fields that are given, reckon when it comes due next, and save. Raises `ApiError`."""
+        """Change the fields that are given, compute the next time, and save. Raises `ApiError`."""
         texts = {"name": "name", "cronExpression": "cron_expression", "timezone": "timezone"}
         for field_name, attribute in texts.items():
             if given.get(field_name) is not None:
@@ -124,61 +124,49 @@ class Schedules:
             raise ApiError(409, "schedule-name-not-unique", "There is already a schedule of this name") from error
 
     def find(self, reference: str, user_id: str, username: str) -> Schedule:
-        """A user's schedule by its id, or `username~name`. Raises `ApiError` 404."""
-        row = self._database.row("SELECT * FROM schedules WHERE id = ? AND user_id = ?", (reference, user_id))
-        owner, separator, name = reference.partition("~")
-        if row is None and separator and owner in {"", username, user_id}:
-            row = self._database.row("SELECT * FROM schedules WHERE user_id = ? AND name = ?", (user_id, name))
-        if row is None:
-            raise not_found("Schedule")
-        return _schedule(row)
+        """Return a user's schedule by its id or `username~name`. Raises `ApiError` 404."""
+        return _schedule(self._database.named("schedules", reference, user_id, username, what="Schedule"))
 
     def any(self, schedule_id: str) -> Schedule:
-        """A schedule of any user. Raises `ApiError` 404."""
+        """Return a schedule of any user. Raises `ApiError` 404."""
         row = self._database.row("SELECT * FROM schedules WHERE id = ?", (schedule_id,))
         if row is None:
             raise not_found("Schedule")
         return _schedule(row)
 
-    def list(self, user_id: str, *, offset: int, limit: int, desc: bool) -> tuple[list[Schedule], int]:
-        """One page of a user's schedules by creation time, and the total number."""
-        order = "DESC" if desc else "ASC"
-        rows = self._database.rows(
-            f"SELECT * FROM schedules WHERE user_id = ? ORDER BY created_at {order}, rowid {order}"  # noqa: S608 (constants)
-            " LIMIT ? OFFSET ?",
-            (user_id, limit, offset),
-        )
-        total = self._database.number("SELECT count(*) FROM schedules WHERE user_id = ?", (user_id,))
+    def list(self, user_id: str, page: Page) -> tuple[list[Schedule], int]:
+        """Return one page of a user's schedules by creation time, and the total number."""
+        rows, total = self._database.page("schedules", "user_id = ?", (user_id,), page)
         return [_schedule(row) for row in rows], total
 
     def delete(self, schedule: Schedule) -> None:
-        """Remove a schedule; what it has started goes on."""
+        """Remove a schedule; runs that it started continue."""
         self._database.run("DELETE FROM schedules WHERE id = ?", (schedule.id,))
 
     def due(self, moment: float) -> list[Schedule]:
-        """Those whose time has come."""
+        """Return the enabled schedules whose time has come."""
         rows = self._database.rows("SELECT * FROM schedules WHERE next_run_at <= ?", (moment,))
         return [schedule for schedule in map(_schedule, rows) if schedule.is_enabled]
 
     def next_due_at(self) -> float | None:
-        """When the next one comes due."""
+        """Return when the next schedule is due."""
         row = self._database.row("SELECT min(next_run_at) AS at FROM schedules", ())
         return None if row is None else cast("float | None", row["at"])
 
     def make_due(self, schedule: Schedule) -> None:
-        """Have it come due now, for tests."""
+        """Make a schedule due now, for tests."""
         schedule.next_run_at = now()
         self.save(schedule)
 
     def skip_missed(self) -> None:
-        """Move schedules that came due while the platform was stopped to their next time: missed runs are dropped."""
+        """Move schedules that were due while the platform was stopped to their next time: missed runs are dropped."""
         for schedule in self.due(now()):
             schedule.next_run_at = next_time(schedule.cron_expression, schedule.timezone, now())
             self.save(schedule)
 
 
 def checked_actions(actions: object) -> list[JsonObject]:
-    """The actions, each with an id. Raises `ApiError`."""
+    """Return the actions, each with an id. Raises `ApiError`."""
     if not isinstance(actions, list):
         raise ApiError(400, "invalid-request", "'actions' must be a list")
     checked: list[JsonObject] = []
@@ -196,7 +184,7 @@ def checked_actions(actions: object) -> list[JsonObject]:
 
 
 def next_time(expression: str, timezone: str, after: float) -> float | None:
-    """The first time after `after` (seconds since the epoch); None when it never comes. Raises `ApiError` 400."""
+    """Return the first time after `after` (seconds since the epoch), None if there is none. Raises `ApiError` 400."""
     written = _ALIASES.get(expression.strip().lower(), expression.strip())
     if len(written.split()) != _FIELDS:
         raise ApiError(400, "invalid-value", "A cron expression has five fields: minute hour day month weekday")

@@ -1,10 +1,12 @@
-"""Settings of the sandbox, chosen when it is started."""
+"""Settings of the sandbox, chosen at its start."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 SHIPPED_ACTORS = Path(__file__).resolve().parents[1] / "actors"
@@ -12,17 +14,17 @@ SHIPPED_ACTORS = Path(__file__).resolve().parents[1] / "actors"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings; times in seconds, memory in megabytes."""
+    """Settings of the sandbox; times in seconds, memory in megabytes. The flags of `__main__` have the same names."""
 
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 8700
     token: str | None = None
     username: str = "sandbox"
-    actor_dirs: tuple[Path, ...] = ()
+    actor_dirs: Sequence[Path] = ()
     ships_actors: bool = True
     site_dir: Path | None = None
-    in_process: frozenset[str] = field(default_factory=frozenset[str])
+    in_process: Sequence[str] = ()
     memory_limit_mbytes: int = 8192
     max_concurrent_runs: int = 25
     graceful_abort_seconds: float = 30.0
@@ -34,18 +36,16 @@ class Settings:
 
     @property
     def base_url(self) -> str:
-        """The URL under which clients and Actors reach this server."""
+        """URL at which clients and Actors reach this server."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address can be reached from this machine only."""
+    """Return whether a name or address can be reached only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        pass
-    try:
-        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
-    except OSError:
+        with suppress(OSError):
+            return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
         return False

@@ -1,4 +1,4 @@
-"""The table of storages (datasets, key-value stores, request queues), the records of key-value stores, signed links."""
+"""Storages (datasets, key-value stores, request queues), the records of key-value stores, and signed links."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Literal
 
-from outlast.deploy.local.sandbox.database import Database, Value
-from outlast.deploy.local.sandbox.errors import ApiError, not_found
+from outlast.deploy.local.sandbox.database import Database, Page, Value
+from outlast.deploy.local.sandbox.errors import ApiError
 from outlast.deploy.local.sandbox.formats import new_id, now
 
 _DIGITS = string.digits + string.ascii_lowercase + string.ascii_uppercase
@@ -25,7 +25,7 @@ _KEY = re.compile(r"[a-zA-Z0-9!_.'()/\-%@:+ ~$*,;=&#\[\]{}]{1,256}")
 
 
 class Storages:
-    """All storages with their ids, owners and names. The contents are in other modules."""
+    """Table of all storages with their ids, owners and names. Other modules hold the contents."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -40,7 +40,7 @@ class Storages:
         run_id: str | None = None,
         max_items: int | None = None,
     ) -> str:
-        """Creates a storage and returns its id."""
+        """Create a storage and return its id."""
         storage_id, created_at = new_id(), now()
         self._database.run(
             "INSERT INTO storages (id, kind, user_id, name, actor_id, run_id, created_at, modified_at, accessed_at,"
@@ -50,43 +50,30 @@ class Storages:
         return storage_id
 
     def get_or_create(self, kind: Kind, user_id: str, name: str | None) -> tuple[sqlite3.Row, bool]:
-        """The user's storage of this name, and whether it is new. Without a name, always a new one."""
-        row = self._by_name(kind, user_id, name) if name else None
-        if row is not None:
+        """Return the user's storage of this name and whether it is new. Without a name, it is always new."""
+        row = name and self._database.row(
+            "SELECT * FROM storages WHERE kind = ? AND user_id = ? AND name = ?", (kind, user_id, name)
+        )
+        if row:
             return row, False
         return self.get(kind, self.create(kind, user_id, name or None), user_id), True
 
     def get(self, kind: Kind, reference: str, user_id: str, username: str | None = None) -> sqlite3.Row:
-        """A storage by id or `username~name`. Raises `ApiError` 404, also for another user's storage."""
-        row = self._database.row(
-            "SELECT * FROM storages WHERE id = ? AND kind = ? AND user_id = ?", (reference, kind, user_id)
-        )
-        if row is None and "~" in reference:
-            owner, _, name = reference.partition("~")
-            row = self._by_name(kind, user_id, name) if owner in {"", username, user_id} else None
-        if row is None:
-            raise not_found(kind.replace("-", " ").capitalize())
-        return row
+        """Return a storage by id or `username~name`. Raises `ApiError` 404, also for another user's storage."""
+        what = kind.replace("-", " ").capitalize()
+        return self._database.named("storages", reference, user_id, username, what=what, kind=kind)
 
     def any(self, kind: Kind, storage_id: str) -> sqlite3.Row | None:
-        """A storage of any user, by its id."""
+        """Return a storage of any user by its id."""
         return self._database.row("SELECT * FROM storages WHERE id = ? AND kind = ?", (storage_id, kind))
 
-    def list(
-        self, kind: Kind, user_id: str, *, offset: int, limit: int, desc: bool, unnamed: bool
-    ) -> tuple[list[sqlite3.Row], int]:
-        """One page of a user's storages by creation time, and the total number."""
+    def list(self, kind: Kind, user_id: str, page: Page, *, unnamed: bool) -> tuple[list[sqlite3.Row], int]:
+        """Return one page of a user's storages by creation time, and the total number."""
         condition = "kind = ? AND user_id = ?" + ("" if unnamed else " AND name IS NOT NULL")
-        order = "DESC" if desc else "ASC"
-        rows = self._database.rows(
-            f"SELECT * FROM storages WHERE {condition} ORDER BY created_at {order}, rowid {order} LIMIT ? OFFSET ?",  # noqa: S608 (constants)
-            (kind, user_id, limit, offset),
-        )
-        total = self._database.number(f"SELECT count(*) FROM storages WHERE {condition}", (kind, user_id))  # noqa: S608
-        return rows, total
+        return self._database.page("storages", condition, (kind, user_id), page)
 
     def update(self, kind: Kind, row: sqlite3.Row, changes: dict[str, Value]) -> None:
-        """Changes name, title or access. Raises `ApiError` 409 when the name is taken."""
+        """Change name, title or access. Raises `ApiError` 409 if the name is taken."""
         columns = {"name": "name", "title": "title", "generalAccess": "general_access"}
         with self._database.transaction():
             for key, column in columns.items():
@@ -101,24 +88,19 @@ class Storages:
                     raise ApiError(409, "name-not-unique", f"There is already a {kind} of this name") from error
 
     def touch(self, storage_id: str) -> None:
-        """Records that the content changed."""
+        """Record that the content changed."""
         moment = now()
         self._database.run(
             "UPDATE storages SET modified_at = ?, accessed_at = ? WHERE id = ?", (moment, moment, storage_id)
         )
 
     def delete(self, storage_id: str) -> None:
-        """Deletes the storage; the caller deletes its content."""
+        """Delete the storage; the caller deletes its content."""
         self._database.run("DELETE FROM storages WHERE id = ?", (storage_id,))
-
-    def _by_name(self, kind: Kind, user_id: str, name: str | None) -> sqlite3.Row | None:
-        return self._database.row(
-            "SELECT * FROM storages WHERE kind = ? AND user_id = ? AND name = ?", (kind, user_id, name)
-        )
 
 
 class KeyValueStores:
-    """The records of all stores."""
+    """Records of all key-value stores."""
 
     def __init__(self, database: Database, storages: Storages, directory: Path) -> None:
         self._database = database
@@ -126,13 +108,13 @@ class KeyValueStores:
         self._directory = directory
 
     def put(self, store_id: str, key: str, content_type: str, value: bytes) -> None:
-        """Writes a small record atomically."""
+        """Write a small record atomically."""
         temporary = self._temporary(store_id)
         temporary.write_bytes(value)
         self._publish(store_id, key, content_type, temporary, len(value))
 
     async def put_stream(self, store_id: str, key: str, content_type: str, chunks: AsyncIterator[bytes]) -> None:
-        """Writes a record of any size atomically."""
+        """Write a record of any size atomically."""
         _check_key(key)
         temporary = self._temporary(store_id)
         size_bytes = 0
@@ -146,12 +128,12 @@ class KeyValueStores:
         self._publish(store_id, key, content_type, temporary, size_bytes)
 
     def get(self, store_id: str, key: str) -> tuple[Path, sqlite3.Row] | None:
-        """A record's file and description."""
+        """Return a record's file and description."""
         row = self._database.row("SELECT * FROM records WHERE store_id = ? AND key = ?", (store_id, key))
         return None if row is None else (self._folder(store_id) / row["file"], row)
 
     def delete(self, store_id: str, key: str) -> None:
-        """Removes a record if it exists."""
+        """Remove a record if it exists."""
         found = self.get(store_id, key)
         if found is not None:
             self._database.run("DELETE FROM records WHERE store_id = ? AND key = ?", (store_id, key))
@@ -159,7 +141,7 @@ class KeyValueStores:
             self._storages.touch(store_id)
 
     def keys(self, store_id: str, after: str, prefix: str, limit: int) -> list[sqlite3.Row]:
-        """Keys after `after`, sorted."""
+        """Return keys after `after`, sorted."""
         return self._database.rows(
             "SELECT key, size_bytes FROM records WHERE store_id = ? AND key > ? AND substr(key, 1, ?) = ?"
             " ORDER BY key LIMIT ?",
@@ -167,11 +149,11 @@ class KeyValueStores:
         )
 
     def size_bytes(self, store_id: str) -> int:
-        """The total size of all records."""
+        """Return the total size of all records."""
         return self._database.number("SELECT sum(size_bytes) FROM records WHERE store_id = ?", (store_id,))
 
     def remove(self, store_id: str) -> None:
-        """Deletes all records."""
+        """Delete all records."""
         self._database.run("DELETE FROM records WHERE store_id = ?", (store_id,))
         shutil.rmtree(self._folder(store_id), ignore_errors=True)
 
@@ -182,7 +164,7 @@ class KeyValueStores:
 
     def _publish(self, store_id: str, key: str, content_type: str, temporary: Path, size_bytes: int) -> None:
         _check_key(key)
-        # A new file for each version: readers of the old one can go on, and a crash in between leaves it valid.
+        # A new file for each version: readers of the old one can finish, and a crash in between leaves it valid.
         file = f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{secrets.token_hex(4)}"
         temporary.rename(self._folder(store_id) / file)
         previous = self.get(store_id, key)
@@ -205,17 +187,17 @@ def _check_key(key: str) -> None:
 
 
 class SignedLinks:
-    """The keys of stores. Links work until the sandbox ends."""
+    """Signing keys of stores. Links are valid until the sandbox ends."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
 
     def key_of(self, store_id: str) -> str:
-        """What the store's owner signs with."""
+        """Return the key with which the store's owner signs links."""
         return hmac.new(self._secret, store_id.encode(), hashlib.sha256).hexdigest()
 
     def fits(self, store_id: str, signed: str, signature: str) -> bool:
-        """Whether the signature is the one for this text (the key of a record)."""
+        """Return whether the signature is valid for this text (the key of a record)."""
         digest = hmac.new(self.key_of(store_id).encode(), signed.encode(), hashlib.sha256).hexdigest()
         return hmac.compare_digest(_in_base_62(int(digest[:_SIGNED_CHARS], 16)), signature)
 

@@ -1,4 +1,4 @@
-"""Supervises runs from READY to the end: starts their executions, follows them, enforces limits, and stops them."""
+"""Supervision of runs from READY to the end: their executions, limits, events and stops."""
 
 from __future__ import annotations
 
@@ -11,21 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outlast.deploy.local.sandbox import execution as executions
 from outlast.deploy.local.sandbox.accounts import Users
 from outlast.deploy.local.sandbox.actors import Actor, Catalogue
-from outlast.deploy.local.sandbox.execution import (
-    IN_PROCESS_ACTORS,
-    CoroutineExecution,
-    Execution,
-    ProcessExecution,
-    RunLog,
-    Surroundings,
-    actor_environment,
-    memory_by_session,
-    process_started_at,
-    read_exit_code,
-    start_process,
-)
+from outlast.deploy.local.sandbox.execution import IN_PROCESS_ACTORS, Execution, ProcessExecution, RunLog, Surroundings
 from outlast.deploy.local.sandbox.formats import JsonObject, iso, now
 from outlast.deploy.local.sandbox.runs import Run, Runs
 from outlast.deploy.local.sandbox.settings import Settings
@@ -37,12 +26,10 @@ _MEMORY_TICKS = 5
 _KILLED_FOR_MEMORY = 137
 """The exit code of a container that used too much memory (128 + SIGKILL)."""
 
-Observer = Callable[[Run, str], None]
-
 
 @dataclass(slots=True)
 class LiveRun:
-    """The state of a run that is needed only while it is open."""
+    """State of a run that is needed only while it is open."""
 
     run: Run
     log: RunLog | None
@@ -54,11 +41,11 @@ class LiveRun:
     failure: str | None = None
     is_out_of_memory: bool = False
     aborting: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with a graceful abort, for an Actor that runs in this process and has no WebSocket."""
+    """Set by a graceful abort, for an Actor that runs in this process and has no WebSocket."""
 
 
 class Supervisor:
-    """All open runs. `observer` is called with the run and the event's name when a run was created or has ended."""
+    """Supervisor of open runs. `observer` is called with the run and the event's name when it is created and ends."""
 
     def __init__(
         self,
@@ -67,8 +54,7 @@ class Supervisor:
         catalogue: Catalogue,
         users: Users,
         surroundings: Callable[[Callable[[str], None], asyncio.Event], Surroundings],
-        observer: Observer,
-        directory: Path,
+        observer: Callable[[Run, str], None],
     ) -> None:
         self._settings = settings
         self._runs = runs
@@ -76,20 +62,20 @@ class Supervisor:
         self._users = users
         self._surroundings = surroundings
         self._observer = observer
-        self._directory = directory
+        self._directory = settings.data_dir / "runs"
         self._live: dict[str, LiveRun] = {}
         self._ticker: asyncio.Task[None] | None = None
 
     # Start and end of the supervisor.
 
     def begin(self) -> None:
-        """Resumes the runs that were open when the sandbox last ended, and starts the supervision of all runs."""
+        """Resume the runs that were open when the sandbox last ended, and start the supervision of all runs."""
         self._ticker = asyncio.create_task(self._tick())
         for run in self._runs.open:
-            self._take_up(run)
+            self._resume(run)
 
     async def end(self) -> None:
-        """Stops all processes without ending their runs: the next `begin` starts them again, as in a migration."""
+        """Stop all processes without ending their runs: the next `begin` starts them again, as in a migration."""
         if self._ticker is not None:
             self._ticker.cancel()
         for live in self._live.values():
@@ -104,20 +90,20 @@ class Supervisor:
     # Requests of the routes.
 
     def start(self, run: Run) -> None:
-        """Starts a run that was saved as READY."""
-        live = self._follow(run)
+        """Start a run that was saved as READY."""
+        live = self._add(run)
         live.task = asyncio.create_task(self._launch(live))
         self._observer(run, "ACTOR.RUN.RESURRECTED" if run.resurrections else "ACTOR.RUN.CREATED")
 
     def lose(self, run: Run) -> None:
-        """Ends an open run as when its server is lost: at once, and without an exit code."""
+        """End an open run as if its server were lost: at once, and without an exit code."""
         live = self._live.get(run.id)
         if live is not None and live.execution is not None:
             live.failure = "The server that ran the Actor was lost"
             live.execution.kill()
 
     async def wait(self, run: Run, seconds: float) -> Run:
-        """Returns the run when it has ended or after `seconds`."""
+        """Return the run when it has ended, or after `seconds`."""
         live = self._live.get(run.id)
         if live is not None and seconds > 0:
             with contextlib.suppress(TimeoutError):
@@ -126,7 +112,7 @@ class Supervisor:
         return run
 
     def abort(self, run: Run, *, gracefully: bool) -> None:
-        """Starts to stop an open run. Does nothing for a run that has ended."""
+        """Begin to stop an open run. Does nothing for a run that has ended."""
         live = self._live.get(run.id)
         if live is None:
             return
@@ -141,7 +127,7 @@ class Supervisor:
             live.stopping = asyncio.create_task(self._stop(live, gracefully=gracefully))
 
     def set_status_message(self, run: Run, message: str | None, *, is_terminal: bool | None) -> None:
-        """Sets the status message that the run reports."""
+        """Set the status message that the run reports."""
         if message is not None:
             run.status_message = message
         if is_terminal is not None:
@@ -150,21 +136,21 @@ class Supervisor:
             self._runs.save_soon(run)
 
     def say(self, run: Run, line: str) -> None:
-        """Adds a line of the platform to the run's log."""
+        """Add a line of the platform to the run's log."""
         live = self._live.get(run.id)
         if live is not None and live.log is not None:
             live.log.say(line)
 
     def is_open(self, run_id: str) -> bool:
-        """Whether the run is open, so that its log may still grow."""
+        """Return whether the run is open, so that its log may still grow."""
         return run_id in self._live
 
     def log_path(self, run_id: str) -> Path:
-        """The path of a run's log, which may not exist yet."""
+        """Return the path of a run's log, which may not exist yet."""
         return self._folder(run_id) / "log.txt"
 
     def listen(self, run_id: str) -> asyncio.Queue[JsonObject] | None:
-        """A queue of the platform's events for a run, for its WebSocket; None when the run is not open."""
+        """Return a queue of the platform's events for a run, for its WebSocket; None if the run is not open."""
         live = self._live.get(run_id)
         if live is None:
             return None
@@ -173,31 +159,30 @@ class Supervisor:
         return queue
 
     def unlisten(self, run_id: str, queue: asyncio.Queue[JsonObject]) -> None:
-        """Ends `listen`."""
+        """End `listen`."""
         live = self._live.get(run_id)
         if live is not None:
             live.listeners.discard(queue)
 
     # One run from start to end.
 
-    def _follow(self, run: Run) -> LiveRun:
-        log = None if self._runs_inside(run) else RunLog(self._folder(run.id))
-        live = LiveRun(run, log)
-        self._live[run.id] = live
+    def _add(self, run: Run) -> LiveRun:
+        is_inside = run.actor_name in self._settings.in_process and run.actor_name in IN_PROCESS_ACTORS
+        self._live[run.id] = live = LiveRun(run, None if is_inside else RunLog(self._folder(run.id)))
         return live
 
-    def _take_up(self, run: Run) -> None:
-        live = self._follow(run)
+    def _resume(self, run: Run) -> None:
+        live = self._add(run)
         exit_file = self._exit_file(run.id)
         if run.process_id is None:
             run.migrations += 1
             live.task = asyncio.create_task(self._launch(live))
             return
-        if process_started_at(run.process_id) == run.process_started_at:
+        if executions.process_started_at(run.process_id) == run.process_started_at:
             logger.info("run %s continues in process %d", run.id, run.process_id)
             live.task = asyncio.create_task(self._adopt(live, ProcessExecution(run.process_id, exit_file)))
             return
-        exit_code = read_exit_code(exit_file)
+        exit_code = executions.read_exit_code(exit_file)
         if exit_code is None:
             live.failure = "The Actor's process ended while the sandbox was not running"
         self._finish(live, exit_code)
@@ -233,30 +218,31 @@ class Supervisor:
         if live.log is None:
             inside = IN_PROCESS_ACTORS[actor.full_name]
             say: Callable[[str], None] = lambda text: self.set_status_message(run, text, is_terminal=None)  # noqa: E731
-            return CoroutineExecution(inside(run, self._surroundings(say, live.aborting)))
+            return executions.CoroutineExecution(inside(run, self._surroundings(say, live.aborting)))
         token = f"apify_api_run_{secrets.token_urlsafe(24)}"
         self._users.add_token(token, run.user_id, run.id)
         home = live.log.folder / "home"
         home.mkdir(exist_ok=True)
         live.log.say(f"Starting {actor.full_name} build {run.build_number} with {run.memory_mbytes} MB of memory")
-        execution = start_process(
+        base_url = self._settings.base_url
+        execution = executions.start_process(
             actor.command,
             folder=actor.folder,
-            environment=actor_environment(actor, run, token=token, base_url=self._settings.base_url, home=str(home)),
+            environment=executions.actor_environment(actor, run, token=token, base_url=base_url, home=str(home)),
             log=live.log.raw_path,
             exit_file=self._exit_file(run.id),
         )
         run.process_id = execution.process_id
-        run.process_started_at = process_started_at(execution.process_id)
+        run.process_started_at = executions.process_started_at(execution.process_id)
         return execution
 
     async def _await_end(self, live: LiveRun) -> None:
-        """Waits for the end of the execution, or of its time, and records how the run ended."""
+        """Wait for the end of the execution, or of its time, and record how the run ended."""
         run, execution = live.run, live.execution
         assert execution is not None
         ending = asyncio.ensure_future(execution.wait())
         try:
-            remaining = run.life_began_at + run.timeout_seconds - now() if run.timeout_seconds else None
+            remaining = run.attempt_began_at + run.timeout_seconds - now() if run.timeout_seconds else None
             done, _ = await asyncio.wait([ending], timeout=None if remaining is None else max(0.0, remaining))
             if not done and run.status == "RUNNING":
                 run.status = "TIMING-OUT"
@@ -268,7 +254,7 @@ class Supervisor:
         self._finish(live, exit_code)
 
     async def _stop(self, live: LiveRun, *, gracefully: bool) -> None:
-        """Sends the `aborting` event if `gracefully`, then SIGTERM, then SIGKILL. `_await_end` notices the end."""
+        """Send the `aborting` event if `gracefully`, then SIGTERM, then SIGKILL. `_await_end` detects the end."""
         if gracefully:
             live.aborting.set()
             self._publish(live, "aborting", {})
@@ -314,7 +300,7 @@ class Supervisor:
 
     @staticmethod
     def _final_status_message(live: LiveRun, exit_code: int | None) -> str | None:
-        """The status message of an ended run: the Actor's own last one, or why the platform ended it."""
+        """Return the status message of an ended run: the Actor's last one, or why the platform ended it."""
         run = live.run
         if live.failure is not None:
             return live.failure
@@ -344,7 +330,7 @@ class Supervisor:
         watched = {live.run.process_id: live for live in self._live.values() if live.run.process_id is not None}
         if not watched:
             return
-        for process_id, used_bytes in memory_by_session(set(watched)).items():
+        for process_id, used_bytes in executions.memory_by_session(set(watched)).items():
             live = watched[process_id]
             run = live.run
             run.memory_now_bytes = used_bytes
@@ -363,9 +349,6 @@ class Supervisor:
         for queue in live.listeners:
             queue.put_nowait({"name": name, "data": data, "createdAt": iso(now())})
 
-    def _runs_inside(self, run: Run) -> bool:
-        return run.actor_name in self._settings.in_process and run.actor_name in IN_PROCESS_ACTORS
-
     def _folder(self, run_id: str) -> Path:
         return self._directory / run_id[:2] / run_id
 
@@ -378,9 +361,7 @@ def _system_info(run: Run) -> JsonObject:
         "memAvgBytes": run.memory_now_bytes,
         "memCurrentBytes": run.memory_now_bytes,
         "memMaxBytes": run.memory_mbytes * 1024 * 1024,
-        "cpuAvgUsage": 0.0,
-        "cpuMaxUsage": 0.0,
-        "cpuCurrentUsage": 0.0,
+        **dict.fromkeys(("cpuAvgUsage", "cpuMaxUsage", "cpuCurrentUsage"), 0.0),
         "isCpuOverloaded": False,
         "createdAt": iso(now()),
     }

@@ -1,4 +1,4 @@
-"""Actors, their builds, the Store."""
+"""Routes of Actors, their builds, and the Store."""
 
 from __future__ import annotations
 
@@ -9,16 +9,9 @@ from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.actors import Actor, is_visible, prepared_input
 from outlast.deploy.local.sandbox.errors import not_found
-from outlast.deploy.local.sandbox.formats import derived_id, iso
-from outlast.deploy.local.sandbox.http.query import (
-    JsonObject,
-    body_bytes,
-    data_response,
-    flag,
-    integer,
-    json_response,
-    page,
-)
+from outlast.deploy.local.sandbox.formats import JsonObject, derived_id, iso
+from outlast.deploy.local.sandbox.http import query
+from outlast.deploy.local.sandbox.http.query import data_response, flag, json_response
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs import pricing_info
 
@@ -30,7 +23,7 @@ class ActorRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         found = [
             Route("/v2/store", self._store, methods=["GET"]),
             Route("/v2/actor-builds/{build_id}", self._build, methods=["GET"]),
@@ -57,7 +50,7 @@ class ActorRoutes:
         return self._platform.catalogue.find(request.path_params["actor_id"], user)
 
     async def _list(self, request: Request) -> Response:
-        """The Actors that the user owns or has used."""
+        """List the Actors that the user owns or has used."""
         user = self._platform.users.caller(request)
         used = {
             row["actor_id"]
@@ -69,11 +62,7 @@ class ActorRoutes:
             for actor in self._platform.catalogue.all()
             if actor.username == user.username or (actor.id in used and not only_own)
         ]
-        items = [self._list_item(actor) for actor in chosen]
-        offset, limit = integer(request, "offset", 0), integer(request, "limit", 1000, 1, 1000)
-        desc = flag(request, "desc")
-        items = items[::-1] if desc else items
-        return data_response(page(items[offset : offset + limit], len(items), offset, limit, desc))
+        return query.response_with_page_of(request, [self._list_item(actor) for actor in chosen])
 
     async def _get(self, request: Request) -> Response:
         actor = self._actor(request)
@@ -108,7 +97,8 @@ class ActorRoutes:
         actor = self._actor(request)
         build = _build(actor)
         keys = ("id", "actId", "userId", "status", "startedAt", "finishedAt", "usageTotalUsd", "buildNumber", "meta")
-        return data_response(page([{key: build[key] for key in keys}], 1, 0, 1000, flag(request, "desc")))
+        page = query.Page(0, query.MAX_PAGE, flag(request, "desc"))
+        return query.page_response([{key: build[key] for key in keys}], 1, page)
 
     async def _default_build(self, request: Request) -> Response:
         return data_response(_build(self._actor(request)))
@@ -158,11 +148,11 @@ class ActorRoutes:
 
     async def _validate_input(self, request: Request) -> Response:
         actor = self._actor(request)
-        prepared_input(actor.input_schema, await body_bytes(request), request.headers.get("content-type", ""))
+        prepared_input(actor.input_schema, await query.body_bytes(request), request.headers.get("content-type", ""))
         return json_response({"valid": True})
 
     async def _store(self, request: Request) -> Response:
-        """Search in titles, names, descriptions and READMEs; every word must occur."""
+        """Search in titles, names, descriptions and READMEs. Every word must occur."""
         words = request.query_params.get("search", "").lower().split()
         username = request.query_params.get("username")
         found = [
@@ -173,10 +163,10 @@ class ActorRoutes:
         if flag(request, "allowsAgenticUsers"):  # Payments that come with requests do not pay for standby.
             found = [actor for actor in found if not actor.definition.get("usesStandbyMode")]
         found.sort(key=lambda actor: (-_score(actor, words), actor.full_name))
-        offset, limit = integer(request, "offset", 0), integer(request, "limit", 1000, 1, 1000)
-        with_input = flag(request, "includeInputSchema")
-        items = [self._store_item(actor, with_input=with_input) for actor in found[offset : offset + limit]]
-        return data_response(page(items, len(found), offset, limit, desc=False))
+        page, with_input = query.page_of(request)._replace(desc=False), flag(request, "includeInputSchema")
+        shown = found[page.offset : page.offset + page.limit]
+        items = [self._store_item(actor, with_input=with_input) for actor in shown]
+        return query.page_response(items, len(found), page)
 
     def _store_item(self, actor: Actor, *, with_input: bool) -> JsonObject:
         return {
@@ -208,10 +198,7 @@ class ActorRoutes:
             "stats": {
                 "totalBuilds": 1,
                 "totalRuns": runs,
-                "totalUsers": users,
-                "totalUsers7Days": users,
-                "totalUsers30Days": users,
-                "totalUsers90Days": users,
+                **dict.fromkeys(("totalUsers", "totalUsers7Days", "totalUsers30Days", "totalUsers90Days"), users),
                 "totalMetamorphs": 0,
                 "lastRunStartedAt": None if last is None else iso(last),
             },
@@ -236,7 +223,7 @@ def _example_input(actor: Actor) -> JsonObject:
 
 
 def _pricing(actor: Actor) -> JsonObject | None:
-    """What the Actor costs, in the API's form; None for a free one."""
+    """Return the Actor's prices in the API's form, None for a free one."""
     if actor.pricing is None:
         return pricing_info(actor.price_per_event, actor.modified_at)
     since = iso(actor.modified_at)
@@ -244,7 +231,7 @@ def _pricing(actor: Actor) -> JsonObject | None:
 
 
 def _short_schema(actor: Actor) -> JsonObject:
-    """The fields of the Actor's input with their types alone, as the Store lists them."""
+    """Return the fields of the Actor's input with their types only, as the Store lists them."""
     schema = actor.input_schema or {}
     properties: JsonObject = schema.get("properties") or {}
     short: JsonObject = {name: {"type": field.get("type", "string")} for name, field in properties.items()}

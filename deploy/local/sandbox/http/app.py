@@ -1,29 +1,23 @@
-"""The web application: all routes, and around them the counters and, outermost, the faults."""
+"""The web application: all routes, wrapped in the counters and, outermost, the faults."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from outlast.deploy.local.sandbox.errors import (
-    ApiError,
-    handle_api_error,
-    handle_crash,
-    handle_no_route,
-    handle_wrong_method,
-)
+from outlast.deploy.local.sandbox.errors import EXCEPTION_HANDLERS
 from outlast.deploy.local.sandbox.faults import CountingMiddleware, FaultMiddleware
 from outlast.deploy.local.sandbox.http.actors import ActorRoutes
 from outlast.deploy.local.sandbox.http.control import ControlRoutes
 from outlast.deploy.local.sandbox.http.request_queues import RequestQueueRoutes
-from outlast.deploy.local.sandbox.http.runs import EventRoutes, RunRoutes
+from outlast.deploy.local.sandbox.http.runs import RunRoutes
 from outlast.deploy.local.sandbox.http.saved_tasks import ActorTaskRoutes, ScheduleRoutes
 from outlast.deploy.local.sandbox.http.site import Site
-from outlast.deploy.local.sandbox.http.standby import Standby, standing_by
+from outlast.deploy.local.sandbox.http.standby import Standby
 from outlast.deploy.local.sandbox.http.starts import schedules_firing
 from outlast.deploy.local.sandbox.http.storages import DatasetRoutes, KeyValueStoreRoutes
 from outlast.deploy.local.sandbox.http.users import UserRoutes
@@ -32,12 +26,12 @@ from outlast.paths import docs_dir
 
 
 def build_app(platform: Platform) -> ASGIApp:
-    """The application that uvicorn serves."""
+    """Return the application that uvicorn serves."""
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         platform.begin()
-        async with standing_by(standby), schedules_firing(platform):
+        async with aclosing(standby), schedules_firing(platform):
             yield
         await platform.end()
 
@@ -55,18 +49,8 @@ def build_app(platform: Platform) -> ASGIApp:
         *ScheduleRoutes(platform).routes(),
         *UserRoutes(platform).routes(),
         *ControlRoutes(platform).routes(),
-        *EventRoutes(platform).routes(),
         *standby.routes(),
         *site.routes(),
     ]
-    app = Starlette(
-        routes=routes,
-        lifespan=lifespan,
-        exception_handlers={
-            ApiError: handle_api_error,
-            404: handle_no_route,
-            405: handle_wrong_method,
-            500: handle_crash,
-        },
-    )
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=EXCEPTION_HANDLERS)
     return FaultMiddleware(CountingMiddleware(app, platform.counters), platform.faults)

@@ -1,4 +1,4 @@
-"""The control API: faults, counters, users, limits. It needs no token and accepts requests from this machine only."""
+"""The control API: faults, counters, users, limits. It needs no token and accepts only requests from this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ControlRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         return [
             Route("/sandbox/healthz", _local(self._health), methods=["GET"]),
             Route("/sandbox/counters", _local(self._counters), methods=["GET"]),
@@ -74,7 +74,7 @@ class ControlRoutes:
         return await self._get_limits(request)
 
     async def _make_due(self, request: Request) -> Response:
-        """Have a schedule come due now: its clockwork fires it like at any other time."""
+        """Make a schedule due now. It fires as at its normal times."""
         schedule = self._platform.schedules.any(request.path_params["schedule_id"])
         self._platform.schedules.make_due(schedule)
         self._platform.schedules_changed.set()
@@ -92,14 +92,14 @@ class ControlRoutes:
         return json_response({"id": user.id, "username": username, "token": token}, 201)
 
     async def _add_usage(self, request: Request) -> Response:
-        """What a run cost besides, as a platform finds out that finalises usage after the run's end."""
+        """Add to the cost of a run, as a platform does that finalises usage after the run's end."""
         run = self._platform.runs.any(request.path_params["run_id"])
         run.charged_usd = round(run.charged_usd + float((await body_object(request)).get("usd", 0)), 9)
         self._platform.runs.save(run)
         return json_response({"usageTotalUsd": self._platform.runs.cost_usd(run)})
 
     async def _lose(self, request: Request) -> Response:
-        """Have a run die with the server that it runs on."""
+        """End a run as if its server had died."""
         run = self._platform.runs.any(request.path_params["run_id"])
         self._platform.supervisor.lose(run)
         return json_response({"lost": not run.is_final})
@@ -108,15 +108,11 @@ class ControlRoutes:
         return json_response({"settlements": self._platform.settlements.all()})
 
     async def _actors(self, _request: Request) -> Response:
-        actors = self._platform.catalogue.all()
-        return json_response(
-            {
-                "actors": [
-                    {"id": actor.id, "name": actor.full_name, "folder": str(actor.folder), "command": actor.command}
-                    for actor in actors
-                ]
-            }
-        )
+        actors = [
+            {"id": actor.id, "name": actor.full_name, "folder": str(actor.folder), "command": actor.command}
+            for actor in self._platform.catalogue.all()
+        ]
+        return json_response({"actors": actors})
 
 
 def _local(handler: Handler) -> Handler:

@@ -1,4 +1,4 @@
-"""Rows of a dataset as a request wants them: fields picked, omitted, unwound or flattened; JSON, JSON lines or CSV."""
+"""Rows of a dataset in the form that a request asks for: JSON, JSON lines or CSV, with fields picked or reshaped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTENT_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The transformations of one request, applied in the order that the platform documents."""
+    """Transformations of one request, applied in the order that the platform documents."""
 
     fields: tuple[str, ...] = ()
     omit: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class View:
 
     @staticmethod
     def of(request: Request) -> View:
-        """The view that the query describes. `clean` stands for `skipHidden` and `skipEmpty`."""
+        """Return the view that the query describes. `clean` means `skipHidden` and `skipEmpty`."""
         clean = flag(request, "clean")
         return View(
             fields=tuple(names(request, "fields")),
@@ -47,7 +47,7 @@ class View:
         )
 
     def lines(self, block: list[bytes]) -> Iterator[bytes]:
-        """Stored lines as the response shows them. A line that needs no change is not parsed."""
+        """Yield stored lines as the response shows them. A line that needs no change is not parsed."""
         reshapes = bool(self.fields or self.omit or self.unwind or self.flatten)
         for line in block:
             if reshapes or (self.skip_hidden and b'"#' in line):
@@ -56,7 +56,7 @@ class View:
                 yield line
 
     def items(self, line: bytes) -> Iterator[JsonObject]:
-        """The items that one stored line gives."""
+        """Yield the items of one stored line."""
         items: list[JsonObject] = [parse(line)]
         for field in self.unwind:
             items = [unwound for item in items for unwound in _unwind(item, field)]
@@ -75,7 +75,7 @@ class View:
 
 
 def json_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
-    """One JSON array with one row per line."""
+    """Yield one JSON array with one row per line."""
     opening = b"["
     for block in blocks:
         text = b",\n".join(view.lines(block))
@@ -86,7 +86,7 @@ def json_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
 
 
 def jsonl_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
-    """One row per line."""
+    """Yield one row per line."""
     for block in blocks:
         text = b"\n".join(view.lines(block))
         if text:
@@ -96,7 +96,7 @@ def jsonl_pieces(blocks: Blocks, view: View) -> Iterator[bytes]:
 def csv_pieces(
     blocks: Blocks, view: View, columns: list[str], *, delimiter: str, bom: bool, header: bool
 ) -> Iterator[bytes]:
-    """A header and one line per row. Nested values have columns such as `a/b` and `list/0`."""
+    """Yield a header and one line per row. Nested values have columns such as `a/b` and `list/0`."""
     if bom:
         yield "\ufeff".encode()
     buffer = io.StringIO()
@@ -114,7 +114,7 @@ def csv_pieces(
 
 
 def csv_columns(blocks: Blocks, view: View) -> list[str]:
-    """All columns that the rows need, in the order of their first use."""
+    """Return all columns that the rows need, in the order of their first use."""
     columns: dict[str, None] = {}
     for block in blocks:
         for line in view.lines(block):
@@ -123,7 +123,7 @@ def csv_columns(blocks: Blocks, view: View) -> list[str]:
 
 
 def flat_row(item: object) -> dict[str, str]:
-    """A row of nested values as a flat row of strings."""
+    """Return a row of nested values as a flat row of strings."""
     row: dict[str, str] = {}
     _flatten_into(row, "", item)
     return row
@@ -146,7 +146,7 @@ def _flatten_into(row: dict[str, str], path: str, value: object) -> None:
 
 
 def _pick(item: JsonObject, field: str) -> Any:
-    """A field by name, or by a dotted path into nested objects."""
+    """Return a field by name or by a dotted path into nested objects."""
     if field in item:
         return item[field]
     value: Any = item

@@ -1,28 +1,31 @@
-"""Query parameters and request bodies, parsed as the platform parses them."""
+"""Query parameters and request bodies, parsed as the platform parses them; responses."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator
-from typing import Any, Protocol, cast
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
 
 import brotli  # pyright: ignore[reportMissingTypeStubs]
 from starlette.requests import Request
 from starlette.responses import Response
 
+from outlast.deploy.local.sandbox.database import Page
 from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter
 from outlast.deploy.local.sandbox.formats import JsonObject, line_of, parse_document, parse_iso
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
+MAX_PAGE = 1000
+MAX_WAIT_SECONDS = 60
 
 
 def integer(request: Request, name: str, default: int, minimum: int = 0, maximum: int | None = None) -> int:
-    """An integer from the query. A value above the maximum becomes the maximum, as on the platform."""
-    text = request.query_params.get(name)
-    if text is None or not text:
+    """Return an integer from the query. A value above the maximum becomes the maximum, as on the platform."""
+    number = number_or_none(request, name)
+    if number is None:
         return default
     try:
-        value = int(float(text))
+        value = int(number)
     except (ValueError, OverflowError):
         raise invalid_parameter(f"Query parameter '{name}' must be a number") from None
     if value < minimum:
@@ -31,12 +34,12 @@ def integer(request: Request, name: str, default: int, minimum: int = 0, maximum
 
 
 def integer_or_none(request: Request, name: str, minimum: int = 0) -> int | None:
-    """An integer from the query; None when the parameter is absent."""
+    """Return an integer from the query, None if the parameter is absent."""
     return integer(request, name, 0, minimum) if request.query_params.get(name) else None
 
 
 def number_or_none(request: Request, name: str) -> float | None:
-    """A number from the query, decimals allowed; None when the parameter is absent."""
+    """Return a number from the query, decimals allowed; None if the parameter is absent."""
     text = request.query_params.get(name)
     if not text:
         return None
@@ -46,19 +49,24 @@ def number_or_none(request: Request, name: str) -> float | None:
         raise invalid_parameter(f"Query parameter '{name}' must be a number") from None
 
 
+def wait_seconds(request: Request) -> int:
+    """Return how long the request waits for the end of a run."""
+    return integer(request, "waitForFinish", 0, maximum=MAX_WAIT_SECONDS)
+
+
 def flag(request: Request, name: str, default: bool = False) -> bool:
-    """A boolean from the query: `1` or `true` is true."""
+    """Return a boolean from the query: `1`, `true` and `yes` are true."""
     text = request.query_params.get(name)
     return default if text is None else text.lower() in {"1", "true", "yes"}
 
 
 def names(request: Request, name: str) -> list[str]:
-    """A comma-separated list from the query."""
+    """Return a comma-separated list from the query."""
     return [part.strip() for part in request.query_params.get(name, "").split(",") if part.strip()]
 
 
 def moment(request: Request, name: str) -> float | None:
-    """A date from the query as seconds since the epoch; None when the parameter is absent."""
+    """Return a date from the query as seconds since the epoch, None if the parameter is absent."""
     text = request.query_params.get(name)
     if not text:
         return None
@@ -69,61 +77,55 @@ def moment(request: Request, name: str) -> float | None:
 
 
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON response."""
+    """Return a JSON response."""
     return Response(line_of(value).rstrip(b"\n"), status, headers, "application/json; charset=utf-8")
 
 
 def data_response(value: object, status: int = 200) -> Response:
-    """A JSON response in the platform's `{"data": ...}` envelope."""
+    """Return a JSON response in the platform's `{"data": ...}` envelope."""
     return json_response({"data": value}, status)
 
 
-def page(items: list[JsonObject], total: int, offset: int, limit: int, desc: bool) -> JsonObject:
-    """One page of a list."""
-    return {"total": total, "offset": offset, "limit": limit, "desc": desc, "count": len(items), "items": items}
+def page_of(request: Request) -> Page:
+    """Return the page that the query asks for: `offset`, `limit`, `desc`."""
+    return Page(integer(request, "offset", 0), integer(request, "limit", MAX_PAGE, 1, MAX_PAGE), flag(request, "desc"))
 
 
-class Decompressor(Protocol):
-    """The interface that zlib's and Brotli's decompressors share here."""
-
-    def decompress(self, data: bytes, /) -> bytes:
-        """Decompresses the next piece."""
-        ...
+def page_response(items: list[JsonObject], total: int, page: Page, **more: object) -> Response:
+    """Return one page of a list; `more` are fields beside the page's own."""
+    return data_response({"total": total, **page._asdict(), "count": len(items), "items": items, **more})
 
 
-class _Brotli:
-    def __init__(self) -> None:
-        self._decompressor: Any = brotli.Decompressor()  # pyright: ignore[reportUnknownMemberType]
+def response_with_page_of(request: Request, items: list[JsonObject]) -> Response:
+    """Return the page of all `items` that the query asks for."""
+    page = page_of(request)
+    ordered = items[::-1] if page.desc else items
+    return page_response(ordered[page.offset : page.offset + page.limit], len(items), page)
 
-    def decompress(self, data: bytes, /) -> bytes:
-        return cast("bytes", self._decompressor.process(data))
 
-
-def _decompressor(encoding: str) -> Decompressor | None:
+def _decompress(encoding: str) -> Callable[[bytes], bytes]:
+    """Return the function that decompresses the next piece of a body. Raises `ApiError` 415."""
     match encoding.strip().lower():
         case "" | "identity":
-            return None
+            return bytes
         case "gzip" | "x-gzip":
-            return zlib.decompressobj(16 + zlib.MAX_WBITS)
+            return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress
         case "deflate":
-            return zlib.decompressobj()
+            return zlib.decompressobj().decompress
         case "br":
-            return _Brotli()
+            return cast("Any", brotli).Decompressor().process
         case other:
             raise ApiError(415, "unsupported-content-encoding", f"Content-Encoding '{other}' is not supported")
 
 
 async def body_chunks(request: Request) -> AsyncIterator[bytes]:
-    """The body piece by piece, decompressed. Raises `ApiError` 400 for a broken encoding, 415 for an unknown one."""
-    decompressor = _decompressor(request.headers.get("content-encoding", ""))
+    """Yield the body piece by piece, decompressed. Raises `ApiError` 400 or 415 for its encoding."""
+    decompress = _decompress(request.headers.get("content-encoding", ""))
     async for chunk in request.stream():
         if not chunk:
             continue
-        if decompressor is None:
-            yield chunk
-            continue
         try:
-            piece = decompressor.decompress(chunk)
+            piece = decompress(chunk)
         except Exception as error:
             raise ApiError(400, "invalid-request", "The body does not match its Content-Encoding") from error
         if piece:
@@ -131,19 +133,17 @@ async def body_chunks(request: Request) -> AsyncIterator[bytes]:
 
 
 async def body_bytes(request: Request, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """The whole body, decompressed. Raises `ApiError` 413 above the limit."""
-    parts: list[bytes] = []
-    size = 0
+    """Return the whole body, decompressed. Raises `ApiError` 413 above the limit."""
+    body = bytearray()
     async for chunk in body_chunks(request):
-        size += len(chunk)
-        if size > limit_bytes:
+        body += chunk
+        if len(body) > limit_bytes:
             raise ApiError(413, "request-too-large", f"The request is larger than {limit_bytes} bytes")
-        parts.append(chunk)
-    return b"".join(parts)
+    return bytes(body)
 
 
 async def body_object(request: Request) -> JsonObject:
-    """The body as a JSON object; an empty body is an empty object."""
+    """Return the body as a JSON object; an empty body is an empty object."""
     body = await body_bytes(request)
     if not body:
         return {}

@@ -1,4 +1,4 @@
-"""Request queues: their requests, the head, the locks."""
+"""Routes of request queues: their requests, the head, the locks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.errors import ApiError
-from outlast.deploy.local.sandbox.formats import iso
-from outlast.deploy.local.sandbox.http.query import (
-    JsonObject,
-    body_bytes,
-    body_object,
-    data_response,
-    flag,
-    integer,
-    names,
-)
+from outlast.deploy.local.sandbox.formats import JsonObject, iso
+from outlast.deploy.local.sandbox.http.query import body_bytes, body_object, data_response, flag, integer, names
 from outlast.deploy.local.sandbox.http.storages import StorageRoutes, path_text
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.request_queues import request_id_of
@@ -38,7 +30,7 @@ class RequestQueueRoutes:
         self._storages = StorageRoutes(platform, "request-queue", self._described, platform.queues.remove)
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         found = self._storages.routes()
         for prefix in self._storages.prefixes:
             requests, one = f"{prefix}/requests", f"{prefix}/requests/{{request_id}}"
@@ -69,9 +61,10 @@ class RequestQueueRoutes:
         }
 
     def _open(self, request: Request) -> tuple[sqlite3.Row, str]:
+        """Return the queue that the path names, and the client's key, which is recorded."""
         _, row = self._storages.row(request)
         client_key = request.query_params.get("clientKey", "")
-        self._queues.met_client(row["id"], client_key)
+        self._queues.add_client(row["id"], client_key)
         return row, client_key
 
     async def _head(self, request: Request) -> Response:
@@ -158,13 +151,8 @@ class RequestQueueRoutes:
 
     async def _prolong(self, request: Request) -> Response:
         row, client_key = self._open(request)
-        until = self._queues.prolong_lock(
-            row["id"],
-            path_text(request, "request_id"),
-            integer(request, "lockSecs", 60),
-            client_key,
-            flag(request, "forefront"),
-        )
+        request_id, seconds = path_text(request, "request_id"), integer(request, "lockSecs", 60)
+        until = self._queues.prolong_lock(row["id"], request_id, seconds, client_key, flag(request, "forefront"))
         return data_response({"lockExpiresAt": iso(until)})
 
     async def _release(self, request: Request) -> Response:

@@ -8,56 +8,41 @@ import contextlib
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlast.deploy.local.sandbox.accounts import User
 from outlast.deploy.local.sandbox.errors import ApiError
 from outlast.deploy.local.sandbox.execution import read_log
 from outlast.deploy.local.sandbox.formats import now
-from outlast.deploy.local.sandbox.http.query import (
-    body_bytes,
-    body_object,
-    data_response,
-    flag,
-    integer,
-    moment,
-    names,
-    page,
-)
-from outlast.deploy.local.sandbox.http.starts import (
-    Start,
-    StartedBy,
-    StartOptions,
-    check_resurrection,
-    start_run,
-)
+from outlast.deploy.local.sandbox.http import query
+from outlast.deploy.local.sandbox.http.query import body_object, data_response, flag
+from outlast.deploy.local.sandbox.http.starts import Start, StartedBy, StartOptions, check_resurrection, start_run
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs import Run
 
 _UNKNOWN_RUN = 1008
-MAX_WAIT_SECONDS = 60
 MAX_SYNC_SECONDS = 300
-MAX_PAGE = 1000
 
 
 class RunRoutes:
-    """`/actor-runs`, and the runs below Actors."""
+    """`/actor-runs`, the runs below Actors and tasks, and `/events/RUN`."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
 
-    def routes(self) -> list[Route]:
-        """The routes to add to the application."""
-        below = ("/v2/acts/{actor_id}", "/v2/actors/{actor_id}")
-        found = [
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes to add to the application."""
+        task = "/v2/actor-tasks/{task_id}/runs"
+        found: list[BaseRoute] = [
+            WebSocketRoute("/events/{run_id}", self._events),
             Route("/v2/actor-runs", self._list, methods=["GET"]),
             Route("/v2/logs/{run_id}", self._log, methods=["GET"]),
             *self._run_routes("/v2/actor-runs/{run_id}"),
+            Route(task, self._list, methods=["GET"]),
+            *self._run_routes(f"{task}/last"),
         ]
-        task = "/v2/actor-tasks/{task_id}/runs"
-        found += [Route(task, self._list, methods=["GET"]), *self._run_routes(f"{task}/last")]
-        for prefix in below:
+        for prefix in ("/v2/acts/{actor_id}", "/v2/actors/{actor_id}"):
             found += [
                 Route(f"{prefix}/runs", self._list, methods=["GET"]),
                 Route(f"{prefix}/runs", self._start, methods=["POST"]),
@@ -87,19 +72,18 @@ class RunRoutes:
 
     async def _start(self, request: Request) -> Response:
         run = await self._started(request)
-        seconds = integer(request, "waitForFinish", 0, maximum=MAX_WAIT_SECONDS)
-        return self._details(await self._platform.supervisor.wait(run, seconds), 201)
+        return self._details(await self._platform.supervisor.wait(run, query.wait_seconds(request)), 201)
 
     async def _started(self, request: Request) -> Run:
         platform = self._platform
         user = platform.users.caller(request)
         actor = platform.catalogue.find(request.path_params["actor_id"], user)
-        body, content_type = await body_bytes(request), request.headers.get("content-type", "")
+        body, content_type = await query.body_bytes(request), request.headers.get("content-type", "")
         start = Start(actor, user, StartOptions.of(request), body, content_type)
         return start_run(platform, StartedBy.of(request, user), start)
 
     async def _run_sync(self, request: Request) -> Response:
-        """Waits for the run and responds with its OUTPUT record."""
+        """Wait for the run and respond with its OUTPUT record."""
         run = await self._platform.supervisor.wait(await self._started(request), MAX_SYNC_SECONDS)
         if run.status != "SUCCEEDED":
             raise ApiError(400, "run-failed", f"Actor run did not succeed (run ID: {run.id}, status: {run.status})")
@@ -110,7 +94,7 @@ class RunRoutes:
 
     async def _get(self, request: Request) -> Response:
         _, run = self._caller_and_run(request)
-        seconds = integer(request, "waitForFinish", 0, maximum=MAX_WAIT_SECONDS)
+        seconds = query.wait_seconds(request)
         earlier = self._platform.runs.details_shown_still(run)
         if earlier is not None:
             return data_response(earlier)
@@ -119,20 +103,17 @@ class RunRoutes:
     async def _list(self, request: Request) -> Response:
         platform = self._platform
         user = platform.users.caller(request)
-        offset, limit = integer(request, "offset", 0), integer(request, "limit", MAX_PAGE, 1, MAX_PAGE)
-        desc = flag(request, "desc")
+        page = query.page_of(request)
         filters = {
             "user_id": user.id,
             **platform.scope_of(request, user),
-            "after": moment(request, "startedAfter"),
-            "before": moment(request, "startedBefore"),
+            "after": query.moment(request, "startedAfter"),
+            "before": query.moment(request, "startedBefore"),
         }
-        runs, total = platform.runs.list(filters, names(request, "status"), offset=offset, limit=limit, desc=desc)
-        hidden = platform.faults.state(
-            "hide_list_user_agent", request.method, request.url.path, request.headers.get("user-agent", "")
-        )
+        runs, total = platform.runs.list(filters, query.names(request, "status"), page)
+        hidden = platform.faults.of_request("hide_list_user_agent", request)
         items = [platform.runs.list_item(run, with_user_agent=hidden is None) for run in runs]
-        return data_response(page(items, total, offset, limit, desc))
+        return query.page_response(items, total, page)
 
     async def _abort(self, request: Request) -> Response:
         _, run = self._caller_and_run(request)
@@ -158,7 +139,7 @@ class RunRoutes:
         return Response(status_code=204)
 
     async def _resurrect(self, request: Request) -> Response:
-        """Starts the process of an ended run again, with the same storages."""
+        """Start the process of an ended run again, with the same storages."""
         platform = self._platform
         user, run = self._caller_and_run(request)
         if not run.is_final:
@@ -166,13 +147,11 @@ class RunRoutes:
         options = StartOptions.of(request)
         memory_mbytes = check_resurrection(platform, run, options)
         platform.limits.check(platform.runs.open, user.id, memory_mbytes)
-        late = platform.faults.state(
-            "late_resurrection", request.method, request.url.path, request.headers.get("user-agent", "")
-        )
+        late = platform.faults.of_request("late_resurrection", request)
         if late is not None:
             platform.runs.show_still(run, seconds=float(late.options.get("seconds", 5)))
         with platform.database.transaction():
-            run.begin_another_life()
+            run.begin_another_attempt()
             run.memory_mbytes = memory_mbytes
             run.timeout_seconds = run.timeout_seconds if options.timeout_seconds is None else options.timeout_seconds
             run.max_total_charge_usd = options.max_total_charge_usd or run.max_total_charge_usd
@@ -184,7 +163,7 @@ class RunRoutes:
         return self._details(run)
 
     async def _charge(self, request: Request) -> Response:
-        """Counts a pay-per-event event once per idempotency key."""
+        """Count a pay-per-event event once per idempotency key."""
         _, run = self._caller_and_run(request)
         body = await body_object(request)
         event, count = str(body.get("eventName", "")), body.get("count", 1)
@@ -211,23 +190,12 @@ class RunRoutes:
         pieces = read_log(path, lambda: platform.supervisor.is_open(run.id), follow=follow)
         return StreamingResponse(pieces, media_type="text/plain; charset=utf-8")
 
-
-class EventRoutes:
-    """`/events/RUN`."""
-
-    def __init__(self, platform: Platform) -> None:
-        self._supervisor = platform.supervisor
-
-    def routes(self) -> list[WebSocketRoute]:
-        """The routes to add to the application."""
-        return [WebSocketRoute("/events/{run_id}", self._events)]
-
     async def _events(self, socket: WebSocket) -> None:
         await socket.accept()
         run_id = str(socket.path_params["run_id"])
-        queue = self._supervisor.listen(run_id)
+        queue = self._platform.supervisor.listen(run_id)
         if queue is None:
-            await socket.close(_UNKNOWN_RUN, "There is no such open run")
+            await socket.close(_UNKNOWN_RUN, "There is no open run with this id")
             return
         sender = asyncio.create_task(_send(socket, queue))
         try:
@@ -237,15 +205,11 @@ class EventRoutes:
             pass
         finally:
             sender.cancel()
-            self._supervisor.unlisten(run_id, queue)
+            self._platform.supervisor.unlisten(run_id, queue)
 
 
 async def _send(socket: WebSocket, queue: asyncio.Queue[dict[str, object]]) -> None:
-    # It is no error when the socket closes during a send: the reader notices the end.
+    # A socket that closes during a send is not an error: the reader detects the end.
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        await _send_all(socket, queue)
-
-
-async def _send_all(socket: WebSocket, queue: asyncio.Queue[dict[str, object]]) -> None:
-    while True:
-        await socket.send_text(orjson.dumps(await queue.get()).decode())
+        while True:
+            await socket.send_text(orjson.dumps(await queue.get()).decode())

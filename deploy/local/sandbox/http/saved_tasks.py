@@ -10,22 +10,13 @@ from outlast.deploy.local.sandbox.accounts import User
 from outlast.deploy.local.sandbox.actors import Actor
 from outlast.deploy.local.sandbox.errors import ApiError
 from outlast.deploy.local.sandbox.formats import JsonObject
-from outlast.deploy.local.sandbox.http.query import (
-    body_bytes,
-    body_object,
-    data_response,
-    flag,
-    integer,
-    json_response,
-    page,
-)
+from outlast.deploy.local.sandbox.http import query
+from outlast.deploy.local.sandbox.http.query import body_object, data_response, json_response
 from outlast.deploy.local.sandbox.http.starts import Start, StartedBy, StartOptions, start_run
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.saved_tasks import SavedTask, merged_input
 from outlast.deploy.local.sandbox.schedules import RUN_TASK, Schedule, checked_actions
 
-_MAX_PAGE = 1000
-_MAX_WAIT_SECONDS = 60
 _LISTED = ("id", "userId", "actId", "name", "username", "createdAt", "modifiedAt", "stats", "title")
 
 
@@ -36,7 +27,7 @@ class ActorTaskRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         one = "/v2/actor-tasks/{task_id}"
         return [
             Route("/v2/actor-tasks", self._list, methods=["GET"]),
@@ -51,11 +42,9 @@ class ActorTaskRoutes:
 
     async def _list(self, request: Request) -> Response:
         user = self._platform.users.caller(request)
-        offset, limit = integer(request, "offset", 0), integer(request, "limit", _MAX_PAGE, 1, _MAX_PAGE)
-        desc = flag(request, "desc")
-        tasks, total = self._platform.tasks.list(user.id, offset=offset, limit=limit, desc=desc)
-        items = [self._listed(task) for task in tasks]
-        return data_response(page(items, total, offset, limit, desc))
+        page = query.page_of(request)
+        tasks, total = self._platform.tasks.list(user.id, page)
+        return query.page_response([self._listed(task) for task in tasks], total, page)
 
     async def _create(self, request: Request) -> Response:
         user = self._platform.users.caller(request)
@@ -86,23 +75,23 @@ class ActorTaskRoutes:
         return json_response(task.input)
 
     async def _start(self, request: Request) -> Response:
-        """The saved input and options, with those of the request over them."""
+        """Start the task: input and options of the request replace the saved ones."""
         platform = self._platform
         user, task, actor = self._found(request)
-        given = await body_bytes(request)
+        given = await query.body_bytes(request)
         options = StartOptions.of(request).over(task.options)
         body, content_type = merged_input(task, given, request.headers.get("content-type", ""))
         start = Start(actor, user, options, body, content_type, task_id=task.id)
         run = start_run(platform, StartedBy.of(request, user), start)
-        seconds = integer(request, "waitForFinish", 0, maximum=_MAX_WAIT_SECONDS)
-        return data_response(platform.runs.details(await platform.supervisor.wait(run, seconds)), 201)
+        ended = await platform.supervisor.wait(run, query.wait_seconds(request))
+        return data_response(platform.runs.details(ended), 201)
 
     def _found(self, request: Request) -> tuple[User, SavedTask, Actor]:
         user, task = self._task(request)
         return user, task, self._platform.catalogue.find(task.actor_id, user)
 
     def _task(self, request: Request) -> tuple[User, SavedTask]:
-        """The task, also one that is damaged, or whose Actor is not there any longer."""
+        """Find the caller and the task, also a damaged task or one whose Actor was removed."""
         user = self._platform.users.caller(request)
         return user, self._platform.tasks.find(request.path_params["task_id"], user.id, user.username)
 
@@ -123,7 +112,7 @@ class ScheduleRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         one = "/v2/schedules/{schedule_id}"
         return [
             Route("/v2/schedules", self._list, methods=["GET"]),
@@ -135,10 +124,9 @@ class ScheduleRoutes:
 
     async def _list(self, request: Request) -> Response:
         user = self._platform.users.caller(request)
-        offset, limit = integer(request, "offset", 0), integer(request, "limit", _MAX_PAGE, 1, _MAX_PAGE)
-        desc = flag(request, "desc")
-        schedules, total = self._platform.schedules.list(user.id, offset=offset, limit=limit, desc=desc)
-        return data_response(page([schedule.details() for schedule in schedules], total, offset, limit, desc))
+        page = query.page_of(request)
+        schedules, total = self._platform.schedules.list(user.id, page)
+        return query.page_response([schedule.details() for schedule in schedules], total, page)
 
     async def _create(self, request: Request) -> Response:
         user = self._platform.users.caller(request)
@@ -169,7 +157,7 @@ class ScheduleRoutes:
         return data_response(schedule.details(), status)
 
     def _check_targets(self, user: User, given: dict[str, object]) -> None:
-        """Raise `ApiError` 404 for an action on what the user cannot see."""
+        """Raise `ApiError` 404 for an action on an Actor or task that the user cannot see."""
         for action in checked_actions(given["actions"]) if given.get("actions") is not None else []:
             if action["type"] == RUN_TASK:
                 self._platform.tasks.find(str(action["actorTaskId"]), user.id, user.username)

@@ -1,4 +1,4 @@
-"""A documentation site for Actors to crawl: Markdown files rendered to linked HTML pages under `/site/`."""
+"""Documentation site for Actors to crawl: Markdown files as linked HTML pages under `/site/`."""
 
 from __future__ import annotations
 

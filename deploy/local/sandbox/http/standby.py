@@ -1,7 +1,7 @@
 """Actors that serve HTTP (Actor Standby): one process per Actor and user, started by the first request to it.
 
 `/standby/USER~NAME/PATH` corresponds to `https://USER--NAME.apify.actor/PATH` on Apify. Unlike there, a Standby process
-is not a run: it has no storages, costs nothing, and ends after it was idle for a while or when the sandbox ends.
+is not a run: it has no storages, costs nothing, and ends when it has been idle or when the sandbox ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +42,7 @@ _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "upgra
 
 @dataclass(slots=True)
 class _Server:
-    """One Standby process. It is not idle while it has open requests."""
+    """Standby process. It is not idle while it has open requests."""
 
     key: tuple[str, str]
     process: asyncio.subprocess.Process
@@ -54,7 +53,7 @@ class _Server:
 
 
 class Standby:
-    """All Standby processes, and the route that forwards requests to them."""
+    """Standby processes, and the route that forwards requests to them."""
 
     def __init__(self, catalogue: Catalogue, users: Users, *, base_url: str, logs: Path) -> None:
         self._catalogue = catalogue
@@ -72,11 +71,11 @@ class Standby:
         return httpx.AsyncClient(trust_env=False, timeout=None)  # noqa: S113 (the caller's time-outs hold)
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         return [Route("/standby/{actor_id}/{path:path}", self._proxy, methods=_METHODS)]
 
-    async def end(self) -> None:
-        """Ends every process."""
+    async def aclose(self) -> None:
+        """End every process."""
         if self._ticker is not None:
             self._ticker.cancel()
         for server in list(self._servers.values()):
@@ -106,14 +105,11 @@ class Standby:
         return StreamingResponse(answer.aiter_raw(), answer.status_code, headers, background=closing)
 
     async def _forward(self, request: Request, server: _Server) -> httpx.Response:
-        # The caller's token is not forwarded: the Actor gets its own, which is invalid once the process ends.
-        kept = {
-            name: value
-            for name, value in request.headers.items()
-            if name not in _HOP_BY_HOP and name != "authorization"
-        }
         import httpx  # noqa: PLC0415
 
+        # The caller's token is not forwarded: the Actor gets its own, which is invalid once the process ends.
+        withheld = {*_HOP_BY_HOP, "authorization"}
+        kept = {name: value for name, value in request.headers.items() if name not in withheld}
         url = httpx.URL(f"{server.url}/{request.path_params['path']}").copy_with(query=request.url.query.encode())
         outgoing = self._http.build_request(request.method, url, headers=kept, content=await request.body())
         return await self._http.send(outgoing, stream=True)
@@ -174,19 +170,10 @@ class Standby:
 
 
 async def _listens(process: asyncio.subprocess.Process, port: int) -> bool:
-    """Waits until the Actor's server accepts connections; False when it does not, or its process ends."""
+    """Wait until the Actor's server accepts connections; return False if it does not or its process ends."""
     deadline = monotonic() + _START_SECONDS
     while process.returncode is None and monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return True
         await asyncio.sleep(0.02)
     return False
-
-
-@contextlib.asynccontextmanager
-async def standing_by(standby: Standby) -> AsyncGenerator[None]:
-    """Ends all Standby processes when the application ends."""
-    try:
-        yield
-    finally:
-        await standby.end()

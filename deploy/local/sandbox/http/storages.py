@@ -1,4 +1,4 @@
-"""Routes of storages: those that all kinds have (create, list, get, update, delete), datasets, key-value stores."""
+"""Routes of storages: those of all kinds (create, list, get, update, delete), of datasets and of key-value stores."""
 
 from __future__ import annotations
 
@@ -15,33 +15,14 @@ from outlast.deploy.local.sandbox.accounts import User
 from outlast.deploy.local.sandbox.datasets import INDEX_STEP, NO_LIMIT, Part, in_thread
 from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter, not_found
 from outlast.deploy.local.sandbox.formats import JsonObject, iso, now, parse
-from outlast.deploy.local.sandbox.http.dataset_views import (
-    CONTENT_TYPES,
-    View,
-    csv_columns,
-    csv_pieces,
-    json_pieces,
-    jsonl_pieces,
-)
-from outlast.deploy.local.sandbox.http.query import (
-    body_bytes,
-    body_chunks,
-    body_object,
-    data_response,
-    flag,
-    integer,
-    json_response,
-    page,
-)
+from outlast.deploy.local.sandbox.http import dataset_views as views
+from outlast.deploy.local.sandbox.http import query
+from outlast.deploy.local.sandbox.http.query import data_response, flag, integer
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.storages import Kind
 
-# Paths of a run below which its default storages are found.
-RUN_PREFIXES = (
-    "/v2/actor-runs/{run_id}",
-    "/v2/acts/{actor_id}/runs/last",
-    "/v2/actors/{actor_id}/runs/last",
-)
+RUN_PREFIXES = ("/v2/actor-runs/{run_id}", "/v2/acts/{actor_id}/runs/last", "/v2/actors/{actor_id}/runs/last")
+"""Paths of a run. Its default storages are below them."""
 _SMALL_BYTES = 256 * 1024
 
 
@@ -56,16 +37,13 @@ class StorageRoutes:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """All paths of one storage."""
+        """Paths of one storage."""
         return (f"/v2/{self.kind}s/{{storage_id}}", *(f"{prefix}/{self.kind}" for prefix in RUN_PREFIXES))
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         collection = f"/v2/{self.kind}s"
-        found = [
-            Route(collection, self._list, methods=["GET"]),
-            Route(collection, self._create, methods=["POST"]),
-        ]
+        found = [Route(collection, self._list, methods=["GET"]), Route(collection, self._create, methods=["POST"])]
         for prefix in self.prefixes:
             found += [
                 Route(prefix, self._get, methods=["GET"]),
@@ -75,7 +53,7 @@ class StorageRoutes:
         return found
 
     def row(self, request: Request) -> tuple[User, sqlite3.Row]:
-        """The caller and the storage that the path names. Raises `ApiError` 401, 404."""
+        """Return the caller and the storage that the path names. Raises `ApiError` 401 or 404."""
         user = self.platform.users.caller(request)
         storage_id = self.platform.storage_id_of(request, user, self.kind)
         return user, self.platform.storages.get(self.kind, storage_id, user.id)
@@ -99,14 +77,11 @@ class StorageRoutes:
 
     async def _list(self, request: Request) -> Response:
         user = self.platform.users.caller(request)
-        offset, limit = integer(request, "offset", 0), integer(request, "limit", 1000, 1, 1000)
-        desc, unnamed = flag(request, "desc"), flag(request, "unnamed")
-        rows, total = self.platform.storages.list(
-            self.kind, user.id, offset=offset, limit=limit, desc=desc, unnamed=unnamed
-        )
+        page, unnamed = query.page_of(request), flag(request, "unnamed")
+        rows, total = self.platform.storages.list(self.kind, user.id, page, unnamed=unnamed)
         # Both official clients expect a string here, also for a storage without a name.
         items = [{**self._shown(row, user.username), "name": row["name"] or ""} for row in rows]
-        return data_response({**page(items, total, offset, limit, desc), "unnamed": unnamed})
+        return query.page_response(items, total, page, unnamed=unnamed)
 
     async def _create(self, request: Request) -> Response:
         user = self.platform.users.caller(request)
@@ -122,16 +97,14 @@ class StorageRoutes:
         return data_response(shown)
 
     def _with_late_count(self, request: Request, row: sqlite3.Row, shown: JsonObject) -> JsonObject:
-        fault = self.platform.faults.state(
-            "late_item_count", request.method, request.url.path, request.headers.get("user-agent", "")
-        )
+        fault = self.platform.faults.of_request("late_item_count", request)
         if fault is None or row["modified_at"] + float(fault.options.get("seconds", 2)) < now():
             return shown
         return {**shown, "itemCount": 0, "cleanItemCount": 0}
 
     async def _update(self, request: Request) -> Response:
         user, row = self.row(request)
-        self.platform.storages.update(self.kind, row, await body_object(request))
+        self.platform.storages.update(self.kind, row, await query.body_object(request))
         return data_response(self._shown(self.platform.storages.get(self.kind, row["id"], user.id), user.username))
 
     async def _delete(self, request: Request) -> Response:
@@ -142,13 +115,13 @@ class StorageRoutes:
 
 
 def fields_of(row: sqlite3.Row) -> list[str]:
-    """The top-level fields of a dataset's items."""
+    """Return the top-level fields of a dataset's items."""
     fields: list[str] = parse(row["fields"].encode())
     return fields
 
 
 def path_text(request: Request, name: str) -> str:
-    """A parameter of the path. Raises `ApiError` 404 when it is empty."""
+    """Return a parameter of the path. Raises `ApiError` 404 if it is empty."""
     value = str(request.path_params.get(name, ""))
     if not value:
         raise not_found("Record")
@@ -163,7 +136,7 @@ class DatasetRoutes:
         self._storages = StorageRoutes(platform, "dataset", _described, platform.datasets.remove)
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         found = self._storages.routes()
         for prefix in self._storages.prefixes:
             found += [
@@ -175,24 +148,25 @@ class DatasetRoutes:
 
     async def _push(self, request: Request) -> Response:
         _, row = self._storages.row(request)
-        await self._platform.datasets.push(row["id"], await body_bytes(request))
-        return json_response({}, 201)
+        await self._platform.datasets.push(row["id"], await query.body_bytes(request))
+        return query.json_response({}, 201)
 
     async def _items(self, request: Request) -> Response:
         _, row = self._storages.row(request)
         part = Part(
             dataset_id=row["id"],
-            total=self._rows_shown(request, row),
+            total=self._platform.faults.rows_shown(request, rows=row["item_count"], changed_at=row["modified_at"]),
             offset=integer(request, "offset", 0),
             limit=integer(request, "limit", NO_LIMIT) or NO_LIMIT,
             desc=flag(request, "desc"),
         )
         view = self._view(request, row)
         format_name = request.query_params.get("format", "json").lower()
-        if format_name not in CONTENT_TYPES:
-            raise invalid_parameter(f"The sandbox writes {', '.join(CONTENT_TYPES)}, not '{format_name}'")
-        headers = _headers(part) | _disposition(request, row["id"], format_name)
-        content_type = CONTENT_TYPES[format_name]
+        if format_name not in views.CONTENT_TYPES:
+            raise invalid_parameter(f"The sandbox writes {', '.join(views.CONTENT_TYPES)}, not '{format_name}'")
+        headers, content_type = _headers(part), views.CONTENT_TYPES[format_name]
+        if flag(request, "attachment"):
+            headers["Content-Disposition"] = f'attachment; filename="dataset_{row["id"]}.{format_name}"'
         if request.method == "HEAD":
             return Response(headers=headers, media_type=content_type)
         pieces = self._pieces(request, part, view, format_name)
@@ -200,58 +174,39 @@ class DatasetRoutes:
             return Response(b"".join(pieces), headers=headers, media_type=content_type)
         return StreamingResponse(in_thread(pieces), headers=headers, media_type=content_type)
 
-    def _rows_shown(self, request: Request, row: sqlite3.Row) -> int:
-        return self._platform.faults.rows_shown(
-            request.method,
-            request.url.path,
-            request.headers.get("user-agent", ""),
-            rows=row["item_count"],
-            changed_at=row["modified_at"],
-        )
-
-    def _view(self, request: Request, row: sqlite3.Row) -> View:
+    def _view(self, request: Request, row: sqlite3.Row) -> views.View:
         name = request.query_params.get("view")
         if not name:
-            return View.of(request)
+            return views.View.of(request)
         actor = self._platform.catalogue.by_id(row["actor_id"] or "")
         storages: JsonObject = actor.definition["storages"] if actor else {}
         schema: JsonObject = storages.get("dataset") or {}
         transformation = schema.get("views", {}).get(name, {}).get("transformation")
         if transformation is None:
             raise invalid_parameter(f"The dataset has no view '{name}'")
-        return View(
-            fields=tuple(transformation.get("fields", ())),
-            omit=tuple(transformation.get("omit", ())),
-            unwind=tuple(transformation.get("unwind", ())),
-            flatten=tuple(transformation.get("flatten", ())),
-        )
+        return views.View(*(tuple(transformation.get(step, ())) for step in ("fields", "omit", "unwind", "flatten")))
 
-    def _pieces(self, request: Request, part: Part, view: View, format_name: str) -> Iterator[bytes]:
+    def _pieces(self, request: Request, part: Part, view: views.View, format_name: str) -> Iterator[bytes]:
+        # A generator, so that both passes of CSV run where the pieces are made: in a thread for large parts.
         blocks = self._platform.datasets.blocks
         match format_name:
             case "json":
-                return json_pieces(blocks(part), view)
+                yield from views.json_pieces(blocks(part), view)
             case "jsonl":
-                return jsonl_pieces(blocks(part), view)
+                yield from views.jsonl_pieces(blocks(part), view)
             case _:
-                return self._csv(request, part, view)
-
-    def _csv(self, request: Request, part: Part, view: View) -> Iterator[bytes]:
-        # A generator, so that both passes over the rows run where the pieces are made: in a thread for large parts.
-        blocks = self._platform.datasets.blocks
-        yield from csv_pieces(
-            blocks(part),
-            view,
-            csv_columns(blocks(part), view),
-            delimiter=request.query_params.get("delimiter") or ",",
-            bom=flag(request, "bom", default=True),
-            header=not flag(request, "skipHeaderRow"),
-        )
+                yield from views.csv_pieces(
+                    blocks(part),
+                    view,
+                    views.csv_columns(blocks(part), view),
+                    delimiter=request.query_params.get("delimiter") or ",",
+                    bom=flag(request, "bom", default=True),
+                    header=not flag(request, "skipHeaderRow"),
+                )
 
     async def _statistics(self, request: Request) -> Response:
         _, row = self._storages.row(request)
-        statistics: JsonObject = {field: {} for field in fields_of(row)}
-        return data_response({"fieldStatistics": statistics})
+        return data_response({"fieldStatistics": {field: {} for field in fields_of(row)}})
 
 
 def _described(row: sqlite3.Row) -> JsonObject:
@@ -269,7 +224,7 @@ def _described(row: sqlite3.Row) -> JsonObject:
 
 
 def _expected_bytes(row: sqlite3.Row, part: Part) -> int:
-    """An estimate of the bytes to read for a part. Small parts are read without a thread."""
+    """Estimate the bytes to read for a part. Small parts are read without a thread."""
     return (part.count + INDEX_STEP) * (row["size_bytes"] // max(1, part.total))
 
 
@@ -283,12 +238,6 @@ def _headers(part: Part) -> dict[str, str]:
     }
 
 
-def _disposition(request: Request, dataset_id: str, extension: str) -> dict[str, str]:
-    if not flag(request, "attachment"):
-        return {}
-    return {"Content-Disposition": f'attachment; filename="dataset_{dataset_id}.{extension}"'}
-
-
 class KeyValueStoreRoutes:
     """`/key-value-stores`, and the default store of a run."""
 
@@ -297,7 +246,7 @@ class KeyValueStoreRoutes:
         self._storages = StorageRoutes(platform, "key-value-store", self._described, platform.stores.remove)
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         found = self._storages.routes()
         for prefix in self._storages.prefixes:
             record = f"{prefix}/records/{{key:path}}"
@@ -355,7 +304,7 @@ class KeyValueStoreRoutes:
         return FileResponse(path, media_type=record["content_type"], filename=name)
 
     def _signed_row(self, request: Request) -> sqlite3.Row | None:
-        """The store of a signed link: anyone who has the link may read the record. None for any other request."""
+        """Return the store of a signed link, whose holder may read the record; None for any other request."""
         signature, store_id = request.query_params.get("signature"), request.path_params.get("storage_id")
         if signature is None or store_id is None:
             return None
@@ -365,7 +314,8 @@ class KeyValueStoreRoutes:
     async def _put(self, request: Request) -> Response:
         _, row = self._storages.row(request)
         content_type = request.headers.get("content-type") or "application/octet-stream"
-        await self._platform.stores.put_stream(row["id"], path_text(request, "key"), content_type, body_chunks(request))
+        chunks = query.body_chunks(request)
+        await self._platform.stores.put_stream(row["id"], path_text(request, "key"), content_type, chunks)
         return Response(status_code=201)
 
     async def _delete(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Users and their limits, webhook dispatches."""
+"""Routes of users, their limits, and webhook dispatches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.errors import not_found
 from outlast.deploy.local.sandbox.formats import iso
-from outlast.deploy.local.sandbox.http.query import data_response, flag, integer, page
+from outlast.deploy.local.sandbox.http.query import data_response, response_with_page_of
 from outlast.deploy.local.sandbox.platform import Platform
+
+_UNLIMITED = (
+    "maxMonthlyUsageUsd", "maxMonthlyActorComputeUnits", "maxMonthlyExternalDataTransferGbytes", "maxActorCount",
+    "maxActorTaskCount", "dataRetentionDays",
+)  # fmt: skip
+_UNUSED = (
+    "monthlyUsageUsd", "monthlyActorComputeUnits", "monthlyExternalDataTransferGbytes", "monthlyResidentialProxyGbytes",
+)  # fmt: skip
 
 
 class UserRoutes:
@@ -21,7 +29,7 @@ class UserRoutes:
         self._platform = platform
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         return [
             Route("/v2/users/me", self._me, methods=["GET"]),
             Route("/v2/users/me/limits", self._limits, methods=["GET"]),
@@ -70,29 +78,20 @@ class UserRoutes:
         own = [run for run in platform.runs.open if run.user_id == user.id]
         start = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         end = (start + timedelta(days=32)).replace(day=1)
-        unlimited = 1_000_000
         return data_response(
             {
                 "monthlyUsageCycle": {"startAt": iso(start.timestamp()), "endAt": iso(end.timestamp())},
                 "limits": {
-                    "maxMonthlyUsageUsd": unlimited,
-                    "maxMonthlyActorComputeUnits": unlimited,
-                    "maxMonthlyExternalDataTransferGbytes": unlimited,
+                    **dict.fromkeys(_UNLIMITED, 1_000_000),
                     "maxMonthlyProxySerps": 0,
                     "maxMonthlyResidentialProxyGbytes": 0,
                     "maxActorMemoryGbytes": platform.limits.memory_mbytes / 1024,
-                    "maxActorCount": unlimited,
-                    "maxActorTaskCount": unlimited,
                     "maxConcurrentActorJobs": platform.limits.concurrent_runs,
                     "maxTeamAccountSeatCount": 1,
-                    "dataRetentionDays": unlimited,
                 },
                 "current": {
-                    "monthlyUsageUsd": 0.0,
-                    "monthlyActorComputeUnits": 0.0,
-                    "monthlyExternalDataTransferGbytes": 0.0,
+                    **dict.fromkeys(_UNUSED, 0.0),
                     "monthlyProxySerps": 0,
-                    "monthlyResidentialProxyGbytes": 0.0,
                     "actorMemoryGbytes": sum(run.memory_mbytes for run in own) / 1024,
                     "actorCount": len(platform.catalogue.all()),
                     "actorTaskCount": 0,
@@ -104,14 +103,7 @@ class UserRoutes:
 
     async def _dispatches(self, request: Request) -> Response:
         user = self._platform.users.caller(request)
-        items = self._platform.webhooks.dispatches(user.id)
-        offset, limit, desc = (
-            integer(request, "offset", 0),
-            integer(request, "limit", 1000, 1, 1000),
-            flag(request, "desc"),
-        )
-        items = items[::-1] if desc else items
-        return data_response(page(items[offset : offset + limit], len(items), offset, limit, desc))
+        return response_with_page_of(request, self._platform.webhooks.dispatches(user.id))
 
     async def _dispatch(self, request: Request) -> Response:
         user = self._platform.users.caller(request)
