@@ -1,7 +1,4 @@
-"""Accounts: users, the tokens of users and of their runs, payers without an account, and limits.
-
-Only digests of tokens are stored.
-"""
+"""Accounts: users, tokens of users and of their runs (stored as digests), payers without an account, and limits."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ MEMORY_CHOICES_MBYTES = tuple(2**power for power in range(7, 16))
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An account. `run_id` is set when the caller is an Actor that uses its run's token, `payment` when it came with
-    the request instead of a token."""
+    """Account of a caller. `run_id` is set for an Actor with its run's token, `payment` for a request that pays."""
 
     id: str
     username: str
@@ -35,7 +31,7 @@ class User:
 
 
 class Users:
-    """All accounts."""
+    """Table of all accounts."""
 
     def __init__(self, database: Database, payer_of: Payer) -> None:
         self._database = database
@@ -44,27 +40,23 @@ class Users:
         self._tiers: dict[str, str] = {}
 
     def tier(self, user_id: str) -> str:
-        """The tier of a user's plan."""
+        """Return the tier of a user's plan."""
         return self._tiers.get(user_id, "FREE")
 
     def set_tier(self, user_id: str, tier: str) -> None:
-        """Give a user's plan a tier, until the sandbox ends."""
+        """Set the tier of a user's plan until the sandbox ends."""
         self._tiers[user_id] = tier
 
     def add(self, username: str, token: str) -> User:
-        """Creates the user unless it exists, and gives it this token."""
-        user = User(derived_id("user", username), username, now())
+        """Create the user unless it exists, and make this token valid for it."""
         with self._database.transaction():
-            self._database.run(
-                "INSERT OR IGNORE INTO users (id, username, created_at) VALUES (?, ?, ?)",
-                (user.id, username, user.created_at),
-            )
+            user = self._created(username)
             self.add_token(token, user.id, None)
         return user
 
     def add_token(self, token: str, user_id: str, run_id: str | None) -> None:
-        """Makes a token valid for a user. A run's token stays valid until `drop_run_token`."""
-        # The token may have belonged to another user: its cache entry is then wrong.
+        """Make a token valid for a user. A run's token stays valid until `drop_run_token`."""
+        # The token may be cached for another user.
         self._by_digest.pop(_digest(token), None)
         self._database.run(
             "INSERT OR REPLACE INTO tokens (digest, user_id, run_id) VALUES (?, ?, ?)",
@@ -72,20 +64,20 @@ class Users:
         )
 
     def drop_run_token(self, run_id: str) -> None:
-        """Makes the token of an ended run invalid."""
+        """Make the token of an ended run invalid."""
         self._database.run("DELETE FROM tokens WHERE run_id = ?", (run_id,))
         self._by_digest = {digest: user for digest, user in self._by_digest.items() if user.run_id != run_id}
 
     def get(self, user_id: str) -> User | None:
-        """A user by id."""
+        """Return a user by id."""
         row = self._database.row("SELECT id, username, created_at FROM users WHERE id = ?", (user_id,))
         return None if row is None else User(row["id"], row["username"], row["created_at"])
 
     def caller(self, request: Request) -> User:
-        """The user whose token the request carries, or who pays for it. Raises `ApiError` 401 or 402."""
+        """Return the user whose token the request carries, or who pays for it. Raises `ApiError` 401 or 402."""
         payment = self._payer_of(request)
         if payment is not None:
-            return self._paying(payment)
+            return self._created(f"payer-{payment.payer[:16]}", payment)
         token = _token_of(request)
         if token is None:
             raise ApiError(401, "token-not-provided", "Authentication token was not provided")
@@ -95,12 +87,10 @@ class Users:
         return user
 
     def caller_or_none(self, request: Request) -> User | None:
-        """Like `caller`, but returns None for a request that names nobody. Raises `ApiError` 401 for a wrong token."""
+        """Return the caller, None for an anonymous request. Raises `ApiError` 401 for an invalid token."""
         return None if _token_of(request) is None and self._payer_of(request) is None else self.caller(request)
 
-    def _paying(self, payment: Payment) -> User:
-        """The account of a request's payer; the first request creates it."""
-        username = f"payer-{payment.payer[:16]}"
+    def _created(self, username: str, payment: Payment | None = None) -> User:
         user = User(derived_id("user", username), username, now(), payment=payment)
         self._database.run(
             "INSERT OR IGNORE INTO users (id, username, created_at) VALUES (?, ?, ?)",
@@ -123,13 +113,13 @@ class Users:
 
 @dataclass(slots=True)
 class Limits:
-    """Limits that apply to every user. The control API can change them while the sandbox runs."""
+    """Limits of every user. The control API can change them while the sandbox runs."""
 
     memory_mbytes: int
     concurrent_runs: int
 
     def check(self, open_runs: Iterable[Run], user_id: str, memory_mbytes: int) -> None:
-        """Raises `ApiError` 402 when one more run with this memory would exceed a limit."""
+        """Raise `ApiError` 402 if one more run with this memory would exceed a limit."""
         own = [run for run in open_runs if run.user_id == user_id]
         used = sum(run.memory_mbytes for run in own)
         if used + memory_mbytes > self.memory_mbytes:
@@ -148,7 +138,7 @@ class Limits:
 
 
 def checked_memory(memory_mbytes: int) -> int:
-    """Returns `memory_mbytes` if the platform offers this size. Raises `ApiError` 400 otherwise."""
+    """Return `memory_mbytes` if the platform offers this size. Raises `ApiError` 400 otherwise."""
     if memory_mbytes not in MEMORY_CHOICES_MBYTES:
         raise invalid_parameter(
             f"Memory must be a power of two from {MEMORY_CHOICES_MBYTES[0]} to {MEMORY_CHOICES_MBYTES[-1]} MB,"
@@ -158,14 +148,14 @@ def checked_memory(memory_mbytes: int) -> int:
 
 
 def token_from_file(path: Path) -> str:
-    """The token stored in a file that only its owner can read. The file is created on first use.
+    """Return the token in a file that only its owner can read, and create the file on first use.
 
     Raises `OSError` for a file without a token.
     """
     if path.exists():
         token = path.read_text().strip()
         if not token:
-            raise OSError(f"{path} is empty. Put the token back, or remove the file to have a new one made.")
+            raise OSError(f"{path} is empty. Put the token back, or remove the file to create a new token.")
         return token
     token = f"apify_api_{secrets.token_urlsafe(24)}"
     path.parent.mkdir(parents=True, exist_ok=True)

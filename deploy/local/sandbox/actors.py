@@ -1,15 +1,6 @@
-"""Actors: their folders, the catalogue of all, and inputs checked against input schemas.
+"""Actors: their folders (README.md describes them), the catalogue, and inputs checked against input schemas.
 
-An Actor's folder has `.actor/actor.json` (specification 1), schemas, a README and a start command. Conventions of the
-sandbox, beyond the platform's own file:
-
-- `"x-outlast": {"owner": NAME, "command": [..], "public": BOOL, "defaultTimeoutSecs": N, "pricePerEvent": {..}}`, all
-  optional; prices are US dollars by event name. A command that begins with `python` uses the sandbox's interpreter.
-  `pictureUrl` and `pricing` (as the platform's API has it) are what it is listed with; nothing is charged by them.
-- Without a command the entry point is found as in Apify's templates: `src/__main__.py` (`python -m src`), `main.py`,
-  `src/main.py`, one package with a `__main__.py`, or `package.json` (`npm start`, else `node src/main.js`).
-
-Inputs follow Apify's input schema specification 1: the platform applies `default`; `prefill` is for its web form only.
+Inputs follow Apify's input schema specification 1: the platform applies `default`; `prefill` is only for its web form.
 """
 
 from __future__ import annotations
@@ -18,25 +9,26 @@ import copy
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from outlast.deploy.local.sandbox.accounts import User
 from outlast.deploy.local.sandbox.errors import ApiError
 from outlast.deploy.local.sandbox.formats import JsonObject, derived_id
 
 if TYPE_CHECKING:
     import jsonschema
 
-from collections.abc import Iterable
-
-from outlast.deploy.local.sandbox.accounts import User
-
 ALIASED_KINDS = ("datasets", "keyValueStores")
 """Members of `storages` in actor.json that name storages beside the default ones."""
+_INHERITED = (
+    "title", "description", "buildTag", "minMemoryMbytes", "maxMemoryMbytes", "defaultMemoryMbytes", "usesStandbyMode",
+    "webServerMcpPath",
+)  # fmt: skip
 _KEPT = (
     "type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "uniqueItems",
     "items", "properties", "required", "additionalProperties", "minProperties", "maxProperties",
@@ -51,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """One Actor with its only build."""
+    """Actor with its only build."""
 
     id: str
     username: str
@@ -70,17 +62,17 @@ class Actor:
 
     @property
     def full_name(self) -> str:
-        """`username/name`."""
+        """Name as `username/name`."""
         return f"{self.username}/{self.name}"
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Title for people."""
         return str(self.definition.get("title") or self.name)
 
     @property
     def description(self) -> str:
-        """One sentence on what the Actor does; may be empty."""
+        """One sentence on the purpose of the Actor; may be empty."""
         return str(self.definition.get("description") or "")
 
     @property
@@ -89,34 +81,34 @@ class Actor:
         return self.definition.get("input")
 
     def aliases(self, kind: str) -> tuple[str, ...]:
-        """The aliases of a run's further storages: `kind` is one of `ALIASED_KINDS`."""
+        """Return the aliases of a run's further storages; `kind` is one of `ALIASED_KINDS`."""
         storages: JsonObject = self.definition.get("storages") or {}
         named: JsonObject = storages.get(kind) or {}
         return tuple(alias for alias in named if alias != "default")
 
     @property
     def version(self) -> str:
-        """`major.minor`."""
+        """Version as `major.minor`."""
         return str(self.definition["version"])
 
     @property
     def build_number(self) -> str:
-        """`major.minor.patch`. A folder has exactly one build."""
+        """Number of the only build, as `major.minor.patch`."""
         return f"{self.version}.1"
 
     @property
     def build_id(self) -> str:
-        """Stable for a name and version."""
+        """Id of the build, stable for a name and version."""
         return derived_id("build", self.full_name, self.version)
 
     @property
     def build_tag(self) -> str:
-        """Usually `latest`."""
+        """Tag of the build, usually `latest`."""
         return str(self.definition.get("buildTag") or "latest")
 
 
 class BrokenActorError(Exception):
-    """An Actor folder that cannot be used; the message says what to repair."""
+    """Actor folder that cannot be used. The message names the repair."""
 
 
 class Catalogue:
@@ -127,48 +119,41 @@ class Catalogue:
         self._by_name = {actor.full_name.casefold(): actor for actor in self._by_id.values()}
 
     def all(self) -> list[Actor]:
-        """Every Actor, by name."""
+        """Return every Actor, sorted by name."""
         return sorted(self._by_id.values(), key=lambda actor: actor.full_name)
 
     def by_id(self, actor_id: str) -> Actor | None:
-        """The Actor with this ID; None when its folder has been removed since the run started."""
+        """Return the Actor with this ID, None if its folder was removed after the run started."""
         return self._by_id.get(actor_id)
 
     def by_build(self, build_id: str) -> Actor | None:
-        """The Actor that a build belongs to."""
+        """Return the Actor of a build."""
         return next((actor for actor in self._by_id.values() if actor.build_id == build_id), None)
 
     def find(self, reference: str, user: User | None) -> Actor:
-        """An Actor by ID, `username~name` or `username/name`. Raises `ApiError` 404, also for an invisible one."""
+        """Return an Actor by ID, `username~name` or `username/name`. Raises `ApiError` 404, also if it is private."""
         actor = self._by_id.get(reference) or self._by_name.get(reference.replace("~", "/", 1).casefold())
-        return self._seen(actor, reference, user)
-
-    def find_host(self, label: str, user: User | None) -> Actor:
-        """As `find`, for what names an Actor in a host: an ID is found in any case, since hosts have none."""
-        by_host = {actor_id.lower(): actor for actor_id, actor in self._by_id.items()}
-        actor = by_host.get(label.lower())
-        return self._seen(actor, label, user) if actor is not None else self.find(label, user)
-
-    @staticmethod
-    def _seen(actor: Actor | None, reference: str, user: User | None) -> Actor:
         if actor is None or not is_visible(actor, user):
             raise ApiError(404, "record-not-found", f"Actor '{reference}' was not found")
         return actor
 
+    def find_host(self, label: str, user: User | None) -> Actor:
+        """Find the Actor that a label of a host names. Hosts have no case, so that IDs match in any case."""
+        by_host = {actor_id.lower(): actor_id for actor_id in self._by_id}
+        return self.find(by_host.get(label.lower(), label), user)
+
 
 def is_visible(actor: Actor, user: User | None) -> bool:
-    """Whether the user may see the Actor: it is public, or it is the user's own."""
+    """Return whether the user may see the Actor: it is public or the user's own."""
     return actor.is_public or (user is not None and user.username == actor.username)
 
 
 def load_catalogue(directories: Iterable[Path]) -> Catalogue:
-    """Reads all folders. A folder that cannot be read is skipped with a warning that says what to repair."""
+    """Read all folders. A folder that cannot be read is skipped with a warning that names the repair."""
     actors: dict[str, Actor] = {}
-    for folder in _actor_folders(directories):
-        try:
-            actor = read_actor_folder(folder)
-        except (BrokenActorError, ValueError, TypeError, AttributeError) as error:
-            logger.warning("skipped an Actor folder: %s", error)
+    for folder, actor in _read_folders(directories):
+        if isinstance(actor, str):
+            logger.warning("skipped an Actor folder: %s", actor)
             continue
         if actor.id in actors:
             logger.warning(
@@ -179,18 +164,23 @@ def load_catalogue(directories: Iterable[Path]) -> Catalogue:
 
 
 def broken_folders(directories: Iterable[Path]) -> tuple[str, ...]:
-    """Problems of these folders, one line each: a folder without an Actor, or an Actor that cannot be read."""
+    """Return the problems of these folders, one line each: no Actor, or an Actor that cannot be read."""
     problems: list[str] = []
     for directory in directories:
-        folders = list(_actor_folders([directory]))
-        if not folders:
+        found = [actor for _, actor in _read_folders([directory])]
+        if not found:
             problems.append(f"{directory}: there is no Actor (.actor/actor.json) here or in a folder below")
-        for folder in folders:
-            try:
-                read_actor_folder(folder)
-            except (BrokenActorError, ValueError, TypeError, AttributeError) as error:
-                problems.append(str(error))
+        problems += [problem for problem in found if isinstance(problem, str)]
     return tuple(problems)
+
+
+def _read_folders(directories: Iterable[Path]) -> Iterator[tuple[Path, Actor | str]]:
+    """Yield each Actor folder with its Actor, or with the reason why it cannot be read."""
+    for folder in _actor_folders(directories):
+        try:
+            yield folder, read_actor_folder(folder)
+        except (BrokenActorError, ValueError, TypeError, AttributeError) as error:
+            yield folder, str(error)
 
 
 def _actor_folders(directories: Iterable[Path]) -> Iterable[Path]:
@@ -204,7 +194,7 @@ def _actor_folders(directories: Iterable[Path]) -> Iterable[Path]:
 
 
 def read_actor_folder(folder: Path) -> Actor:
-    """Reads a folder. Raises BrokenActorError."""
+    """Read a folder. Raises `BrokenActorError`."""
     manifest_path = folder / ".actor" / "actor.json"
     manifest = _json_file(manifest_path)
     name = manifest.get("name")
@@ -248,7 +238,7 @@ def _object(value: object, what: str, path: Path) -> JsonObject:
 
 def _default_memory(manifest: JsonObject) -> int:
     value = manifest.get("defaultMemoryMbytes", DEFAULT_MEMORY_MBYTES)
-    # The platform also allows an expression over the input here; the sandbox does not compute it.
+    # The platform also allows an expression over the input here; the sandbox does not evaluate it.
     chosen = value if isinstance(value, int) else DEFAULT_MEMORY_MBYTES
     return min(max(chosen, manifest.get("minMemoryMbytes", 128)), manifest.get("maxMemoryMbytes", 32768))
 
@@ -263,31 +253,24 @@ def _definition(folder: Path, manifest: JsonObject) -> JsonObject:
     version = _VERSION.match(str(manifest.get("version", "0.1")))
     if version is None:
         raise BrokenActorError(f"{folder}: 'version' must look like 0.1")
-    inherited = ("title", "description", "buildTag", "minMemoryMbytes", "maxMemoryMbytes", "defaultMemoryMbytes")
-    inherited += ("usesStandbyMode", "webServerMcpPath")
     definition: JsonObject = {"actorSpecification": 1, "name": manifest["name"], "version": version.group(0)}
-    definition.update({key: manifest[key] for key in inherited if manifest.get(key) is not None})
+    definition.update({key: manifest[key] for key in _INHERITED if manifest.get(key) is not None})
     input_schema = _schema(folder, manifest.get("input"), ("input_schema.json", "INPUT_SCHEMA.json"))
     if input_schema is not None:
         definition["input"] = input_schema
     definition["readme"] = _readme(folder, manifest.get("readme"))
     storages: JsonObject = manifest.get("storages") or {}
     definition["storages"] = {
-        kind: _schema(folder, storages.get(key), defaults)
-        for kind, key, defaults in (
-            ("dataset", "dataset", ("dataset_schema.json",)),
-            ("keyValueStore", "keyValueStore", ()),
-        )
+        "dataset": _schema(folder, storages.get("dataset"), ("dataset_schema.json",)),
+        "keyValueStore": _schema(folder, storages.get("keyValueStore"), ()),
+        **{kind: storages[kind] for kind in ALIASED_KINDS if isinstance(storages.get(kind), dict)},
     }
-    for kind in ALIASED_KINDS:
-        if isinstance(storages.get(kind), dict):
-            definition["storages"][kind] = storages[kind]
     definition["output"] = _schema(folder, manifest.get("output"), ("output_schema.json",))
     return definition
 
 
 def _schema(folder: Path, reference: object, default_files: tuple[str, ...]) -> JsonObject | None:
-    """A schema given inline, as a path relative to `.actor`, or by its usual file name."""
+    """Return a schema that is given inline, as a path relative to `.actor`, or by its usual file name."""
     if isinstance(reference, dict):
         return cast("JsonObject", reference)
     if isinstance(reference, str):
@@ -333,7 +316,7 @@ def _node_entry(folder: Path) -> tuple[str, ...] | None:
 
 
 def prepared_input(schema: JsonObject | None, body: bytes, content_type: str) -> tuple[bytes, str]:
-    """The INPUT record of a run: bytes and content type. Raises `ApiError` 400 for input that breaks the schema."""
+    """Return the INPUT record of a run: bytes and content type. Raises `ApiError` 400 for invalid input."""
     media_type = content_type.split(";", maxsplit=1)[0].strip().lower()
     if schema is None:
         if body and media_type == "application/json":
@@ -352,7 +335,7 @@ def prepared_input(schema: JsonObject | None, body: bytes, content_type: str) ->
 
 
 def with_defaults(schema: JsonObject, value: JsonObject) -> JsonObject:
-    """The input with the defaults of the properties it leaves out."""
+    """Add the defaults of the properties that the input leaves out."""
     properties: JsonObject = schema.get("properties") or {}
     defaults = {
         name: copy.deepcopy(definition["default"])
@@ -363,8 +346,8 @@ def with_defaults(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 
 def violations(schema: JsonObject, value: JsonObject) -> Iterator[str]:
-    """Violations of the schema by an input, worded as on the platform."""
-    # Not before a run is started: the sandbox starts sooner.
+    """Yield the violations of the schema by an input, worded as on the platform."""
+    # Imported here so that the sandbox starts sooner.
     import jsonschema.validators  # noqa: PLC0415
     from jsonschema.exceptions import UnknownType  # noqa: PLC0415
 
@@ -375,8 +358,7 @@ def violations(schema: JsonObject, value: JsonObject) -> Iterator[str]:
     except UnknownType as error:
         logger.warning("An Actor's input schema is not applied, since it has an unknown type: %s", error.type)
         errors = []
-    for error in errors:
-        yield _sentence(error)
+    yield from map(_sentence, errors)
     yield from _broken_sources(schema, value)
 
 
@@ -389,7 +371,7 @@ def _parsed(body: bytes) -> object:
 
 
 def _json_schema(schema: JsonObject) -> JsonObject:
-    """The schema as plain JSON Schema: without Apify's editor hints, with `nullable` as a type."""
+    """Convert the schema to plain JSON Schema: without Apify's editor hints, with `nullable` as a type."""
     properties: JsonObject = schema.get("properties") or {}
     return {
         "type": "object",
@@ -407,9 +389,9 @@ def _property(definition: JsonObject) -> JsonObject:
 
 
 def _broken_pattern(_validator: object, pattern: str, text: object, _schema: object) -> Iterator[object]:
-    """A text that does not match a pattern of JavaScript, as the platform applies it (ECMA-262).
+    """Yield an error for a text that does not match a pattern of JavaScript (ECMA-262), as on the platform.
 
-    One that this engine cannot read is not applied, and named in the log.
+    A pattern that this engine cannot read is logged and not applied.
     """
     import jsonschema  # noqa: PLC0415 (see above)
     from jsonschema_rs import Draft7Validator, FancyRegexOptions  # noqa: PLC0415 (see above)

@@ -1,4 +1,4 @@
-"""Datasets: rows are appended durably and read in ranges, never held in memory as a whole."""
+"""Datasets: rows are appended durably and read in ranges, without loading a dataset into memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SMALL_BYTES = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A range of a dataset's rows, and the total number of rows."""
+    """Range of a dataset's rows, and the total number of rows."""
 
     dataset_id: str
     total: int
@@ -36,12 +36,12 @@ class Part:
 
     @property
     def count(self) -> int:
-        """The number of rows in the range."""
+        """Number of rows in the range."""
         return max(0, min(self.limit, self.total - self.offset))
 
 
 class Datasets:
-    """The content of all datasets."""
+    """Content of all datasets."""
 
     def __init__(self, database: Database, files: DatasetFiles) -> None:
         self._database = database
@@ -49,8 +49,9 @@ class Datasets:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def push(self, dataset_id: str, body: bytes) -> int:
-        """Appends a JSON object or an array of objects and returns how many were kept: rows beyond the dataset's
-        `max_items` are dropped. For any other body raises `ApiError` 400 and keeps nothing.
+        """Append a JSON object or an array of objects; return how many were kept.
+
+        Rows beyond the dataset's `max_items` are dropped. Raises `ApiError` 400 for any other body and keeps nothing.
         """
         if len(body) > _SMALL_BYTES:
             lines, fields = await asyncio.to_thread(_parse_items, body)
@@ -82,27 +83,27 @@ class Datasets:
         )
 
     def limit(self, dataset_id: str, max_items: int) -> None:
-        """Sets how many rows are kept at most, of those that are pushed from now on."""
+        """Set the maximum number of rows, for rows that are pushed from now on."""
         self._database.run("UPDATE storages SET max_items = ? WHERE id = ?", (max_items, dataset_id))
 
     def item_count(self, dataset_id: str) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return self._database.number("SELECT item_count FROM storages WHERE id = ?", (dataset_id,))
 
     def blocks(self, part: Part) -> Iterator[list[bytes]]:
-        """The rows of a part as stored, in blocks. Blocking."""
+        """Return the rows of a part as stored, in blocks. Blocking."""
         if part.desc:
             return self._files.read_backwards(part.dataset_id, part.total - 1 - part.offset, part.count, part.total)
         return self._files.read(part.dataset_id, part.offset, part.count, part.total)
 
     def remove(self, dataset_id: str) -> None:
-        """Deletes the rows."""
+        """Delete the rows."""
         self._files.remove(dataset_id)
         self._locks.pop(dataset_id, None)
 
 
 async def in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces, each made in a thread so that the event loop is not blocked."""
+    """Yield the pieces, each made in a thread so that the event loop is not blocked."""
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece
 
@@ -125,13 +126,13 @@ def _parse_items(body: bytes) -> tuple[list[bytes], list[str]]:
 
 
 class DatasetFiles:
-    """Blocking file access. Callers use a thread for large reads and writes."""
+    """Files of all datasets. Access blocks: callers use a thread for large reads and writes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def append(self, dataset_id: str, item_count: int, size_bytes: int, lines: Sequence[bytes]) -> int:
-        """Writes lines (with their line ends) after the valid part and returns the new size in bytes."""
+        """Write lines (with their line ends) after the valid part and return the new size in bytes."""
         folder = self._folder(dataset_id)
         folder.mkdir(parents=True, exist_ok=True)
         offsets: list[int] = []
@@ -149,7 +150,7 @@ class DatasetFiles:
     def read(
         self, dataset_id: str, first: int, count: int, total: int, block_rows: int = 1024
     ) -> Iterator[list[bytes]]:
-        """Rows from `first` on, in blocks. `total` is the number of valid rows."""
+        """Yield rows from `first` on, in blocks. `total` is the number of valid rows."""
         count = min(count, total - first)
         if count <= 0:
             return
@@ -162,7 +163,7 @@ class DatasetFiles:
                 items.seek(self._offset(dataset_id, first // INDEX_STEP))
                 skipped = first % INDEX_STEP
             except (struct.error, FileNotFoundError):
-                items.seek(0)  # The index is damaged: the rows are counted.
+                items.seek(0)  # The index is damaged: count the rows instead.
                 skipped = first
             for _ in range(skipped):
                 items.readline()
@@ -175,7 +176,7 @@ class DatasetFiles:
                 yield block
 
     def read_backwards(self, dataset_id: str, first: int, count: int, total: int) -> Iterator[list[bytes]]:
-        """Rows from `first` backwards, in blocks."""
+        """Yield rows from `first` backwards, in blocks."""
         last = max(first - count, -1)
         row = first
         while row > last:
@@ -185,7 +186,7 @@ class DatasetFiles:
             row = start - 1
 
     def remove(self, dataset_id: str) -> None:
-        """Deletes all rows."""
+        """Delete all rows."""
         shutil.rmtree(self._folder(dataset_id), ignore_errors=True)
 
     def _offset(self, dataset_id: str, entry: int) -> int:

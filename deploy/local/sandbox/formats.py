@@ -1,7 +1,4 @@
-"""JSON, times and identifiers as the platform writes them.
-
-Strings of JavaScript may hold halves of surrogate pairs.
-"""
+"""JSON, times and identifiers as the platform writes them. Strings of JavaScript may hold unpaired surrogates."""
 
 import hashlib
 import json
@@ -15,17 +12,17 @@ from typing import Any
 import orjson
 
 JsonObject = dict[str, Any]
-"""A JSON object whose shape is Apify's."""
+"""JSON object with Apify's fields."""
 _MANY_DIGITS = re.compile(rb"\d{19}")
-"""In each number beyond 64 bits, which orjson reads as a float."""
+"""Matches numbers beyond 64 bits, which orjson reads as floats."""
 _ALPHABET = string.ascii_letters + string.digits
 _ID_LENGTH = 17
 
 
 def parse(text: bytes) -> Any:
-    """The value in `text`; halves of characters are kept, as JavaScript keeps them. Raises `ValueError`.
+    """Parse JSON and keep unpaired surrogates, as JavaScript does, and whole numbers of any size.
 
-    Whole numbers of any size are kept, too: what reads them is tried with more than the platform may keep.
+    Raises `ValueError`.
     """
     try:
         return json.loads(text, parse_constant=_refuse) if _MANY_DIGITS.search(text) else orjson.loads(text)
@@ -34,7 +31,7 @@ def parse(text: bytes) -> Any:
 
 
 def parse_document(text: bytes) -> Any:
-    """As `parse`, with U+FFFD for each half, as the platform's database has it. Raises `ValueError`."""
+    """Parse JSON with U+FFFD for each unpaired surrogate, as the platform's database does. Raises `ValueError`."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -43,7 +40,7 @@ def parse_document(text: bytes) -> Any:
 
 
 def line_of(value: object) -> bytes:
-    """`value` as JSON in one line with its end; half of a character as an escape (ECMAScript 2019)."""
+    """Return `value` as one line of JSON with its line end; unpaired surrogates are escaped (ECMAScript 2019)."""
     try:
         return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
@@ -51,34 +48,34 @@ def line_of(value: object) -> bytes:
 
 
 def now() -> float:
-    """Seconds since the epoch, truncated to milliseconds so that the API shows exactly what is stored."""
+    """Return the seconds since the epoch, truncated to milliseconds so that the API shows the stored value."""
     return time.time_ns() // 1_000_000 / 1000
 
 
 def iso(timestamp: float) -> str:
-    """An ISO 8601 timestamp in UTC with milliseconds and `Z`, the only form that the platform writes."""
+    """Format as ISO 8601 in UTC with milliseconds and `Z`, the only form that the platform writes."""
     seconds, milliseconds = divmod(round(timestamp * 1000), 1000)
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds:03d}Z"
 
 
 def iso_or_none(timestamp: float | None) -> str | None:
-    """Like `iso`; None for None."""
+    """Format as `iso` does; None for None."""
     return None if timestamp is None else iso(timestamp)
 
 
 def parse_iso(text: str) -> float:
-    """The inverse of `iso`; also takes other ISO 8601 forms. Raises ValueError for anything else."""
+    """Invert `iso`; other ISO 8601 forms are accepted too. Raises `ValueError`."""
     moment = datetime.fromisoformat(text.replace("Z", "+00:00").replace(" ", "+"))
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def new_id() -> str:
-    """A random id of 17 letters and digits, as on the platform."""
+    """Return a random id of 17 letters and digits, as on the platform."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(_ID_LENGTH))
 
 
 def derived_id(*parts: str) -> str:
-    """An ID in the form of `new_id`, derived from `parts`: the same parts give the same ID."""
+    """Return an ID in the form of `new_id` that is derived from `parts`: the same parts give the same ID."""
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest())
     digits: list[str] = []
     for _ in range(_ID_LENGTH):

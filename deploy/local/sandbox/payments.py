@@ -1,9 +1,6 @@
-"""Payments that come with requests instead of a token, by x402 and Skyfire.
+"""Payments that come with requests instead of a token: x402 (version 2, scheme `exact`) and Skyfire.
 
-x402 (version 2, scheme `exact`) on a network of the sandbox's own: requirements, and whether a payment meets them.
-
-Real networks sign with a wallet's key (EIP-3009). Here `from` is an Ed25519 public key, so that signatures are as hard
-to forge, and no chain is needed.
+Real x402 networks sign with a wallet's key (EIP-3009). Here `from` is an Ed25519 public key: no chain is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from outlast.deploy.local.sandbox.formats import JsonObject, now
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A payment that holds. One with an id is taken once; `payer` is whose money it is."""
+    """Valid payment by `payer`. A payment with an id can be used once."""
 
     payer: str
     payment_id: str | None = None
@@ -36,7 +33,7 @@ class Payment:
 
 
 Payer = Callable[[Request], Payment | None]
-"""The payment that a request carries; None for one that names an account. Raises `ApiError` 402."""
+"""Type of `payment_of`."""
 REQUIRED_HEADER = "payment-required"
 SIGNATURE_HEADER = "payment-signature"
 NETWORK = "outlast:sandbox"
@@ -57,7 +54,7 @@ _JWT_BEGINS = "ey"
 
 
 def payment_of(request: Request) -> Payment | None:
-    """The payment that a request carries; None for one that names an account. Raises `ApiError` 402."""
+    """Return the payment that a request carries, None for one that names an account. Raises `ApiError` 402."""
     protocol = request.headers.get(PROTOCOL_HEADER)
     if protocol is None:
         return None
@@ -69,7 +66,7 @@ def payment_of(request: Request) -> Payment | None:
 
 
 def payment_in(signature: str | None) -> Payment:
-    """The payment in a `PAYMENT-SIGNATURE` header. Raises `ApiError` 402 for none, and for one that does not hold."""
+    """Return the payment in a `PAYMENT-SIGNATURE` header. Raises `ApiError` 402 if it is missing or invalid."""
     if not signature:
         raise payment_required("Payment required")
     try:
@@ -85,29 +82,25 @@ def payment_in(signature: str | None) -> Payment:
 
 
 def payment_required(reason: str) -> ApiError:
-    """402: the requirements are in a header, as x402 has them."""
-    encoded = base64.b64encode(json.dumps(requirements(reason)).encode()).decode()
-    return ApiError(402, "x402-payment-required", reason, {REQUIRED_HEADER: encoded})
-
-
-def requirements(error: str) -> JsonObject:
-    """The PaymentRequired object, with the reason why there is no payment yet."""
-    return {
+    """Make the error 402 with the requirements in a header (x402's PaymentRequired object)."""
+    requirements = {
         "x402Version": 2,
-        "error": error,
+        "error": reason,
         "resource": {"url": "/v2", "description": "The API of the sandbox platform", "mimeType": "application/json"},
         "accepts": ACCEPTS,
     }
+    encoded = base64.b64encode(json.dumps(requirements).encode()).decode()
+    return ApiError(402, "x402-payment-required", reason, {REQUIRED_HEADER: encoded})
 
 
 def signed_bytes(authorization: JsonObject) -> bytes:
-    """What a payer signs."""
+    """Return the bytes that a payer signs."""
     return json.dumps(authorization, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _check_terms(accepted: JsonObject, authorization: JsonObject) -> None:
     if accepted not in ACCEPTS or accepted["scheme"] != "exact":
-        raise ValueError("other terms were asked for")
+        raise ValueError("not one of the required terms")
     if authorization["to"] != accepted["payTo"] or int(authorization["value"]) < int(accepted["amount"]):
         raise ValueError("too little, or to somebody else")
     if not int(authorization["validAfter"]) <= now() < int(authorization["validBefore"]):
@@ -120,20 +113,20 @@ def _check_signature(authorization: JsonObject, signature: str) -> None:
 
 
 def _skyfire(pay_id: str) -> Payment:
-    """A PAY token pays for as many runs as its owner likes."""
+    """Return the payment of a PAY token, which pays for any number of runs."""
     if not pay_id.startswith(_JWT_BEGINS):
         raise ApiError(402, "invalid-skyfire-token", "The Skyfire PAY token is not valid")
     return Payment(hashlib.sha256(pay_id.encode()).hexdigest())
 
 
 class Settlements:
-    """The table of payments by their ids."""
+    """Table of payments by their ids."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def settle(self, payment: Payment, run_id: str) -> None:
-        """Takes a payment. Raises `ApiError` 402 for one that was taken before."""
+        """Record the use of a payment. Raises `ApiError` 402 if it was used before."""
         if payment.payment_id is None:
             return
         try:
@@ -145,7 +138,7 @@ class Settlements:
             raise payment_required("This payment was used already; sign another one") from error
 
     def all(self) -> list[JsonObject]:
-        """Every payment that was taken."""
+        """Return every payment that was used."""
         rows = self._database.rows("SELECT payment_id, payer, amount, run_id FROM settlements")
         return [
             {"paymentId": row["payment_id"], "payer": row["payer"], "amount": row["amount"], "runId": row["run_id"]}

@@ -1,4 +1,4 @@
-"""Ad-hoc webhooks: POST requests, retried with growing pauses, also across restarts of the sandbox."""
+"""Ad-hoc webhooks: POST requests, retried with increasing pauses, also across restarts of the sandbox."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import binascii
 import logging
 import re
 import sqlite3
+from contextlib import suppress
 from typing import Any, cast
 
 import orjson
@@ -24,7 +25,7 @@ _VARIABLE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
 
 
 class Webhooks:
-    """Attaches webhooks to runs and delivers their events."""
+    """Webhooks of runs, and deliveries of their events."""
 
     def __init__(self, settings: Settings, database: Database, runs: Runs) -> None:
         self._settings = settings
@@ -33,17 +34,17 @@ class Webhooks:
         self._deliveries: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """Resumes deliveries that were open when the sandbox last ended."""
+        """Resume deliveries that were open when the sandbox last ended."""
         for row in self._database.rows("SELECT id FROM dispatches WHERE status IN ('ACTIVE', 'RETRYING')"):
             self._deliver_soon(row["id"])
 
     async def end(self) -> None:
-        """Stops delivering. Open dispatches stay in the database."""
+        """Stop delivering. Open dispatches stay in the database."""
         for delivery in list(self._deliveries):
             delivery.cancel()
 
     def add(self, run: Run, webhooks: list[JsonObject]) -> None:
-        """Attaches webhooks to a run."""
+        """Attach webhooks to a run."""
         for webhook in webhooks:
             self._database.run(
                 "INSERT INTO webhooks (id, user_id, run_id, created_at, document) VALUES (?, ?, ?, ?, ?)",
@@ -51,7 +52,7 @@ class Webhooks:
             )
 
     def emit(self, run: Run, event_type: str) -> None:
-        """Creates a dispatch for each of the run's webhooks that subscribes to this event."""
+        """Create a dispatch for each of the run's webhooks that subscribes to this event."""
         for row in self._database.rows("SELECT * FROM webhooks WHERE run_id = ?", (run.id,)):
             webhook = document_of(row)
             if webhook is None or event_type not in webhook.get("eventTypes", ()):
@@ -69,26 +70,17 @@ class Webhooks:
             self._save(dispatch, "ACTIVE")
             self._deliver_soon(dispatch["id"])
 
-    def of_run(self, run: Run) -> list[JsonObject]:
-        """All dispatches of a run."""
-        rows = self._database.rows(
-            "SELECT dispatches.* FROM dispatches JOIN webhooks ON webhooks.id = webhook_id WHERE run_id = ?"
-            " ORDER BY dispatches.created_at, dispatches.rowid",
-            (run.id,),
-        )
-        return [_shown(_dispatch(row), row["status"]) for row in rows]
-
     def dispatches(self, user_id: str) -> list[JsonObject]:
-        """All dispatches of a user."""
+        """Return all dispatches of a user."""
         rows = self._database.rows("SELECT * FROM dispatches WHERE user_id = ? ORDER BY created_at, rowid", (user_id,))
-        return [_shown(_dispatch(row), row["status"]) for row in rows]
+        return [_shown(row) for row in rows]
 
     def dispatch(self, dispatch_id: str, user_id: str) -> JsonObject:
-        """One dispatch. Raises `ApiError` 404."""
+        """Return one dispatch. Raises `ApiError` 404."""
         row = self._database.row("SELECT * FROM dispatches WHERE id = ? AND user_id = ?", (dispatch_id, user_id))
         if row is None:
             raise not_found("Webhook dispatch")
-        return _shown(_dispatch(row), row["status"])
+        return _shown(row)
 
     def _save(self, dispatch: JsonObject, status: str) -> None:
         self._database.run(
@@ -132,7 +124,7 @@ class Webhooks:
             await asyncio.sleep(self._settings.webhook_retry_seconds * 2 ** (len(dispatch["calls"]) - 1))
 
     async def _call(self, webhook: JsonObject, dispatch: JsonObject) -> JsonObject:
-        import httpx  # noqa: PLC0415 (few runs have webhooks: the sandbox starts sooner)
+        import httpx  # noqa: PLC0415 (rarely needed: the sandbox starts sooner)
 
         started_at = now()
         status, body, problem = None, None, None
@@ -153,14 +145,15 @@ class Webhooks:
         }
 
 
-def _dispatch(row: sqlite3.Row) -> JsonObject:
-    """A dispatch; of a damaged one, what its columns say."""
+def _shown(row: sqlite3.Row) -> JsonObject:
+    """Return a dispatch as in the API; a damaged one has only the values of its columns."""
     known = {"id": row["id"], "webhookId": row["webhook_id"], "userId": row["user_id"], "eventType": row["event_type"]}
-    return document_of(row) or {**known, "createdAt": iso(row["created_at"]), "calls": []}
+    dispatch = document_of(row) or {**known, "createdAt": iso(row["created_at"]), "calls": []}
+    return {key: value for key, value in dispatch.items() if key != "resource"} | {"status": row["status"]}
 
 
 def parse_webhooks(encoded: str | None) -> list[JsonObject]:
-    """The `webhooks` parameter of a start: base64 of a JSON list. Raises `ApiError` 400."""
+    """Parse the `webhooks` parameter of a start: base64 of a JSON list. Raises `ApiError` 400."""
     if not encoded:
         return []
     try:
@@ -177,14 +170,8 @@ def parse_webhooks(encoded: str | None) -> list[JsonObject]:
 
 
 def _variables(dispatch: JsonObject) -> JsonObject:
-    return {
-        "userId": dispatch["userId"],
-        "createdAt": dispatch["createdAt"],
-        "eventType": dispatch["eventType"],
-        "eventData": dispatch["eventData"],
-        "resource": dispatch["resource"],
-        "globals": {"dateISO": dispatch["createdAt"]},
-    }
+    names = ("userId", "createdAt", "eventType", "eventData", "resource")
+    return {name: dispatch[name] for name in names} | {"globals": {"dateISO": dispatch["createdAt"]}}
 
 
 def _payload(webhook: JsonObject, dispatch: JsonObject) -> bytes:
@@ -207,20 +194,12 @@ def _headers(webhook: JsonObject, dispatch: JsonObject) -> dict[str, str]:
     if webhook.get("headersTemplate"):
         variables = _variables(dispatch)
         filled = _VARIABLE.sub(lambda found: str(_lookup(variables, found.group(1))), webhook["headersTemplate"])
-        try:
+        with suppress(orjson.JSONDecodeError):
             extra = orjson.loads(filled)
-        except orjson.JSONDecodeError:
-            extra = {}
-    headers = (
-        {str(key): str(value) for key, value in cast("JsonObject", extra).items()} if isinstance(extra, dict) else {}
-    )
+    headers = cast("JsonObject", extra) if isinstance(extra, dict) else {}
     return {
-        **headers,
+        **{str(key): str(value) for key, value in headers.items()},
         "Content-Type": "application/json",
         "X-Apify-Webhook": "true",
         "X-Apify-Webhook-Dispatch-Id": dispatch["id"],
     }
-
-
-def _shown(dispatch: JsonObject, status: str) -> JsonObject:
-    return {key: value for key, value in dispatch.items() if key != "resource"} | {"status": status}

@@ -15,6 +15,7 @@ from outlast.deploy.local.sandbox.http.query import flag, names
 
 _MISSING: Any = object()
 Blocks = Iterable[list[bytes]]
+STEPS = ("fields", "omit", "unwind", "flatten")
 CONTENT_TYPES = {
     "json": "application/json; charset=utf-8",
     "jsonl": "application/x-ndjson; charset=utf-8",
@@ -37,14 +38,9 @@ class View:
     def of(request: Request) -> View:
         """Return the view that the query describes. `clean` means `skipHidden` and `skipEmpty`."""
         clean = flag(request, "clean")
-        return View(
-            fields=tuple(names(request, "fields")),
-            omit=tuple(names(request, "omit")),
-            unwind=tuple(names(request, "unwind")),
-            flatten=tuple(names(request, "flatten")),
-            skip_hidden=clean or flag(request, "skipHidden"),
-            skip_empty=clean or flag(request, "skipEmpty"),
-        )
+        fields, omit, unwind, flatten = (tuple(names(request, step)) for step in STEPS)
+        skip_hidden, skip_empty = clean or flag(request, "skipHidden"), clean or flag(request, "skipEmpty")
+        return View(fields, omit, unwind, flatten, skip_hidden, skip_empty)
 
     def lines(self, block: list[bytes]) -> Iterator[bytes]:
         """Yield stored lines as the response shows them. A line that needs no change is not parsed."""

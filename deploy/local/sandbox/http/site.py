@@ -45,7 +45,7 @@ _MARKUP = re.compile(r"[`*_]|\[([^\]]*)\]\([^)]*\)")
 
 
 class Site:
-    """A site made of one folder of Markdown files. Files are read on each request, so an edit shows at once."""
+    """Site of one folder of Markdown files. Files are read on each request, so that edits show at once."""
 
     def __init__(self, directory: Path, base_url: str) -> None:
         self._directory = directory.resolve()
@@ -53,12 +53,12 @@ class Site:
 
     @cached_property
     def _markdown(self) -> MarkdownIt:
-        from markdown_it import MarkdownIt  # noqa: PLC0415 (not before a page is wanted: the sandbox starts sooner)
+        from markdown_it import MarkdownIt  # noqa: PLC0415 (only needed for pages: the sandbox starts sooner)
 
         return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
     def routes(self) -> list[Route]:
-        """The routes to add to the application."""
+        """Return the routes to add to the application."""
         return [
             Route("/robots.txt", self._robots),
             Route("/sitemap.xml", self._sitemap),
@@ -69,14 +69,14 @@ class Site:
         ]
 
     def pages(self) -> dict[str, Path]:
-        """The file of every page by its path below `/site/`. The index of a folder has the folder's path."""
+        """Return the file of every page by its path below `/site/`. The index of a folder has the folder's path."""
         files = sorted(self._directory.rglob("*.md")) if self._directory.is_dir() else []
         visible = [file for file in files if not any(part.startswith(".") for part in file.parts)]
         pages = {_address(file.relative_to(self._directory)): file for file in visible}
         return dict(sorted(pages.items()))
 
     def render(self, address: str) -> str | None:
-        """A page in HTML; None when no page has this path."""
+        """Return a page in HTML, None if no page has this path."""
         pages = self.pages()
         if not address and address not in pages:
             listing = "\n".join(f"- [{_title(path)}]({page})" for page, path in pages.items())

@@ -1,4 +1,4 @@
-"""Starts of runs, by requests and by schedules: all checks first, then one transaction, then the process."""
+"""Starts of runs by requests and by schedules: all checks first, then one transaction, then the process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from outlast.deploy.local.sandbox.webhooks import parse_webhooks
 _ALIASED: dict[str, Kind] = {"datasets": "dataset", "keyValueStores": "key-value-store"}
 logger = logging.getLogger(__name__)
 _LONGEST_PAUSE_SECONDS = 30.0
-"""The clock of the machine may be set while nothing is due."""
+"""Limits the wait for the next schedule, because the machine's clock may be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class StartOptions:
 
     @staticmethod
     def of(request: Request) -> StartOptions:
-        """The options in the query."""
+        """Return the options in the query."""
         return StartOptions(
             build=request.query_params.get("build"),
             memory_mbytes=integer_or_none(request, "memory"),
@@ -55,11 +55,11 @@ class StartOptions:
 
     @staticmethod
     def saved(options: JsonObject) -> StartOptions:
-        """The options that a task or a schedule has saved."""
+        """Return the options that a task or a schedule has saved."""
         return StartOptions(None, None, None, None, None, []).over(options)
 
     def over(self, saved: JsonObject) -> StartOptions:
-        """These options, and for those that are None the ones that a task has saved."""
+        """Return these options; those that are None are replaced by the options that a task has saved."""
         return StartOptions(
             build=self.build or saved.get("build"),
             memory_mbytes=self.memory_mbytes or saved.get("memoryMbytes"),
@@ -72,7 +72,7 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One accepted request to start an Actor, or a saved task of it."""
+    """Request to start an Actor, or a saved task of it."""
 
     actor: Actor
     user: User
@@ -84,7 +84,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class StartedBy:
-    """Where a start comes from."""
+    """Origin of a start."""
 
     method: str
     path: str
@@ -96,17 +96,16 @@ class StartedBy:
 
     @staticmethod
     def of(request: Request, user: User) -> StartedBy:
-        """A request of a program, or of a run that starts another."""
+        """Return the origin of a request by a program, or by a run that starts another."""
         client = request.client.host if request.client else None
         origin = "ACTOR" if user.run_id else "API"
         return StartedBy(request.method, request.url.path, request.headers.get("user-agent", ""), client, origin)
 
 
 def start_run(platform: Platform, by: StartedBy, start: Start) -> Run:
-    """Checks the request, saves the run as READY and starts it. Raises `ApiError` 400 or 402.
+    """Check the request, save the run as READY and start it. Raises `ApiError` 400 or 402.
 
-    A payment that came with the request is taken in the same transaction, so that it is taken for this run or not at
-    all.
+    A payment that came with the request is recorded in the same transaction as the run.
     """
     actor, options = start.actor, start.options
     _check_build(actor, options.build)
@@ -128,9 +127,9 @@ def start_run(platform: Platform, by: StartedBy, start: Start) -> Run:
 
 
 def check_resurrection(platform: Platform, run: Run, options: StartOptions) -> int:
-    """The memory with which an ended run starts again, in MB. Raises `ApiError` 400 for options that it cannot have.
+    """Return the memory, in MB, with which an ended run starts again. Raises `ApiError` 400 for invalid options.
 
-    A limit on what the run may cost can only be raised.
+    Limits on the cost of the run can only be raised.
     """
     actor = platform.catalogue.by_id(run.actor_id)
     memory_mbytes = checked_memory(options.memory_mbytes or run.memory_mbytes)
@@ -201,17 +200,17 @@ def _check_actor_memory(actor: Actor, memory_mbytes: int) -> None:
 
 @asynccontextmanager
 async def schedules_firing(platform: Platform) -> AsyncGenerator[None]:
-    """Fire schedules while the block runs. Times that passed before are not made up for."""
+    """Fire schedules while the block runs. Times that passed before are skipped."""
     platform.schedules.skip_missed()
-    clockwork = asyncio.create_task(_run(platform), name="schedules")
+    firing = asyncio.create_task(_fire_due(platform), name="schedules")
     try:
         yield
     finally:
-        clockwork.cancel()
-        await asyncio.gather(clockwork, return_exceptions=True)
+        firing.cancel()
+        await asyncio.gather(firing, return_exceptions=True)
 
 
-async def _run(platform: Platform) -> None:
+async def _fire_due(platform: Platform) -> None:
     while True:
         for schedule in platform.schedules.due(now()):
             fire(platform, schedule)
@@ -226,7 +225,7 @@ async def _run(platform: Platform) -> None:
 
 
 def fire(platform: Platform, schedule: Schedule) -> None:
-    """Start what the schedule is for. That it was fired is on disk first: a restart does not fire it again."""
+    """Start the actions of the schedule. The firing is recorded first, so that a restart does not repeat it."""
     scheduled_at = schedule.next_run_at
     schedule.last_run_at = now()
     schedule.next_run_at = next_time(schedule.cron_expression, schedule.timezone, schedule.last_run_at)
@@ -235,7 +234,7 @@ def fire(platform: Platform, schedule: Schedule) -> None:
     if user is None:
         return
     if schedule.is_exclusive and any(run.schedule_id == schedule.id for run in platform.runs.open):
-        logger.info("schedule %s is exclusive, and what it started before still runs", schedule.name)
+        logger.info("schedule %s is exclusive, and its previous run has not ended", schedule.name)
         return
     for action in schedule.actions:
         try:
@@ -250,15 +249,12 @@ def _start(platform: Platform, user: User, schedule: Schedule, action: JsonObjec
         task = platform.tasks.find(str(action["actorTaskId"]), user.id, user.username)
         given = orjson.dumps(action["input"]) if action.get("input") else b""
         body, content_type = merged_input(task, given, "application/json")
-        options = StartOptions.saved(task.options)
-        start_run(
-            platform,
-            by,
-            Start(platform.catalogue.find(task.actor_id, user), user, options, body, content_type, task.id),
-        )
-        return
-    actor = platform.catalogue.find(str(action["actorId"]), user)
-    written = cast("JsonObject", action.get("runInput") or {})
-    body, content_type = str(written.get("body") or "").encode(), str(written.get("contentType") or "application/json")
-    options = StartOptions.saved(cast("JsonObject", action.get("runOptions") or {}))
-    start_run(platform, by, Start(actor, user, options, body, content_type))
+        actor_id, saved, task_id = task.actor_id, task.options, task.id
+    else:
+        written = cast("JsonObject", action.get("runInput") or {})
+        body = str(written.get("body") or "").encode()
+        content_type = str(written.get("contentType") or "application/json")
+        saved = cast("JsonObject", action.get("runOptions") or {})
+        actor_id, task_id = str(action["actorId"]), None
+    actor = platform.catalogue.find(actor_id, user)
+    start_run(platform, by, Start(actor, user, StartOptions.saved(saved), body, content_type, task_id))

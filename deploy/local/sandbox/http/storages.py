@@ -184,7 +184,8 @@ class DatasetRoutes:
         transformation = schema.get("views", {}).get(name, {}).get("transformation")
         if transformation is None:
             raise invalid_parameter(f"The dataset has no view '{name}'")
-        return views.View(*(tuple(transformation.get(step, ())) for step in ("fields", "omit", "unwind", "flatten")))
+        fields, omit, unwind, flatten = (tuple(transformation.get(step, ())) for step in views.STEPS)
+        return views.View(fields, omit, unwind, flatten)
 
     def _pieces(self, request: Request, part: Part, view: views.View, format_name: str) -> Iterator[bytes]:
         # A generator, so that both passes of CSV run where the pieces are made: in a thread for large parts.
