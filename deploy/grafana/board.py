@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypedDict, TypeVar, Unpack
 from urllib.parse import quote
+
+PartT = TypeVar("PartT", "Query", "Link")
 
 
 class Kind(StrEnum):
-    """How a panel draws its series."""
+    """Form in which a panel draws its series."""
 
     GRAPH = "graph"
     STACKED = "stacked"
@@ -28,7 +31,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True)
 class Query:
-    """A PromQL expression, and what its series are called."""
+    """PromQL expression, and the name of its series."""
 
     expr: str
     legend: str = ""
@@ -36,7 +39,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Link:
-    """Where a panel leads: a page of the runbook, or a query of the Temporal UI."""
+    """Link of a panel to a page of the runbook or a query of the Temporal UI."""
 
     title: str
     url: str
@@ -44,9 +47,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel. `warn` and `bad` are the values from which it is yellow and red, in its unit.
+    """Panel. `warn` and `bad` are the values, in its unit, from which it is yellow and red.
 
-    `fewer_is_bad` turns them round: it is red below `bad`.
+    With `fewer_is_bad` it is red below `bad`. `graph`, `stacked` and `number` make panels.
     """
 
     title: str
@@ -63,7 +66,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """A heading over the panels that follow."""
+    """Heading and the panels below it."""
 
     title: str
     panels: Sequence[Panel]
@@ -71,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Variable:
-    """A choice at the top of a dashboard: the values that `label` has in `metric`; all of them at first."""
+    """Selection at the top of a dashboard: the values of `label` in `metric`, initially all of them."""
 
     name: str
     title: str
@@ -81,7 +84,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Board:
-    """One dashboard. `uid` is part of its address and the name of its file."""
+    """Dashboard. `uid` is part of its address and the name of its file."""
 
     uid: str
     title: str
@@ -95,11 +98,63 @@ class Board:
         return [panel for row in self.rows for panel in row.panels]
 
 
+class Limits(TypedDict, total=False):
+    """Optional limits of a panel, see `Panel`."""
+
+    warn: float
+    bad: float
+    fewer_is_bad: bool
+
+
+def graph(
+    title: str,
+    description: str,
+    queries: Query | Sequence[Query],
+    links: Link | Sequence[Link],
+    unit: Unit = Unit.NUMBER,
+    **limits: Unpack[Limits],
+) -> Panel:
+    """Make a panel with one line per series."""
+    return Panel(title, description, _many(queries), _many(links), unit, **limits)
+
+
+def stacked(
+    title: str,
+    description: str,
+    queries: Query | Sequence[Query],
+    links: Link | Sequence[Link],
+    unit: Unit = Unit.PER_SECOND,
+) -> Panel:
+    """Make a panel with the series stacked."""
+    return Panel(title, description, _many(queries), _many(links), unit, Kind.STACKED)
+
+
+def number(
+    title: str,
+    description: str,
+    query: Query,
+    links: Link | Sequence[Link],
+    unit: Unit = Unit.NUMBER,
+    **limits: Unpack[Limits],
+) -> Panel:
+    """Make a narrow panel with one number."""
+    return Panel(title, description, [query], _many(links), unit, Kind.NUMBER, width=4, **limits)
+
+
+def row(title: str, *panels: Panel) -> Row:
+    """Make a row of panels."""
+    return Row(title, panels)
+
+
+def _many(parts: PartT | Sequence[PartT]) -> Sequence[PartT]:
+    return parts if isinstance(parts, Sequence) else [parts]
+
+
 def runbook(page: str, title: str | None = None) -> Link:
-    """A page of the runbook: docs/runbooks/PAGE.md."""
+    """Link to a page of the runbook: docs/runbooks/PAGE.md."""
     return Link(title or f"Runbook: {page.replace('-', ' ')}", "${docs}/runbooks/" + page)
 
 
 def temporal_query(title: str, query: str) -> Link:
-    """The workflows of a query in the Temporal UI."""
+    """Link to the workflows of a query in the Temporal UI."""
     return Link(title, "${temporal_ui}/namespaces/${namespace}/workflows?query=" + quote(query, safe="${}"))

@@ -1,6 +1,6 @@
 """Runs on the platform: started, found again, taken over, aborted; and what they cost."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, runbook, temporal_query
+from outlast.deploy.grafana.board import Board, Query, Unit, graph, number, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate
 
 _RUNS = 'outlast_actor_runs_total{namespace="$namespace"}'
@@ -30,122 +30,98 @@ ACTOR_RUNS = Board(
     title="Outlast / Actor runs and spend",
     description="Runs on the platform, and the money that the ledgers booked.",
     rows=(
-        Row(
+        row(
             "In the time shown",
-            (
-                Panel(
-                    "Started",
-                    "Runs that were started.",
-                    [Query(_events("started"))],
-                    [_RUNNING],
-                    kind=Kind.NUMBER,
-                    width=4,
-                ),
-                Panel(
-                    "Adopted",
-                    "Runs whose start was answered into the void. They were found again, and not paid twice.",
-                    [Query(_events("adopted"))],
-                    [runbook("actor-runs")],
-                    kind=Kind.NUMBER,
-                    warn=1,
-                    bad=10,
-                    width=4,
-                ),
-                Panel(
-                    "Taken over",
-                    "Runs that are followed again, after the worker that followed them was lost, failed or stopped.",
-                    [Query(_events("taken_over"))],
-                    [runbook("actor-runs"), runbook("workers")],
-                    kind=Kind.NUMBER,
-                    warn=1,
-                    bad=50,
-                    width=4,
-                ),
-                Panel(
-                    "Aborts",
-                    "Requests to abort a run: cancelled tasks, budgets, deadlines.",
-                    [Query(_events("abort_requested"))],
-                    [temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'")],
-                    kind=Kind.NUMBER,
-                    width=4,
-                ),
-                Panel(
-                    "Spent",
-                    "US dollars that the ledgers booked: runs and models.",
-                    [Query(increase(_SPENT) + " or vector(0)")],
-                    [runbook("money")],
-                    Unit.USD,
-                    Kind.NUMBER,
-                    width=4,
-                ),
-                Panel(
-                    "Refused by a cap",
-                    "Calls that a spending cap refused before anything was started.",
-                    [Query(increase(_REFUSED) + " or vector(0)")],
-                    [runbook("money")],
-                    kind=Kind.NUMBER,
-                    warn=1,
-                    width=4,
-                ),
+            number("Started", "Runs that were started.", Query(_events("started")), _RUNNING),
+            number(
+                "Adopted",
+                "Runs whose start was answered into the void. They were found again, and not paid twice.",
+                Query(_events("adopted")),
+                runbook("actor-runs"),
+                warn=1,
+                bad=10,
+            ),
+            number(
+                "Taken over",
+                "Runs that are followed again, after the worker that followed them was lost, failed or stopped.",
+                Query(_events("taken_over")),
+                [runbook("actor-runs"), runbook("workers")],
+                warn=1,
+                bad=50,
+            ),
+            number(
+                "Aborts",
+                "Requests to abort a run: cancelled tasks, budgets, deadlines.",
+                Query(_events("abort_requested")),
+                temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'"),
+            ),
+            number(
+                "Spent",
+                "US dollars that the ledgers booked: runs and models.",
+                Query(increase(_SPENT) + " or vector(0)"),
+                runbook("money"),
+                Unit.USD,
+            ),
+            number(
+                "Refused by a cap",
+                "Calls that a spending cap refused before anything was started.",
+                Query(increase(_REFUSED) + " or vector(0)"),
+                runbook("money"),
+                warn=1,
             ),
         ),
-        Row(
+        row(
             "Runs",
-            (
-                Panel(
-                    "Events",
-                    "Per second: started, adopted, taken over, told to abort.",
-                    [Query(rate(_RUNS, "event"), "{{event}}")],
-                    [runbook("actor-runs"), _RUNNING],
-                    Unit.PER_SECOND,
-                ),
-                Panel(
-                    "Runs followed now",
-                    "By all workers. Runs of completed tasks are still followed until they end.",
-                    [Query(f"sum({_FOLLOWED})", "followed")],
-                    [_RUNNING, _GUARDED],
-                ),
-                Panel(
-                    "Time of a start",
-                    "Until the platform answered that the run exists, per attempt: in the first step of its task, "
-                    "which takes five seconds at most, or by the activity that goes on when that did not start it.",
-                    [
-                        Query(quantile(level, series), f"p{level * 100:g}, {where}")
-                        for where, series in _STARTS.items()
-                        for level in (0.5, 0.95)
-                    ],
-                    [runbook("actor-runs")],
-                    Unit.SECONDS,
-                    warn=5,
-                    bad=30,
-                ),
+            graph(
+                "Events",
+                "Per second: started, adopted, taken over, told to abort.",
+                Query(rate(_RUNS, "event"), "{{event}}"),
+                [runbook("actor-runs"), _RUNNING],
+                Unit.PER_SECOND,
+            ),
+            graph(
+                "Runs followed now",
+                "By all workers. Runs of completed tasks are still followed until they end.",
+                Query(f"sum({_FOLLOWED})", "followed"),
+                [_RUNNING, _GUARDED],
+            ),
+            graph(
+                "Time of a start",
+                "Until the platform answered that the run exists, per attempt: in the first step of its task, "
+                "which takes five seconds at most, or by the activity that goes on when that did not start it.",
+                [
+                    Query(quantile(level, series), f"p{level * 100:g}, {where}")
+                    for where, series in _STARTS.items()
+                    for level in (0.5, 0.95)
+                ],
+                runbook("actor-runs"),
+                Unit.SECONDS,
+                warn=5,
+                bad=30,
             ),
         ),
-        Row(
+        row(
             "Money",
-            (
-                Panel(
-                    "Per hour by payer",
-                    "US dollars an hour: `operator`, `caller` (its own token) or `payment` (Skyfire).",
-                    [Query(f"3600 * {rate(_SPENT, 'payer')}", "{{payer}}")],
-                    [runbook("money")],
-                    Unit.USD,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Per entry",
-                    "Mean US dollars of what a ledger booked, runs and models.",
-                    [Query(f"{rate(_SPENT, 'kind')} / ({rate(_BOOKED, 'kind')} > 0)", "{{kind}}")],
-                    [runbook("money")],
-                    Unit.USD,
-                ),
-                Panel(
-                    "Refused by a cap",
-                    "Calls per second, by cap.",
-                    [Query(rate(_REFUSED, "cap") + " or vector(0)", "{{cap}}")],
-                    [runbook("money")],
-                    Unit.PER_SECOND,
-                ),
+            stacked(
+                "Per hour by payer",
+                "US dollars an hour: `operator`, `caller` (its own token) or `payment` (Skyfire).",
+                Query(f"3600 * {rate(_SPENT, 'payer')}", "{{payer}}"),
+                runbook("money"),
+                Unit.USD,
+            ),
+            graph(
+                "Per entry",
+                "Mean US dollars of what a ledger booked, runs and models.",
+                Query(f"{rate(_SPENT, 'kind')} / ({rate(_BOOKED, 'kind')} > 0)", "{{kind}}"),
+                runbook("money"),
+                Unit.USD,
+            ),
+            graph(
+                "Refused by a cap",
+                "Calls per second, by cap.",
+                Query(rate(_REFUSED, "cap") + " or vector(0)", "{{cap}}"),
+                runbook("money"),
+                Unit.PER_SECOND,
             ),
         ),
     ),

@@ -1,6 +1,6 @@
 """Batches, schedules, reused answers, and the webhooks that tell of them."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, runbook, temporal_query
+from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, rate, share
 
 _NS = 'namespace="$namespace"'
@@ -14,107 +14,85 @@ BULK = Board(
     title="Outlast / Batches, schedules, webhooks",
     description="Work in bulk: items of batches, firings of schedules, answers used again, events for webhooks.",
     rows=(
-        Row(
+        row(
             "Batches",
-            (
-                Panel(
-                    "Items that ended",
-                    "Per second, over all batches.",
-                    [Query(rate(f"outlast_batch_items_total{{{_NS}}}", "outcome"), "{{outcome}}")],
-                    [runbook("bulk"), _BATCHES],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
+            stacked(
+                "Items that ended",
+                "Per second, over all batches.",
+                Query(rate(f"outlast_batch_items_total{{{_NS}}}", "outcome"), "{{outcome}}"),
+                [runbook("bulk"), _BATCHES],
+            ),
+            graph(
+                "Share of items that failed",
+                "A batch stops by itself where its own conditions say so.",
+                Query(
+                    share(
+                        f'outlast_batch_items_total{{{_NS}, outcome="failed"}}', f"outlast_batch_items_total{{{_NS}}}"
+                    )
                 ),
-                Panel(
-                    "Share of items that failed",
-                    "A batch stops by itself where its own conditions say so.",
-                    [
-                        Query(
-                            share(
-                                f'outlast_batch_items_total{{{_NS}, outcome="failed"}}',
-                                f"outlast_batch_items_total{{{_NS}}}",
-                            )
-                        )
-                    ],
-                    [runbook("bulk"), _BATCHES],
-                    Unit.SHARE,
-                    warn=0.1,
-                    bad=0.3,
-                ),
-                Panel(
-                    "Batches that ended",
-                    "In the time shown: completed, cancelled, or stopped, and why.",
-                    [Query(increase(f"outlast_batches_total{{{_NS}}}", "status, reason"), "{{status}} {{reason}}")],
-                    [runbook("bulk"), _BATCHES],
-                ),
+                [runbook("bulk"), _BATCHES],
+                Unit.SHARE,
+                warn=0.1,
+                bad=0.3,
+            ),
+            graph(
+                "Batches that ended",
+                "In the time shown: completed, cancelled, or stopped, and why.",
+                Query(increase(f"outlast_batches_total{{{_NS}}}", "status, reason"), "{{status}} {{reason}}"),
+                [runbook("bulk"), _BATCHES],
             ),
         ),
-        Row(
+        row(
             "Schedules and reuse",
-            (
-                Panel(
-                    "Firings of schedules",
-                    "In the time shown. Missed ones could not be started within their window.",
-                    [Query(increase(f"outlast_firings_total{{{_NS}}}", "status"), "{{status}}")],
-                    [runbook("bulk"), _FIRINGS],
+            graph(
+                "Firings of schedules",
+                "In the time shown. Missed ones could not be started within their window.",
+                Query(increase(f"outlast_firings_total{{{_NS}}}", "status"), "{{status}}"),
+                [runbook("bulk"), _FIRINGS],
+            ),
+            graph(
+                "Share of items answered by an equal call",
+                "Of all batches. Such an item starts nothing and costs nothing.",
+                Query(
+                    share(f'outlast_batch_items_total{{{_NS}, reused="true"}}', f"outlast_batch_items_total{{{_NS}}}")
                 ),
-                Panel(
-                    "Share of items answered by an equal call",
-                    "Of all batches. Such an item starts nothing and costs nothing.",
-                    [
-                        Query(
-                            share(
-                                f'outlast_batch_items_total{{{_NS}, reused="true"}}',
-                                f"outlast_batch_items_total{{{_NS}}}",
-                            )
-                        )
-                    ],
-                    [runbook("bulk"), _BATCHES],
-                    Unit.SHARE,
-                ),
-                Panel(
-                    "Single calls with reuse",
-                    "Per second: answered by a finished task, joined to a running one, or started.",
-                    [Query(rate("outlast_reused_calls_total", "outcome"), "{{outcome}}")],
-                    [runbook("bulk")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
+                [runbook("bulk"), _BATCHES],
+                Unit.SHARE,
+            ),
+            stacked(
+                "Single calls with reuse",
+                "Per second: answered by a finished task, joined to a running one, or started.",
+                Query(rate("outlast_reused_calls_total", "outcome"), "{{outcome}}"),
+                runbook("bulk"),
             ),
         ),
-        Row(
+        row(
             "Webhooks",
-            (
-                Panel(
-                    "Events",
-                    "In the time shown: delivered, given up, or dropped because their webhook was removed.",
-                    [Query(increase(f"outlast_webhook_deliveries_total{{{_NS}}}", "outcome"), "{{outcome}}")],
-                    [runbook("bulk"), _DELIVERIES],
+            graph(
+                "Events",
+                "In the time shown: delivered, given up, or dropped because their webhook was removed.",
+                Query(increase(f"outlast_webhook_deliveries_total{{{_NS}}}", "outcome"), "{{outcome}}"),
+                [runbook("bulk"), _DELIVERIES],
+            ),
+            stacked(
+                "Attempts",
+                "Per second, by how they ended.",
+                Query(rate(f"outlast_webhook_attempts_total{{{_NS}}}", "outcome"), "{{outcome}}"),
+                [runbook("bulk"), _DELIVERIES],
+            ),
+            graph(
+                "Share of attempts without an answer",
+                "Unreachable or too slow. Near 1 for all receivers at once means that nothing gets out from here.",
+                Query(
+                    share(
+                        f"outlast_webhook_attempts_total{{{_NS}, {_NO_ANSWER}}}",
+                        f"outlast_webhook_attempts_total{{{_NS}}}",
+                    )
                 ),
-                Panel(
-                    "Attempts",
-                    "Per second, by how they ended.",
-                    [Query(rate(f"outlast_webhook_attempts_total{{{_NS}}}", "outcome"), "{{outcome}}")],
-                    [runbook("bulk"), _DELIVERIES],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Share of attempts without an answer",
-                    "Unreachable or too slow. Near 1 for all receivers at once means that nothing gets out from here.",
-                    [
-                        Query(
-                            share(
-                                f"outlast_webhook_attempts_total{{{_NS}, {_NO_ANSWER}}}",
-                                f"outlast_webhook_attempts_total{{{_NS}}}",
-                            )
-                        )
-                    ],
-                    [runbook("bulk"), _DELIVERIES],
-                    Unit.SHARE,
-                    warn=0.2,
-                    bad=0.5,
-                ),
+                [runbook("bulk"), _DELIVERIES],
+                Unit.SHARE,
+                warn=0.2,
+                bad=0.5,
             ),
         ),
     ),

@@ -1,6 +1,6 @@
 """Is the service well? Rate, errors, duration, backlog, open tasks and money, each on one line."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, runbook, temporal_query
+from outlast.deploy.grafana.board import Board, Query, Unit, graph, number, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
 
 _CALLS = 'outlast_tool_calls_total{namespace="$namespace"}'
@@ -16,178 +16,137 @@ OVERVIEW = Board(
     title="Outlast / Overview",
     description="Whether callers get answers, how fast, and what it costs.",
     rows=(
-        Row(
+        row(
             "Now",
-            (
-                Panel(
-                    "Tool calls",
-                    "Calls whose handler returned, per second.",
-                    [Query(rate(_CALLS))],
-                    [_OPEN],
-                    Unit.PER_SECOND,
-                    Kind.NUMBER,
-                    width=4,
+            number(
+                "Tool calls", "Calls whose handler returned, per second.", Query(rate(_CALLS)), _OPEN, Unit.PER_SECOND
+            ),
+            number(
+                "Calls that failed",
+                "Share of the calls that answered with an error. Some of them are the caller's fault.",
+                Query(share(_FAILED, _CALLS)),
+                [runbook("tool-failures"), _FAILED_TASKS],
+                Unit.SHARE,
+                warn=0.1,
+                bad=0.3,
+            ),
+            number(
+                "Server errors",
+                "Share of the HTTP answers that were 5xx.",
+                Query(share('outlast_http_requests_total{status=~"5.."}', _REQUESTS)),
+                runbook("api-errors"),
+                Unit.SHARE,
+                warn=0.001,
+                bad=0.05,
+            ),
+            number(
+                "Open tasks",
+                "Tasks whose workflow has not ended: at work, waiting for a run, or for a person.",
+                Query("max(outlast_open_tasks)"),
+                [_OPEN, runbook("slow-calls")],
+            ),
+            number(
+                "Workers",
+                "Worker processes that poll for tool calls. 0: nothing is lost, and nothing goes on.",
+                Query(
+                    'count(temporal_num_pollers{namespace="$namespace", task_queue="outlast-tools", '
+                    'poller_type="workflow_task"} > 0) or vector(0)'
                 ),
-                Panel(
-                    "Calls that failed",
-                    "Share of the calls that answered with an error. Some of them are the caller's fault.",
-                    [Query(share(_FAILED, _CALLS))],
-                    [runbook("tool-failures"), _FAILED_TASKS],
-                    Unit.SHARE,
-                    Kind.NUMBER,
-                    warn=0.1,
-                    bad=0.3,
-                    width=4,
-                ),
-                Panel(
-                    "Server errors",
-                    "Share of the HTTP answers that were 5xx.",
-                    [Query(share('outlast_http_requests_total{status=~"5.."}', _REQUESTS))],
-                    [runbook("api-errors")],
-                    Unit.SHARE,
-                    Kind.NUMBER,
-                    warn=0.001,
-                    bad=0.05,
-                    width=4,
-                ),
-                Panel(
-                    "Open tasks",
-                    "Tasks whose workflow has not ended: at work, waiting for a run, or for a person.",
-                    [Query("max(outlast_open_tasks)")],
-                    [_OPEN, runbook("slow-calls")],
-                    Unit.NUMBER,
-                    Kind.NUMBER,
-                    width=4,
-                ),
-                Panel(
-                    "Workers",
-                    "Worker processes that poll for tool calls. 0: nothing is lost, and nothing goes on.",
-                    [
-                        Query(
-                            'count(temporal_num_pollers{namespace="$namespace", task_queue="outlast-tools", '
-                            'poller_type="workflow_task"} > 0) or vector(0)'
-                        )
-                    ],
-                    [runbook("workers")],
-                    Unit.NUMBER,
-                    Kind.NUMBER,
-                    warn=1,
-                    bad=1,
-                    fewer_is_bad=True,
-                    width=4,
-                ),
-                Panel(
-                    "Spent",
-                    "US dollars that the ledgers booked in the time shown.",
-                    [Query(increase(_SPENT) + " or vector(0)")],
-                    [runbook("money")],
-                    Unit.USD,
-                    Kind.NUMBER,
-                    width=4,
-                ),
+                runbook("workers"),
+                warn=1,
+                bad=1,
+                fewer_is_bad=True,
+            ),
+            number(
+                "Spent",
+                "US dollars that the ledgers booked in the time shown.",
+                Query(increase(_SPENT) + " or vector(0)"),
+                runbook("money"),
+                Unit.USD,
             ),
         ),
-        Row(
+        row(
             "Rate, errors, duration",
-            (
-                Panel(
-                    "Calls by outcome",
-                    "Calls whose handler returned, per second.",
-                    [Query(rate(_CALLS, "outcome"), "{{outcome}}")],
-                    [_FAILED_TASKS, runbook("tool-failures")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Duration of quick calls",
-                    "Calls that start no run, from start to answer, the wait for a worker included.",
-                    [
-                        Query(quantile(level, _DURATION.replace("}", ', executor="none"}')), f"p{level * 100:g}")
-                        for level in (0.5, 0.95, 0.99)
-                    ],
-                    [runbook("slow-calls")],
-                    Unit.SECONDS,
-                    warn=1,
-                    bad=5,
-                ),
-                Panel(
-                    "HTTP requests by status",
-                    "Answers of the API processes, per second.",
-                    [Query(rate(_REQUESTS, "status"), "{{status}}")],
-                    [runbook("api-errors")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
+            stacked(
+                "Calls by outcome",
+                "Calls whose handler returned, per second.",
+                Query(rate(_CALLS, "outcome"), "{{outcome}}"),
+                [_FAILED_TASKS, runbook("tool-failures")],
+            ),
+            graph(
+                "Duration of quick calls",
+                "Calls that start no run, from start to answer, the wait for a worker included.",
+                [
+                    Query(quantile(level, _DURATION.replace("}", ', executor="none"}')), f"p{level * 100:g}")
+                    for level in (0.5, 0.95, 0.99)
+                ],
+                runbook("slow-calls"),
+                Unit.SECONDS,
+                warn=1,
+                bad=5,
+            ),
+            stacked(
+                "HTTP requests by status",
+                "Answers of the API processes, per second.",
+                Query(rate(_REQUESTS, "status"), "{{status}}"),
+                runbook("api-errors"),
             ),
         ),
-        Row(
+        row(
             "Backlog and money",
-            (
-                Panel(
-                    "Waiting for a worker",
-                    "Tasks of Temporal's queues that no worker has taken yet, by queue. It should be near 0.",
-                    [
-                        Query(
-                            'sum by (taskqueue) (approximate_backlog_count{namespace="$namespace", '
-                            'taskqueue=~"outlast_.*"})',
-                            "{{taskqueue}}",
-                        )
-                    ],
-                    [runbook("slow-calls"), runbook("workers")],
-                    warn=100,
-                    bad=1000,
+            graph(
+                "Waiting for a worker",
+                "Tasks of Temporal's queues that no worker has taken yet, by queue. It should be near 0.",
+                Query(
+                    'sum by (taskqueue) (approximate_backlog_count{namespace="$namespace", taskqueue=~"outlast_.*"})',
+                    "{{taskqueue}}",
                 ),
-                Panel(
-                    "Open tasks",
-                    "Tasks whose workflow has not ended, of all callers, and those that wait for their caller's share.",
-                    [
-                        Query("max(outlast_open_tasks)", "open"),
-                        Query("sum(max by (caller) (outlast_queued_tasks)) or vector(0)", "queued"),
-                    ],
-                    [_OPEN, runbook("limits")],
-                ),
-                Panel(
-                    "Money per hour",
-                    "US dollars an hour, by what cost them and who pays.",
-                    [
-                        Query(
-                            f"3600 * {rate(_SPENT, 'kind, payer')}",
-                            "{{kind}}, {{payer}}",
-                        )
-                    ],
-                    [runbook("money")],
-                    Unit.USD,
-                    Kind.STACKED,
-                ),
+                [runbook("slow-calls"), runbook("workers")],
+                warn=100,
+                bad=1000,
+            ),
+            graph(
+                "Open tasks",
+                "Tasks whose workflow has not ended, of all callers, and those that wait for their caller's share.",
+                [
+                    Query("max(outlast_open_tasks)", "open"),
+                    Query("sum(max by (caller) (outlast_queued_tasks)) or vector(0)", "queued"),
+                ],
+                [_OPEN, runbook("limits")],
+            ),
+            stacked(
+                "Money per hour",
+                "US dollars an hour, by what cost them and who pays.",
+                Query(f"3600 * {rate(_SPENT, 'kind, payer')}", "{{kind}}, {{payer}}"),
+                runbook("money"),
+                Unit.USD,
             ),
         ),
-        Row(
+        row(
             "The API",
-            (
-                Panel(
-                    "Time until an answer begins",
-                    "p95 by route. A request with `wait` includes its wait.",
-                    [Query(quantile(0.95, "outlast_http_request_duration_seconds", "route"), "{{route}}")],
-                    [runbook("slow-calls")],
-                    Unit.SECONDS,
-                ),
-                Panel(
-                    "Refused because of a limit",
-                    "Requests and connections per second, by limit.",
-                    [Query(rate("outlast_limited_total", "limit") + " or vector(0)", "{{limit}}")],
-                    [runbook("limits")],
-                    Unit.PER_SECOND,
-                    warn=1,
-                ),
-                Panel(
-                    "Share of each limit in use",
-                    "Of the caller that is nearest to the limit.",
-                    [Query("max by (limit) (outlast_limit_used_ratio)", "{{limit}}")],
-                    [runbook("limits")],
-                    Unit.SHARE,
-                    warn=0.7,
-                    bad=0.9,
-                ),
+            graph(
+                "Time until an answer begins",
+                "p95 by route. A request with `wait` includes its wait.",
+                Query(quantile(0.95, "outlast_http_request_duration_seconds", "route"), "{{route}}"),
+                runbook("slow-calls"),
+                Unit.SECONDS,
+            ),
+            graph(
+                "Refused because of a limit",
+                "Requests and connections per second, by limit.",
+                Query(rate("outlast_limited_total", "limit") + " or vector(0)", "{{limit}}"),
+                runbook("limits"),
+                Unit.PER_SECOND,
+                warn=1,
+            ),
+            graph(
+                "Share of each limit in use",
+                "Of the caller that is nearest to the limit.",
+                Query("max by (limit) (outlast_limit_used_ratio)", "{{limit}}"),
+                runbook("limits"),
+                Unit.SHARE,
+                warn=0.7,
+                bad=0.9,
             ),
         ),
     ),

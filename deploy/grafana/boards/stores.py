@@ -1,6 +1,6 @@
 """The output store and its sweeps, the audit log, the policy file."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, runbook, temporal_query
+from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate
 
 _NS = 'namespace="$namespace"'
@@ -12,107 +12,85 @@ STORES = Board(
     title="Outlast / Stores and sweeps",
     description="What is stored, restored and removed, and what is recorded.",
     rows=(
-        Row(
+        row(
             "Outputs",
-            (
-                Panel(
-                    "Operations",
-                    "Activities on stored outputs per second: store, restore, summarise, sweep.",
-                    [
-                        Query(
-                            rate(f"temporal_activity_execution_latency_seconds_count{{{_OUTPUTS}}}", "activity_type"),
-                            "{{activity_type}}",
-                        )
-                    ],
-                    [runbook("output-store")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
+            stacked(
+                "Operations",
+                "Activities on stored outputs per second: store, restore, summarise, sweep.",
+                Query(
+                    rate(f"temporal_activity_execution_latency_seconds_count{{{_OUTPUTS}}}", "activity_type"),
+                    "{{activity_type}}",
                 ),
-                Panel(
-                    "Time of an operation",
-                    "p95 per attempt.",
-                    [
-                        Query(
-                            quantile(
-                                0.95, f"temporal_activity_execution_latency_seconds{{{_OUTPUTS}}}", "activity_type"
-                            ),
-                            "{{activity_type}}",
-                        )
-                    ],
-                    [runbook("output-store")],
-                    Unit.SECONDS,
-                    warn=10,
-                    bad=60,
+                runbook("output-store"),
+            ),
+            graph(
+                "Time of an operation",
+                "p95 per attempt.",
+                Query(
+                    quantile(0.95, f"temporal_activity_execution_latency_seconds{{{_OUTPUTS}}}", "activity_type"),
+                    "{{activity_type}}",
                 ),
-                Panel(
-                    "Attempts that failed",
-                    "Per second. The store does not answer, is full, or refuses the credentials.",
-                    [
-                        Query(
-                            rate(f"temporal_activity_execution_failed_total{{{_OUTPUTS}}}", "activity_type")
-                            + " or vector(0)",
-                            "{{activity_type}}",
-                        )
-                    ],
-                    [runbook("output-store")],
-                    Unit.PER_SECOND,
-                    bad=0.001,
+                runbook("output-store"),
+                Unit.SECONDS,
+                warn=10,
+                bad=60,
+            ),
+            graph(
+                "Attempts that failed",
+                "Per second. The store does not answer, is full, or refuses the credentials.",
+                Query(
+                    rate(f"temporal_activity_execution_failed_total{{{_OUTPUTS}}}", "activity_type") + " or vector(0)",
+                    "{{activity_type}}",
                 ),
+                runbook("output-store"),
+                Unit.PER_SECOND,
+                bad=0.001,
             ),
         ),
-        Row(
+        row(
             "Sweeps",
-            (
-                Panel(
-                    "Objects",
-                    "Looked at and removed, in the time shown.",
-                    [Query(increase(f"outlast_swept_objects_total{{{_NS}}}", "event"), "{{event}}")],
-                    [runbook("output-store"), _SWEEPS],
-                ),
-                Panel(
-                    "Freed",
-                    "Bytes in the time shown.",
-                    [Query(increase(f"outlast_swept_bytes_total{{{_NS}}}"), "freed")],
-                    [runbook("output-store"), _SWEEPS],
-                    Unit.BYTES,
-                ),
-                Panel(
-                    "Text answered instead of stored",
-                    "Bytes per second that handlers returned to callers.",
-                    [Query(rate(f"outlast_result_bytes_total{{{_NS}}}"), "answered")],
-                    [runbook("output-store")],
-                    Unit.BYTES_PER_SECOND,
-                ),
+            graph(
+                "Objects",
+                "Looked at and removed, in the time shown.",
+                Query(increase(f"outlast_swept_objects_total{{{_NS}}}", "event"), "{{event}}"),
+                [runbook("output-store"), _SWEEPS],
+            ),
+            graph(
+                "Freed",
+                "Bytes in the time shown.",
+                Query(increase(f"outlast_swept_bytes_total{{{_NS}}}"), "freed"),
+                [runbook("output-store"), _SWEEPS],
+                Unit.BYTES,
+            ),
+            graph(
+                "Text answered instead of stored",
+                "Bytes per second that handlers returned to callers.",
+                Query(rate(f"outlast_result_bytes_total{{{_NS}}}"), "answered"),
+                runbook("output-store"),
+                Unit.BYTES_PER_SECOND,
             ),
         ),
-        Row(
+        row(
             "On record",
-            (
-                Panel(
-                    "Audit records",
-                    "Written, or failed: those are missing in the log.",
-                    [Query(rate("outlast_audit_records_total", "outcome") + " or vector(0)", "{{outcome}}")],
-                    [runbook("api-errors")],
-                    Unit.PER_SECOND,
-                ),
-                Panel(
-                    "Policy file",
-                    "Times that it was read again in the time shown. After an error the old one stays in force.",
-                    [
-                        Query(
-                            increase("outlast_policy_loads_total", "outcome") + " or vector(0)",
-                            "{{outcome}}",
-                        )
-                    ],
-                    [runbook("limits")],
-                ),
-                Panel(
-                    "Memory",
-                    "Of the API processes.",
-                    [Query('process_resident_memory_bytes{job="outlast-api"}', "{{instance}}")],
-                    [runbook("api-errors")],
-                    Unit.BYTES,
-                ),
+            graph(
+                "Audit records",
+                "Written, or failed: those are missing in the log.",
+                Query(rate("outlast_audit_records_total", "outcome") + " or vector(0)", "{{outcome}}"),
+                runbook("api-errors"),
+                Unit.PER_SECOND,
+            ),
+            graph(
+                "Policy file",
+                "Times that it was read again in the time shown. After an error the old one stays in force.",
+                Query(increase("outlast_policy_loads_total", "outcome") + " or vector(0)", "{{outcome}}"),
+                runbook("limits"),
+            ),
+            graph(
+                "Memory",
+                "Of the API processes.",
+                Query('process_resident_memory_bytes{job="outlast-api"}', "{{instance}}"),
+                runbook("api-errors"),
+                Unit.BYTES,
             ),
         ),
     ),

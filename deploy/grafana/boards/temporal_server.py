@@ -1,6 +1,6 @@
 """Temporal itself: requests, errors, waiting times, its database, billable actions."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, runbook
+from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked
 from outlast.deploy.grafana.boards.queries import quantile, rate
 
 _LINKS = [runbook("temporal-server")]
@@ -11,116 +11,97 @@ TEMPORAL_SERVER = Board(
     title="Outlast / Temporal server",
     description="The server's own metrics: with Temporal Cloud, look at its dashboards instead.",
     rows=(
-        Row(
+        row(
             "Requests",
-            (
-                Panel(
-                    "Requests",
-                    "To the frontend, per second and operation.",
-                    [Query(rate('service_requests{service_name="frontend"}', "operation"), "{{operation}}")],
-                    _LINKS,
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
+            stacked(
+                "Requests",
+                "To the frontend, per second and operation.",
+                Query(rate('service_requests{service_name="frontend"}', "operation"), "{{operation}}"),
+                _LINKS,
+            ),
+            graph(
+                "Time of a request",
+                "p95 of what starts, signals and completes workflows; polls wait, and are left out.",
+                Query(
+                    quantile(
+                        0.95,
+                        'service_latency{service_name="frontend", operation=~"StartWorkflowExecution|'
+                        'SignalWorkflowExecution|RespondWorkflowTaskCompleted|RespondActivityTaskCompleted"}',
+                        "operation",
+                    ),
+                    "{{operation}}",
                 ),
-                Panel(
-                    "Time of a request",
-                    "p95 of what starts, signals and completes workflows; polls wait, and are left out.",
-                    [
-                        Query(
-                            quantile(
-                                0.95,
-                                'service_latency{service_name="frontend", operation=~"StartWorkflowExecution|'
-                                'SignalWorkflowExecution|RespondWorkflowTaskCompleted|RespondActivityTaskCompleted"}',
-                                "operation",
-                            ),
-                            "{{operation}}",
-                        )
-                    ],
-                    _LINKS,
-                    Unit.SECONDS,
-                    warn=0.5,
-                    bad=2,
-                ),
-                Panel(
-                    "Errors",
-                    "Per second and kind; those that are part of normal work are left out.",
-                    [Query(rate(_ERRORS, "error_type") + " or vector(0)", "{{error_type}}")],
-                    _LINKS,
-                    Unit.PER_SECOND,
-                    warn=1,
-                    bad=10,
-                ),
+                _LINKS,
+                Unit.SECONDS,
+                warn=0.5,
+                bad=2,
+            ),
+            graph(
+                "Errors",
+                "Per second and kind; those that are part of normal work are left out.",
+                Query(rate(_ERRORS, "error_type") + " or vector(0)", "{{error_type}}"),
+                _LINKS,
+                Unit.PER_SECOND,
+                warn=1,
+                bad=10,
             ),
         ),
-        Row(
+        row(
             "Queues",
-            (
-                Panel(
-                    "Backlog",
-                    "Tasks that no worker has taken yet, by queue.",
-                    [
-                        Query(
-                            'sum by (taskqueue) (approximate_backlog_count{namespace="$namespace", '
-                            'taskqueue=~"outlast_.*"})',
-                            "{{taskqueue}}",
-                        )
-                    ],
-                    [runbook("workers"), *_LINKS],
-                    warn=100,
-                    bad=1000,
+            graph(
+                "Backlog",
+                "Tasks that no worker has taken yet, by queue.",
+                Query(
+                    'sum by (taskqueue) (approximate_backlog_count{namespace="$namespace", taskqueue=~"outlast_.*"})',
+                    "{{taskqueue}}",
                 ),
-                Panel(
-                    "Age of the backlog",
-                    "Of the task that waits longest, by queue.",
-                    [
-                        Query(
-                            'max by (taskqueue) (approximate_backlog_age_seconds{namespace="$namespace", '
-                            'taskqueue=~"outlast_.*"})',
-                            "{{taskqueue}}",
-                        )
-                    ],
-                    [runbook("workers"), *_LINKS],
-                    Unit.SECONDS,
-                    warn=5,
-                    bad=60,
+                [runbook("workers"), *_LINKS],
+                warn=100,
+                bad=1000,
+            ),
+            graph(
+                "Age of the backlog",
+                "Of the task that waits longest, by queue.",
+                Query(
+                    'max by (taskqueue) (approximate_backlog_age_seconds{namespace="$namespace", '
+                    'taskqueue=~"outlast_.*"})',
+                    "{{taskqueue}}",
                 ),
-                Panel(
-                    "Billable actions",
-                    "Per second and kind, as Temporal Cloud would count them.",
-                    [Query(rate('action{namespace="$namespace"}', "action_type"), "{{action_type}}")],
-                    _LINKS,
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
+                [runbook("workers"), *_LINKS],
+                Unit.SECONDS,
+                warn=5,
+                bad=60,
+            ),
+            stacked(
+                "Billable actions",
+                "Per second and kind, as Temporal Cloud would count them.",
+                Query(rate('action{namespace="$namespace"}', "action_type"), "{{action_type}}"),
+                _LINKS,
             ),
         ),
-        Row(
+        row(
             "Database and memory",
-            (
-                Panel(
-                    "Database requests",
-                    "Per second and service.",
-                    [Query(rate("persistence_requests", "service_name"), "{{service_name}}")],
-                    _LINKS,
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Time of a database request",
-                    "p95 by service.",
-                    [Query(quantile(0.95, "persistence_latency", "service_name"), "{{service_name}}")],
-                    _LINKS,
-                    Unit.SECONDS,
-                    warn=0.1,
-                    bad=0.5,
-                ),
-                Panel(
-                    "Memory",
-                    "Heap in use, by service. In the embedded server all are one process.",
-                    [Query("max by (service_name) (memory_heapinuse)", "{{service_name}}")],
-                    _LINKS,
-                    Unit.BYTES,
-                ),
+            stacked(
+                "Database requests",
+                "Per second and service.",
+                Query(rate("persistence_requests", "service_name"), "{{service_name}}"),
+                _LINKS,
+            ),
+            graph(
+                "Time of a database request",
+                "p95 by service.",
+                Query(quantile(0.95, "persistence_latency", "service_name"), "{{service_name}}"),
+                _LINKS,
+                Unit.SECONDS,
+                warn=0.1,
+                bad=0.5,
+            ),
+            graph(
+                "Memory",
+                "Heap in use, by service. In the embedded server all are one process.",
+                Query("max by (service_name) (memory_heapinuse)", "{{service_name}}"),
+                _LINKS,
+                Unit.BYTES,
             ),
         ),
     ),

@@ -1,6 +1,6 @@
 """Which tools are called, which fail, how long they take, how much they answer."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, Variable, runbook, temporal_query
+from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
 
 _OF = 'namespace="$namespace", tool=~"$tool"'
@@ -18,87 +18,76 @@ TOOLS = Board(
     description="Calls of each tool. All direct Actor tools together are `actor-tool`.",
     variables=(Variable("tool", "Tool", 'outlast_tool_calls_total{namespace="$namespace"}', "tool"),),
     rows=(
-        Row(
+        row(
             "Calls",
-            (
-                Panel(
-                    "Calls",
-                    "Calls whose handler returned, per second.",
-                    [Query(rate(_CALLS, "tool"), "{{tool}}")],
-                    [_ALL_TASKS],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Share that failed",
-                    "Calls that answered with an error.",
-                    [Query(share(_FAILED, _CALLS, "tool"), "{{tool}}")],
-                    [runbook("tool-failures"), _FAILED_TASKS],
-                    Unit.SHARE,
-                    warn=0.1,
-                    bad=0.3,
-                ),
-                Panel(
-                    "Share that was cancelled",
-                    "By their callers, or because a budget or deadline was over.",
-                    [Query(share(_CANCELLED, _CALLS, "tool"), "{{tool}}")],
-                    [temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'")],
-                    Unit.SHARE,
-                ),
+            stacked(
+                "Calls",
+                "Calls whose handler returned, per second.",
+                Query(rate(_CALLS, "tool"), "{{tool}}"),
+                _ALL_TASKS,
+            ),
+            graph(
+                "Share that failed",
+                "Calls that answered with an error.",
+                Query(share(_FAILED, _CALLS, "tool"), "{{tool}}"),
+                [runbook("tool-failures"), _FAILED_TASKS],
+                Unit.SHARE,
+                warn=0.1,
+                bad=0.3,
+            ),
+            graph(
+                "Share that was cancelled",
+                "By their callers, or because a budget or deadline was over.",
+                Query(share(_CANCELLED, _CALLS, "tool"), "{{tool}}"),
+                temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'"),
+                Unit.SHARE,
             ),
         ),
-        Row(
+        row(
             "Duration",
-            (
-                Panel(
-                    "p50",
-                    "From a call's start until its handler returned, the wait for a worker included.",
-                    [Query(quantile(0.5, _DURATION, "tool"), "{{tool}}")],
-                    [runbook("slow-calls")],
-                    Unit.SECONDS,
-                ),
-                Panel(
-                    "p95",
-                    "From a call's start until its handler returned, the wait for a worker included.",
-                    [Query(quantile(0.95, _DURATION, "tool"), "{{tool}}")],
-                    [runbook("slow-calls")],
-                    Unit.SECONDS,
-                ),
-                Panel(
-                    "Mean by executor",
-                    "Sync calls wait for their run; async ones return when it has started; none start no run.",
-                    [Query(mean(_DURATION, "executor"), "{{executor}}")],
-                    [runbook("slow-calls")],
-                    Unit.SECONDS,
-                ),
+            graph(
+                "p50",
+                "From a call's start until its handler returned, the wait for a worker included.",
+                Query(quantile(0.5, _DURATION, "tool"), "{{tool}}"),
+                runbook("slow-calls"),
+                Unit.SECONDS,
+            ),
+            graph(
+                "p95",
+                "From a call's start until its handler returned, the wait for a worker included.",
+                Query(quantile(0.95, _DURATION, "tool"), "{{tool}}"),
+                runbook("slow-calls"),
+                Unit.SECONDS,
+            ),
+            graph(
+                "Mean by executor",
+                "Sync calls wait for their run; async ones return when it has started; none start no run.",
+                Query(mean(_DURATION, "executor"), "{{executor}}"),
+                runbook("slow-calls"),
+                Unit.SECONDS,
             ),
         ),
-        Row(
+        row(
             "Answers",
-            (
-                Panel(
-                    "Text answered",
-                    "Bytes of text per second that handlers returned. Larger outputs are stored instead.",
-                    [Query(rate(_BYTES, "tool"), "{{tool}}")],
-                    [runbook("output-store")],
-                    Unit.BYTES_PER_SECOND,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Text per call",
-                    "Mean size of the text that a model has to read.",
-                    [Query(f"{rate(_BYTES, 'tool')} / ({rate(_CALLS, 'tool')} > 0)", "{{tool}}")],
-                    [runbook("output-store")],
-                    Unit.BYTES,
-                ),
-                Panel(
-                    "Tool masks",
-                    "Masks resolved per second, by what came of them, in API and worker.",
-                    [Query(rate("outlast_tool_mask_resolutions_total", "outcome") + " or vector(0)", "{{outcome}}")],
-                    [runbook("dynamic-tools", "Runbook: tool masks")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
+            stacked(
+                "Text answered",
+                "Bytes of text per second that handlers returned. Larger outputs are stored instead.",
+                Query(rate(_BYTES, "tool"), "{{tool}}"),
+                runbook("output-store"),
+                Unit.BYTES_PER_SECOND,
+            ),
+            graph(
+                "Text per call",
+                "Mean size of the text that a model has to read.",
+                Query(f"{rate(_BYTES, 'tool')} / ({rate(_CALLS, 'tool')} > 0)", "{{tool}}"),
+                runbook("output-store"),
+                Unit.BYTES,
+            ),
+            stacked(
+                "Tool masks",
+                "Masks resolved per second, by what came of them, in API and worker.",
+                Query(rate("outlast_tool_mask_resolutions_total", "outcome") + " or vector(0)", "{{outcome}}"),
+                runbook("dynamic-tools", "Runbook: tool masks"),
             ),
         ),
     ),

@@ -1,6 +1,6 @@
 """Conversations with models: turns, tokens, cache, and the time that is not the model's."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, Variable, runbook, temporal_query
+from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
 
 _NS = 'namespace="$namespace"'
@@ -23,94 +23,81 @@ TURNS = Board(
     description="Turns of sessions, the model calls in them, tokens and prompt caches.",
     variables=(Variable("provider", "Provider", 'outlast_model_calls_total{namespace="$namespace"}', "provider"),),
     rows=(
-        Row(
+        row(
             "Turns",
-            (
-                Panel(
-                    "Turns by end",
-                    "Per second, with status and reason.",
-                    [Query(rate(_TURNS, "status, reason"), "{{status}} {{reason}}")],
-                    [_OPEN, runbook("models")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
+            stacked(
+                "Turns by end",
+                "Per second, with status and reason.",
+                Query(rate(_TURNS, "status, reason"), "{{status}} {{reason}}"),
+                [_OPEN, runbook("models")],
+            ),
+            graph(
+                "Duration of turns",
+                "From the user's message to the end of the answer.",
+                [Query(quantile(level, _TURN_TIME), f"p{level * 100:g}") for level in (0.5, 0.95)],
+                runbook("models"),
+                Unit.SECONDS,
+            ),
+            graph(
+                "Time beside the models",
+                "Share of the turns' time in which no model was answering: tools, waiting, and Outlast itself.",
+                Query(
+                    f"1 - clamp_max({rate(f'outlast_model_call_duration_seconds_sum{{{_NS}}}')} / "
+                    f"({rate(f'outlast_turn_duration_seconds_sum{{{_NS}}}')} > 0), 1)",
+                    "not the model",
                 ),
-                Panel(
-                    "Duration of turns",
-                    "From the user's message to the end of the answer.",
-                    [Query(quantile(level, _TURN_TIME), f"p{level * 100:g}") for level in (0.5, 0.95)],
-                    [runbook("models")],
-                    Unit.SECONDS,
-                ),
-                Panel(
-                    "Time beside the models",
-                    "Share of the turns' time in which no model was answering: tools, waiting, and Outlast itself.",
-                    [
-                        Query(
-                            f"1 - clamp_max({rate(f'outlast_model_call_duration_seconds_sum{{{_NS}}}')} / "
-                            f"({rate(f'outlast_turn_duration_seconds_sum{{{_NS}}}')} > 0), 1)",
-                            "not the model",
-                        )
-                    ],
-                    [runbook("models"), runbook("slow-calls")],
-                    Unit.SHARE,
-                ),
+                [runbook("models"), runbook("slow-calls")],
+                Unit.SHARE,
             ),
         ),
-        Row(
+        row(
             "Models",
-            (
-                Panel(
-                    "Calls",
-                    "Answered model calls per second.",
-                    [Query(rate(_CALLS, "provider"), "{{provider}}")],
-                    [runbook("models")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Time of a call",
-                    "p95, from the request to the provider to the end of its answer.",
-                    [Query(quantile(0.95, _CALL_TIME, "provider"), "{{provider}}")],
-                    [runbook("models")],
-                    Unit.SECONDS,
-                    warn=60,
-                    bad=300,
-                ),
-                Panel(
-                    "Mean time of a call",
-                    "From the request to the provider to the end of its answer.",
-                    [Query(mean(_CALL_TIME, "provider"), "{{provider}}")],
-                    [runbook("models")],
-                    Unit.SECONDS,
-                ),
+            stacked(
+                "Calls",
+                "Answered model calls per second.",
+                Query(rate(_CALLS, "provider"), "{{provider}}"),
+                runbook("models"),
+            ),
+            graph(
+                "Time of a call",
+                "p95, from the request to the provider to the end of its answer.",
+                Query(quantile(0.95, _CALL_TIME, "provider"), "{{provider}}"),
+                runbook("models"),
+                Unit.SECONDS,
+                warn=60,
+                bad=300,
+            ),
+            graph(
+                "Mean time of a call",
+                "From the request to the provider to the end of its answer.",
+                Query(mean(_CALL_TIME, "provider"), "{{provider}}"),
+                runbook("models"),
+                Unit.SECONDS,
             ),
         ),
-        Row(
+        row(
             "Tokens",
-            (
-                Panel(
-                    "Tokens",
-                    "Per second and kind; `input` includes cached ones.",
-                    [Query(rate(_TOKENS, "kind"), "{{kind}}")],
-                    [runbook("money")],
-                    Unit.NUMBER,
-                ),
-                Panel(
-                    "Share of input from caches",
-                    "A sudden drop means that something changes the beginning of prompts.",
-                    [Query(share(_tokens("cache_read"), _tokens("input"), "provider"), "{{provider}}")],
-                    [runbook("models")],
-                    Unit.SHARE,
-                ),
-                Panel(
-                    "Tokens per call",
-                    "Mean input and output of a step.",
-                    [
-                        Query(f"{rate(_tokens('input'))} / ({rate(_CALLS)} > 0)", "input"),
-                        Query(f"{rate(_tokens('output'))} / ({rate(_CALLS)} > 0)", "output"),
-                    ],
-                    [runbook("models")],
-                ),
+            graph(
+                "Tokens",
+                "Per second and kind; `input` includes cached ones.",
+                Query(rate(_TOKENS, "kind"), "{{kind}}"),
+                runbook("money"),
+            ),
+            graph(
+                "Share of input from caches",
+                "A sudden drop means that something changes the beginning of prompts.",
+                Query(share(_tokens("cache_read"), _tokens("input"), "provider"), "{{provider}}"),
+                runbook("models"),
+                Unit.SHARE,
+            ),
+            graph(
+                "Tokens per call",
+                "Mean input and output of a step.",
+                [
+                    Query(f"{rate(_tokens('input'))} / ({rate(_CALLS)} > 0)", "input"),
+                    Query(f"{rate(_tokens('output'))} / ({rate(_CALLS)} > 0)", "output"),
+                ],
+                runbook("models"),
             ),
         ),
     ),

@@ -1,6 +1,6 @@
 """Do the workers keep up? Slots, pollers, waiting times, caches, failures."""
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Row, Unit, Variable, runbook, temporal_query
+from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
 
 _OF = 'namespace="$namespace", task_queue=~"$queue"'
@@ -21,165 +21,144 @@ WORKERS = Board(
     description="What the Temporal SDK says of each worker process.",
     variables=(Variable("queue", "Task queue", 'temporal_num_pollers{task_queue=~"outlast-.*"}', "task_queue"),),
     rows=(
-        Row(
+        row(
             "Capacity",
-            (
-                Panel(
-                    "Pollers",
-                    "By queue and kind. 0: the queue's tasks wait.",
-                    [
-                        Query(
-                            f"sum by (task_queue, poller_type) (temporal_num_pollers{{{_OF}}})",
-                            "{{task_queue}} {{poller_type}}",
-                        )
-                    ],
-                    [runbook("workers")],
-                    warn=1,
-                    bad=1,
-                    fewer_is_bad=True,
+            graph(
+                "Pollers",
+                "By queue and kind. 0: the queue's tasks wait.",
+                Query(
+                    f"sum by (task_queue, poller_type) (temporal_num_pollers{{{_OF}}})",
+                    "{{task_queue}} {{poller_type}}",
                 ),
-                Panel(
-                    "Share of slots in use",
-                    "By queue and kind, of all workers together. At 100% tasks wait: add a worker or slots.",
-                    [
-                        Query(
-                            f"sum by (task_queue, worker_type) ({_USED}) / "
-                            f"sum by (task_queue, worker_type) ({_USED} + {_FREE})",
-                            "{{task_queue}} {{worker_type}}",
-                        )
-                    ],
-                    [runbook("workers")],
-                    Unit.SHARE,
-                    warn=0.7,
-                    bad=0.95,
+                runbook("workers"),
+                warn=1,
+                bad=1,
+                fewer_is_bad=True,
+            ),
+            graph(
+                "Share of slots in use",
+                "By queue and kind, of all workers together. At 100% tasks wait: add a worker or slots.",
+                Query(
+                    f"sum by (task_queue, worker_type) ({_USED}) / "
+                    f"sum by (task_queue, worker_type) ({_USED} + {_FREE})",
+                    "{{task_queue}} {{worker_type}}",
                 ),
-                Panel(
-                    "Free slots",
-                    "The fewest that any worker process has, by queue and kind.",
-                    [Query(f"min by (task_queue, worker_type) ({_FREE})", "{{task_queue}} {{worker_type}}")],
-                    [runbook("workers")],
-                    warn=10,
-                    bad=1,
-                    fewer_is_bad=True,
-                ),
+                runbook("workers"),
+                Unit.SHARE,
+                warn=0.7,
+                bad=0.95,
+            ),
+            graph(
+                "Free slots",
+                "The fewest that any worker process has, by queue and kind.",
+                Query(f"min by (task_queue, worker_type) ({_FREE})", "{{task_queue}} {{worker_type}}"),
+                runbook("workers"),
+                warn=10,
+                bad=1,
+                fewer_is_bad=True,
             ),
         ),
-        Row(
+        row(
             "Waiting",
-            (
-                Panel(
-                    "Workflow tasks until they start",
-                    "p95 from the server's queue to a worker.",
-                    [Query(quantile(0.95, _WORKFLOW_WAIT, "task_queue"), "{{task_queue}}")],
-                    [runbook("slow-calls")],
-                    Unit.SECONDS,
-                    warn=0.2,
-                    bad=1,
+            graph(
+                "Workflow tasks until they start",
+                "p95 from the server's queue to a worker.",
+                Query(quantile(0.95, _WORKFLOW_WAIT, "task_queue"), "{{task_queue}}"),
+                runbook("slow-calls"),
+                Unit.SECONDS,
+                warn=0.2,
+                bad=1,
+            ),
+            graph(
+                "Activities until they start",
+                "p95 from the server's queue to a worker.",
+                Query(quantile(0.95, _ACTIVITY_WAIT, "task_queue"), "{{task_queue}}"),
+                runbook("slow-calls"),
+                Unit.SECONDS,
+                warn=0.2,
+                bad=1,
+            ),
+            graph(
+                "Share of polls that found work at once",
+                "Workflow and activity tasks that the server could hand over without storing them first.",
+                Query(
+                    'sum by (task_type) (rate(poll_success_sync{namespace="$namespace", '
+                    'taskqueue=~"outlast_.*|__omitted__"}[$__rate_interval])) / '
+                    'sum by (task_type) (rate(poll_success{namespace="$namespace", '
+                    'taskqueue=~"outlast_.*|__omitted__"}[$__rate_interval]) > 0)',
+                    "{{task_type}}",
                 ),
-                Panel(
-                    "Activities until they start",
-                    "p95 from the server's queue to a worker.",
-                    [Query(quantile(0.95, _ACTIVITY_WAIT, "task_queue"), "{{task_queue}}")],
-                    [runbook("slow-calls")],
-                    Unit.SECONDS,
-                    warn=0.2,
-                    bad=1,
-                ),
-                Panel(
-                    "Share of polls that found work at once",
-                    "Workflow and activity tasks that the server could hand over without storing them first.",
-                    [
-                        Query(
-                            'sum by (task_type) (rate(poll_success_sync{namespace="$namespace", '
-                            'taskqueue=~"outlast_.*|__omitted__"}[$__rate_interval])) / '
-                            'sum by (task_type) (rate(poll_success{namespace="$namespace", '
-                            'taskqueue=~"outlast_.*|__omitted__"}[$__rate_interval]) > 0)',
-                            "{{task_type}}",
-                        )
-                    ],
-                    [runbook("workers")],
-                    Unit.SHARE,
-                    warn=0.99,
-                    bad=0.9,
-                    fewer_is_bad=True,
-                ),
+                runbook("workers"),
+                Unit.SHARE,
+                warn=0.99,
+                bad=0.9,
+                fewer_is_bad=True,
             ),
         ),
-        Row(
+        row(
             "Work",
-            (
-                Panel(
-                    "Sticky cache",
-                    "Workflows that worker processes keep in memory.",
-                    [Query(f"sum(temporal_sticky_cache_size{{{_OF}}})", "cached")],
-                    [runbook("workers")],
+            graph(
+                "Sticky cache",
+                "Workflows that worker processes keep in memory.",
+                Query(f"sum(temporal_sticky_cache_size{{{_OF}}})", "cached"),
+                runbook("workers"),
+            ),
+            graph(
+                "Sticky cache misses",
+                "Share of workflow tasks whose workflow was evicted for want of room: its history is read again.",
+                Query(share(_MISS, _HIT), "missed"),
+                runbook("workers"),
+                Unit.SHARE,
+                warn=0.2,
+                bad=0.5,
+            ),
+            stacked(
+                "Activities per second",
+                "Attempts that ended, per second, by kind.",
+                Query(
+                    rate(f"temporal_activity_execution_latency_seconds_count{{{_OF}}}", "activity_type"),
+                    "{{activity_type}}",
                 ),
-                Panel(
-                    "Sticky cache misses",
-                    "Share of workflow tasks whose workflow was evicted for want of room: its history is read again.",
-                    [Query(share(_MISS, _HIT), "missed")],
-                    [runbook("workers")],
-                    Unit.SHARE,
-                    warn=0.2,
-                    bad=0.5,
-                ),
-                Panel(
-                    "Activities per second",
-                    "Attempts that ended, per second, by kind.",
-                    [
-                        Query(
-                            rate(f"temporal_activity_execution_latency_seconds_count{{{_OF}}}", "activity_type"),
-                            "{{activity_type}}",
-                        )
-                    ],
-                    [runbook("slow-calls")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
-                Panel(
-                    "Quick reads per second",
-                    "Reads within a workflow's task. Slow and crowded ones went over to normal activities.",
-                    [Query(rate(_LOCAL_READS, "outcome"), "{{outcome}}")],
-                    [runbook("slow-calls")],
-                    Unit.PER_SECOND,
-                    Kind.STACKED,
-                ),
+                runbook("slow-calls"),
+            ),
+            stacked(
+                "Quick reads per second",
+                "Reads within a workflow's task. Slow and crowded ones went over to normal activities.",
+                Query(rate(_LOCAL_READS, "outcome"), "{{outcome}}"),
+                runbook("slow-calls"),
             ),
         ),
-        Row(
+        row(
             "Trouble",
-            (
-                Panel(
-                    "Activity attempts that failed",
-                    "Per second. Most are tried again, and callers do not see them.",
-                    [Query(rate(_FAILED, "activity_type") + " or vector(0)", "{{activity_type}}")],
-                    [runbook("tool-failures")],
-                    Unit.PER_SECOND,
-                ),
-                Panel(
-                    "Workflow tasks that failed",
-                    "Per second. Above 0 there is a defect, or code that does not match recorded histories.",
-                    [Query(rate(_WORKFLOW_FAILED, "workflow_type") + " or vector(0)", "{{workflow_type}}")],
-                    [runbook("stuck-tasks"), _STUCK],
-                    Unit.PER_SECOND,
-                    bad=0.001,
-                ),
-                Panel(
-                    "Stuck workflows",
-                    "Those whose step fails again and again, and those that were ended for it, in the time shown.",
-                    [
-                        Query(
-                            'sum(max by (workflow) (outlast_stuck_workflows{namespace="$namespace"})) or vector(0)',
-                            "stuck",
-                        ),
-                        Query(
-                            increase('outlast_stuck_workflows_ended_total{namespace="$namespace"}') + " or vector(0)",
-                            "ended",
-                        ),
-                    ],
-                    [runbook("stuck-tasks"), _STUCK],
-                    bad=1,
-                ),
+            graph(
+                "Activity attempts that failed",
+                "Per second. Most are tried again, and callers do not see them.",
+                Query(rate(_FAILED, "activity_type") + " or vector(0)", "{{activity_type}}"),
+                runbook("tool-failures"),
+                Unit.PER_SECOND,
+            ),
+            graph(
+                "Workflow tasks that failed",
+                "Per second. Above 0 there is a defect, or code that does not match recorded histories.",
+                Query(rate(_WORKFLOW_FAILED, "workflow_type") + " or vector(0)", "{{workflow_type}}"),
+                [runbook("stuck-tasks"), _STUCK],
+                Unit.PER_SECOND,
+                bad=0.001,
+            ),
+            graph(
+                "Stuck workflows",
+                "Those whose step fails again and again, and those that were ended for it, in the time shown.",
+                [
+                    Query(
+                        'sum(max by (workflow) (outlast_stuck_workflows{namespace="$namespace"})) or vector(0)', "stuck"
+                    ),
+                    Query(
+                        increase('outlast_stuck_workflows_ended_total{namespace="$namespace"}') + " or vector(0)",
+                        "ended",
+                    ),
+                ],
+                [runbook("stuck-tasks"), _STUCK],
+                bad=1,
             ),
         ),
     ),
