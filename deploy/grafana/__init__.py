@@ -1,1 +1,1 @@
-"""Grafana dashboards, written as code: `boards/` says what they show, `make dashboards` writes them as JSON."""
+"""Grafana dashboards as code: `boards/` describes them, `make dashboards` writes them as JSON."""

@@ -1,4 +1,4 @@
-"""`make dashboards`: writes `dashboards/*.json`, which Grafana is provisioned with."""
+"""`make dashboards`: write `dashboards/*.json`, which Grafana is provisioned with."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ FOLDER = Path(__file__).parent / "dashboards"
 
 
 def main() -> None:
-    """Write every dashboard, and remove what no board makes any more."""
+    """Write every dashboard, and remove files without a board."""
     FOLDER.mkdir(exist_ok=True)
     wanted = {FOLDER / f"{board.uid}.json": board for board in BOARDS}
     for path in FOLDER.glob("*.json"):

@@ -1,54 +1,36 @@
-"""From a board to Grafana's JSON, through the Grafana Foundation SDK."""
+"""Conversion of a board to Grafana's JSON by the Grafana Foundation SDK."""
 
-from collections.abc import Sequence
+from string import ascii_uppercase
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, timeseries
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import (
-    BigValueColorMode,
-    BigValueGraphMode,
-    LegendDisplayMode,
-    LegendPlacement,
-    SortOrder,
-    StackingMode,
-    TooltipDisplayMode,
-)
-from grafana_foundation_sdk.models.dashboard import (
-    DashboardCursorSync,
-    DashboardLink,
-    DashboardLinkType,
-    DataSourceRef,
-    Threshold,
-    ThresholdsMode,
-    VariableHide,
-    VariableOption,
-    VariableRefresh,
-)
+from grafana_foundation_sdk.models import common as enums
+from grafana_foundation_sdk.models import dashboard as models
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Query, Variable
+from outlast.deploy.grafana.board import Board, Kind, Panel, Variable
 
 TAG = "outlast"
-_SOURCE = DataSourceRef(type_val="prometheus", uid="${source}")
+_SOURCE = models.DataSourceRef(type_val="prometheus", uid="${source}")
 _HEIGHT = 8
 _NUMBER_HEIGHT = 4
 _NAMESPACE = Variable("namespace", "Namespace", 'temporal_num_pollers{task_queue="outlast-tools"}', "namespace")
 
 
 def as_json(board: Board) -> str:
-    """The dashboard as the text of a file that Grafana can be provisioned with."""
+    """Return the dashboard as the text of a file that Grafana can be provisioned with."""
     built = (
         dashboard.Dashboard(board.title)
         .uid(board.uid)
         .description(board.description)
         .tags([TAG])
         .editable()
-        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .time("now-1h", "now")
         .refresh("30s")
         .link(
             dashboard.DashboardLink("Outlast")
-            .type(DashboardLinkType.DASHBOARDS)
+            .type(models.DashboardLinkType.DASHBOARDS)
             .tags([TAG])
             .as_dropdown(True)
             .keep_time(True)
@@ -73,93 +55,77 @@ def _variable(variable: Variable, *, many: bool) -> dashboard.QueryVariable:
         .label(variable.title)
         .datasource(_SOURCE)
         .query(f"label_values({variable.metric}, {variable.label})")
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
     )
     if not many:
         return built
-    return built.multi(True).include_all(True).all_value(".*").current(VariableOption(text="All", value="$__all"))
+    return (
+        built.multi(True).include_all(True).all_value(".*").current(models.VariableOption(text="All", value="$__all"))
+    )
 
 
 def _address(name: str, title: str, value: str) -> dashboard.TextBoxVariable:
-    """An address that links begin with. It is set once, and so it is not shown."""
+    """Make a variable with the address of links, which is set once and not shown."""
     return (
         dashboard.TextBoxVariable(name)
         .label(title)
         .default_value(value)
-        .current(VariableOption(text=value, value=value))
-        .hide(VariableHide.HIDE_VARIABLE)
+        .current(models.VariableOption(text=value, value=value))
+        .hide(models.VariableHide.HIDE_VARIABLE)
     )
 
 
 def _panel(panel: Panel) -> stat.Panel | timeseries.Panel:
-    return _number(panel) if panel.kind is Kind.NUMBER else _graph(panel)
-
-
-def _number(panel: Panel) -> stat.Panel:
+    built = _number() if panel.kind is Kind.NUMBER else _graph(is_stacked=panel.kind is Kind.STACKED)
     built = (
-        stat.Panel()
-        .title(panel.title)
+        built.title(panel.title)
         .description(panel.description)
         .datasource(_SOURCE)
         .unit(panel.unit)
         .links(_links(panel))
         .span(panel.width)
-        .height(_NUMBER_HEIGHT)
-        .color_mode(BigValueColorMode.VALUE)
-        .graph_mode(BigValueGraphMode.AREA)
         .thresholds(_thresholds(panel))
     )
-    for target in _targets(panel.queries):
+    for ref_id, query in zip(ascii_uppercase, panel.queries, strict=False):
+        target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend or "__auto").ref_id(ref_id)
         built = built.with_target(target)
     return built
 
 
-def _graph(panel: Panel) -> timeseries.Panel:
-    legend = common.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
-    built = (
+def _number() -> stat.Panel:
+    panel = stat.Panel().height(_NUMBER_HEIGHT)
+    return panel.color_mode(enums.BigValueColorMode.VALUE).graph_mode(enums.BigValueGraphMode.AREA)
+
+
+def _graph(*, is_stacked: bool) -> timeseries.Panel:
+    legend = common.VizLegendOptions().display_mode(enums.LegendDisplayMode.LIST)
+    tooltip = common.VizTooltipOptions().mode(enums.TooltipDisplayMode.MULTI).sort(enums.SortOrder.DESCENDING)
+    panel = (
         timeseries.Panel()
-        .title(panel.title)
-        .description(panel.description)
-        .datasource(_SOURCE)
-        .unit(panel.unit)
-        .links(_links(panel))
-        .span(panel.width)
         .height(_HEIGHT)
         .min(0)
-        .fill_opacity(30 if panel.kind is Kind.STACKED else 8)
-        .legend(legend.show_legend(True))
-        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
-        .thresholds(_thresholds(panel))
+        .fill_opacity(30 if is_stacked else 8)
+        .legend(legend.placement(enums.LegendPlacement.BOTTOM).show_legend(True))
+        .tooltip(tooltip)
     )
-    if panel.kind is Kind.STACKED:
-        built = built.stacking(common.StackingConfig().mode(StackingMode.NORMAL))
-    for target in _targets(panel.queries):
-        built = built.with_target(target)
-    return built
+    return panel.stacking(common.StackingConfig().mode(enums.StackingMode.NORMAL)) if is_stacked else panel
 
 
-def _targets(queries: Sequence[Query]) -> list[prometheus.Dataquery]:
+def _links(panel: Panel) -> list[Builder[models.DashboardLink]]:
     return [
-        prometheus.Dataquery().expr(query.expr).legend_format(query.legend or "__auto").ref_id(chr(ord("A") + index))
-        for index, query in enumerate(queries)
-    ]
-
-
-def _links(panel: Panel) -> list[Builder[DashboardLink]]:
-    return [
-        dashboard.DashboardLink(link.title).type(DashboardLinkType.LINK).url(link.url).target_blank(True)
+        dashboard.DashboardLink(link.title).type(models.DashboardLinkType.LINK).url(link.url).target_blank(True)
         for link in panel.links
     ]
 
 
 def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
-    """Green, yellow from `warn` and red from `bad`; or red, yellow from `bad` and green from `warn`."""
+    """Make thresholds: green, yellow from `warn`, red from `bad`; or red, yellow from `bad`, green from `warn`."""
     colours = ("red", "yellow", "green") if panel.fewer_is_bad else ("green", "yellow", "red")
     limits = (panel.bad, panel.warn) if panel.fewer_is_bad else (panel.warn, panel.bad)
-    steps = [Threshold(value=None, color=colours[0])]
+    steps = [models.Threshold(value=None, color=colours[0])]
     steps += [
-        Threshold(value=limit, color=colour)
+        models.Threshold(value=limit, color=colour)
         for limit, colour in zip(limits, colours[1:], strict=True)
         if limit is not None
     ]
-    return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
+    return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)

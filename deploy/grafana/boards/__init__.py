@@ -1,4 +1,4 @@
-"""The dashboards, one module each, in the order in which an operator looks at them."""
+"""The dashboards, one module each, in the order in which an operator uses them."""
 
 from outlast.deploy.grafana.boards.actor_runs import ACTOR_RUNS
 from outlast.deploy.grafana.boards.bulk import BULK

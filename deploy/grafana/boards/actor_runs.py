@@ -1,4 +1,4 @@
-"""Runs on the platform: started, found again, taken over, aborted; and what they cost."""
+"""Runs on the platform: starts, adoptions, failovers, aborts, and their cost."""
 
 from outlast.deploy.grafana.board import Board, Query, Unit, graph, number, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate
@@ -28,14 +28,14 @@ def _events(event: str) -> str:
 ACTOR_RUNS = Board(
     uid="outlast-actor-runs",
     title="Outlast / Actor runs and spend",
-    description="Runs on the platform, and the money that the ledgers booked.",
+    description="Runs on the platform, and the spending that the ledgers recorded.",
     rows=(
         row(
             "In the time shown",
             number("Started", "Runs that were started.", Query(_events("started")), _RUNNING),
             number(
                 "Adopted",
-                "Runs whose start was answered into the void. They were found again, and not paid twice.",
+                "Runs whose start was accepted but whose response was lost. They were found again, not paid twice.",
                 Query(_events("adopted")),
                 runbook("actor-runs"),
                 warn=1,
@@ -43,7 +43,7 @@ ACTOR_RUNS = Board(
             ),
             number(
                 "Taken over",
-                "Runs that are followed again, after the worker that followed them was lost, failed or stopped.",
+                "Runs followed by another worker after theirs crashed, failed or stopped (failover).",
                 Query(_events("taken_over")),
                 [runbook("actor-runs"), runbook("workers")],
                 warn=1,
@@ -57,14 +57,14 @@ ACTOR_RUNS = Board(
             ),
             number(
                 "Spent",
-                "US dollars that the ledgers booked: runs and models.",
+                "US dollars that the ledgers recorded for runs and models.",
                 Query(increase(_SPENT) + " or vector(0)"),
                 runbook("money"),
                 Unit.USD,
             ),
             number(
-                "Refused by a cap",
-                "Calls that a spending cap refused before anything was started.",
+                "Refused by a spending limit",
+                "Calls that a spending limit refused before anything was started.",
                 Query(increase(_REFUSED) + " or vector(0)"),
                 runbook("money"),
                 warn=1,
@@ -74,7 +74,7 @@ ACTOR_RUNS = Board(
             "Runs",
             graph(
                 "Events",
-                "Per second: started, adopted, taken over, told to abort.",
+                "Per second: started, adopted, taken over, abort requested.",
                 Query(rate(_RUNS, "event"), "{{event}}"),
                 [runbook("actor-runs"), _RUNNING],
                 Unit.PER_SECOND,
@@ -87,8 +87,8 @@ ACTOR_RUNS = Board(
             ),
             graph(
                 "Time of a start",
-                "Until the platform answered that the run exists, per attempt: in the first step of its task, "
-                "which takes five seconds at most, or by the activity that goes on when that did not start it.",
+                "Until the platform confirmed the run, per attempt: in the first step of its task, "
+                "which takes at most five seconds, or by the activity that continues after that time.",
                 [
                     Query(quantile(level, series), f"p{level * 100:g}, {where}")
                     for where, series in _STARTS.items()
@@ -104,21 +104,21 @@ ACTOR_RUNS = Board(
             "Money",
             stacked(
                 "Per hour by payer",
-                "US dollars an hour: `operator`, `caller` (its own token) or `payment` (Skyfire).",
+                "US dollars per hour: `operator`, `caller` (its own token) or `payment` (Skyfire).",
                 Query(f"3600 * {rate(_SPENT, 'payer')}", "{{payer}}"),
                 runbook("money"),
                 Unit.USD,
             ),
             graph(
                 "Per entry",
-                "Mean US dollars of what a ledger booked, runs and models.",
+                "Mean US dollars per ledger entry, for runs and models.",
                 Query(f"{rate(_SPENT, 'kind')} / ({rate(_BOOKED, 'kind')} > 0)", "{{kind}}"),
                 runbook("money"),
                 Unit.USD,
             ),
             graph(
-                "Refused by a cap",
-                "Calls per second, by cap.",
+                "Refused by a spending limit",
+                "Calls per second, by limit.",
                 Query(rate(_REFUSED, "cap") + " or vector(0)", "{{cap}}"),
                 runbook("money"),
                 Unit.PER_SECOND,

@@ -1,10 +1,10 @@
-"""Batches, schedules, reused answers, and the webhooks that tell of them."""
+"""Batches, schedules, reused answers, and webhooks."""
 
 from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, rate, share
 
 _NS = 'namespace="$namespace"'
-_BATCHES = temporal_query("Batches that are open", "WorkflowType = 'BatchWorkflow' AND ExecutionStatus = 'Running'")
+_BATCHES = temporal_query("Open batches", "WorkflowType = 'BatchWorkflow' AND ExecutionStatus = 'Running'")
 _FIRINGS = temporal_query("Firings", "WorkflowType = 'ScheduleFiringWorkflow'")
 _DELIVERIES = temporal_query("Deliveries", "WorkflowType = 'WebhookDeliveryWorkflow'")
 _NO_ANSWER = 'outcome=~"unreachable|timeout"'
@@ -12,7 +12,7 @@ _NO_ANSWER = 'outcome=~"unreachable|timeout"'
 BULK = Board(
     uid="outlast-bulk",
     title="Outlast / Batches, schedules, webhooks",
-    description="Work in bulk: items of batches, firings of schedules, answers used again, events for webhooks.",
+    description="Bulk work: items of batches, firings of schedules, reused answers, events for webhooks.",
     rows=(
         row(
             "Batches",
@@ -24,7 +24,7 @@ BULK = Board(
             ),
             graph(
                 "Share of items that failed",
-                "A batch stops by itself where its own conditions say so.",
+                "A batch stops when one of its stop conditions is met.",
                 Query(
                     share(
                         f'outlast_batch_items_total{{{_NS}, outcome="failed"}}', f"outlast_batch_items_total{{{_NS}}}"
@@ -37,7 +37,7 @@ BULK = Board(
             ),
             graph(
                 "Batches that ended",
-                "In the time shown: completed, cancelled, or stopped, and why.",
+                "In the time shown: completed, cancelled or stopped, with the reason.",
                 Query(increase(f"outlast_batches_total{{{_NS}}}", "status, reason"), "{{status}} {{reason}}"),
                 [runbook("bulk"), _BATCHES],
             ),
@@ -46,13 +46,13 @@ BULK = Board(
             "Schedules and reuse",
             graph(
                 "Firings of schedules",
-                "In the time shown. Missed ones could not be started within their window.",
+                "In the time shown. Missed firings could not be started within their window.",
                 Query(increase(f"outlast_firings_total{{{_NS}}}", "status"), "{{status}}"),
                 [runbook("bulk"), _FIRINGS],
             ),
             graph(
-                "Share of items answered by an equal call",
-                "Of all batches. Such an item starts nothing and costs nothing.",
+                "Share of items answered by an identical call",
+                "For all batches. These items start nothing and cost nothing.",
                 Query(
                     share(f'outlast_batch_items_total{{{_NS}, reused="true"}}', f"outlast_batch_items_total{{{_NS}}}")
                 ),
@@ -70,19 +70,19 @@ BULK = Board(
             "Webhooks",
             graph(
                 "Events",
-                "In the time shown: delivered, given up, or dropped because their webhook was removed.",
+                "In the time shown: delivered, failed after all attempts, or dropped because their webhook was removed.",
                 Query(increase(f"outlast_webhook_deliveries_total{{{_NS}}}", "outcome"), "{{outcome}}"),
                 [runbook("bulk"), _DELIVERIES],
             ),
             stacked(
                 "Attempts",
-                "Per second, by how they ended.",
+                "Per second, by outcome.",
                 Query(rate(f"outlast_webhook_attempts_total{{{_NS}}}", "outcome"), "{{outcome}}"),
                 [runbook("bulk"), _DELIVERIES],
             ),
             graph(
                 "Share of attempts without an answer",
-                "Unreachable or too slow. Near 1 for all receivers at once means that nothing gets out from here.",
+                "Unreachable or too slow. Near 1 for all receivers means that outgoing connections fail.",
                 Query(
                     share(
                         f"outlast_webhook_attempts_total{{{_NS}, {_NO_ANSWER}}}",

@@ -1,4 +1,4 @@
-"""Is the service well? Rate, errors, duration, backlog, open tasks and money, each on one line."""
+"""State of the service: rate, errors, duration, backlog, open tasks and spending."""
 
 from outlast.deploy.grafana.board import Board, Query, Unit, graph, number, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
@@ -14,7 +14,7 @@ _FAILED_TASKS = temporal_query("Failed tasks", "OutlastTaskStatus = 'failed'")
 OVERVIEW = Board(
     uid="outlast-overview",
     title="Outlast / Overview",
-    description="Whether callers get answers, how fast, and what it costs.",
+    description="Answers to callers: rate, duration, and cost.",
     rows=(
         row(
             "Now",
@@ -23,7 +23,7 @@ OVERVIEW = Board(
             ),
             number(
                 "Calls that failed",
-                "Share of the calls that answered with an error. Some of them are the caller's fault.",
+                "Share of calls that answered with an error. Some errors are caused by callers.",
                 Query(share(_FAILED, _CALLS)),
                 [runbook("tool-failures"), _FAILED_TASKS],
                 Unit.SHARE,
@@ -32,7 +32,7 @@ OVERVIEW = Board(
             ),
             number(
                 "Server errors",
-                "Share of the HTTP answers that were 5xx.",
+                "Share of HTTP answers with status 5xx.",
                 Query(share('outlast_http_requests_total{status=~"5.."}', _REQUESTS)),
                 runbook("api-errors"),
                 Unit.SHARE,
@@ -41,13 +41,13 @@ OVERVIEW = Board(
             ),
             number(
                 "Open tasks",
-                "Tasks whose workflow has not ended: at work, waiting for a run, or for a person.",
+                "Tasks whose workflow has not ended: running, or waiting for a run or a person.",
                 Query("max(outlast_open_tasks)"),
                 [_OPEN, runbook("slow-calls")],
             ),
             number(
                 "Workers",
-                "Worker processes that poll for tool calls. 0: nothing is lost, and nothing goes on.",
+                "Worker processes that poll for tool calls. At 0, all tasks wait; none is lost.",
                 Query(
                     'count(temporal_num_pollers{namespace="$namespace", task_queue="outlast-tools", '
                     'poller_type="workflow_task"} > 0) or vector(0)'
@@ -59,7 +59,7 @@ OVERVIEW = Board(
             ),
             number(
                 "Spent",
-                "US dollars that the ledgers booked in the time shown.",
+                "US dollars that the ledgers recorded in the time shown.",
                 Query(increase(_SPENT) + " or vector(0)"),
                 runbook("money"),
                 Unit.USD,
@@ -75,7 +75,7 @@ OVERVIEW = Board(
             ),
             graph(
                 "Duration of quick calls",
-                "Calls that start no run, from start to answer, the wait for a worker included.",
+                "Calls that start no run, from start to answer, including the wait for a worker.",
                 [
                     Query(quantile(level, _DURATION.replace("}", ', executor="none"}')), f"p{level * 100:g}")
                     for level in (0.5, 0.95, 0.99)
@@ -96,7 +96,7 @@ OVERVIEW = Board(
             "Backlog and money",
             graph(
                 "Waiting for a worker",
-                "Tasks of Temporal's queues that no worker has taken yet, by queue. It should be near 0.",
+                "Tasks in Temporal's queues that no worker has taken yet, by queue. Normally near 0.",
                 Query(
                     'sum by (taskqueue) (approximate_backlog_count{namespace="$namespace", taskqueue=~"outlast_.*"})',
                     "{{taskqueue}}",
@@ -107,7 +107,7 @@ OVERVIEW = Board(
             ),
             graph(
                 "Open tasks",
-                "Tasks whose workflow has not ended, of all callers, and those that wait for their caller's share.",
+                "Open tasks of all callers, and tasks queued by their caller's concurrency limit.",
                 [
                     Query("max(outlast_open_tasks)", "open"),
                     Query("sum(max by (caller) (outlast_queued_tasks)) or vector(0)", "queued"),
@@ -116,7 +116,7 @@ OVERVIEW = Board(
             ),
             stacked(
                 "Money per hour",
-                "US dollars an hour, by what cost them and who pays.",
+                "US dollars per hour, by kind and payer.",
                 Query(f"3600 * {rate(_SPENT, 'kind, payer')}", "{{kind}}, {{payer}}"),
                 runbook("money"),
                 Unit.USD,
@@ -126,7 +126,7 @@ OVERVIEW = Board(
             "The API",
             graph(
                 "Time until an answer begins",
-                "p95 by route. A request with `wait` includes its wait.",
+                "p95 by route. Requests with `wait` include the wait.",
                 Query(quantile(0.95, "outlast_http_request_duration_seconds", "route"), "{{route}}"),
                 runbook("slow-calls"),
                 Unit.SECONDS,
@@ -141,7 +141,7 @@ OVERVIEW = Board(
             ),
             graph(
                 "Share of each limit in use",
-                "Of the caller that is nearest to the limit.",
+                "For the caller that is closest to the limit.",
                 Query("max by (limit) (outlast_limit_used_ratio)", "{{limit}}"),
                 runbook("limits"),
                 Unit.SHARE,

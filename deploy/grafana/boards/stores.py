@@ -10,7 +10,7 @@ _SWEEPS = temporal_query("Sweeps", "WorkflowType = 'RetentionWorkflow'")
 STORES = Board(
     uid="outlast-stores",
     title="Outlast / Stores and sweeps",
-    description="What is stored, restored and removed, and what is recorded.",
+    description="Outputs that are stored, restored and removed; audit records.",
     rows=(
         row(
             "Outputs",
@@ -37,7 +37,7 @@ STORES = Board(
             ),
             graph(
                 "Attempts that failed",
-                "Per second. The store does not answer, is full, or refuses the credentials.",
+                "Per second. The store does not answer, is full, or rejects the credentials.",
                 Query(
                     rate(f"temporal_activity_execution_failed_total{{{_OUTPUTS}}}", "activity_type") + " or vector(0)",
                     "{{activity_type}}",
@@ -51,7 +51,7 @@ STORES = Board(
             "Sweeps",
             graph(
                 "Objects",
-                "Looked at and removed, in the time shown.",
+                "Examined and removed, in the time shown.",
                 Query(increase(f"outlast_swept_objects_total{{{_NS}}}", "event"), "{{event}}"),
                 [runbook("output-store"), _SWEEPS],
             ),
@@ -71,17 +71,17 @@ STORES = Board(
             ),
         ),
         row(
-            "On record",
+            "Records",
             graph(
                 "Audit records",
-                "Written, or failed: those are missing in the log.",
+                "Per second. Failed records are missing in the log.",
                 Query(rate("outlast_audit_records_total", "outcome") + " or vector(0)", "{{outcome}}"),
                 runbook("api-errors"),
                 Unit.PER_SECOND,
             ),
             graph(
                 "Policy file",
-                "Times that it was read again in the time shown. After an error the old one stays in force.",
+                "Reloads in the time shown. After an error the previous policy stays in force.",
                 Query(increase("outlast_policy_loads_total", "outcome") + " or vector(0)", "{{outcome}}"),
                 runbook("limits"),
             ),

@@ -1,4 +1,4 @@
-"""Temporal itself: requests, errors, waiting times, its database, billable actions."""
+"""The Temporal server: requests, errors, waiting times, database, billable actions."""
 
 from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked
 from outlast.deploy.grafana.boards.queries import quantile, rate
@@ -9,7 +9,7 @@ _ERRORS = 'service_error_with_type{error_type!~".*(NotFound|AlreadyStarted|Cance
 TEMPORAL_SERVER = Board(
     uid="outlast-temporal-server",
     title="Outlast / Temporal server",
-    description="The server's own metrics: with Temporal Cloud, look at its dashboards instead.",
+    description="Metrics of the server. For Temporal Cloud, use its dashboards instead.",
     rows=(
         row(
             "Requests",
@@ -21,7 +21,7 @@ TEMPORAL_SERVER = Board(
             ),
             graph(
                 "Time of a request",
-                "p95 of what starts, signals and completes workflows; polls wait, and are left out.",
+                "p95 of requests that start, signal and complete workflows, without polls, which wait.",
                 Query(
                     quantile(
                         0.95,
@@ -38,7 +38,7 @@ TEMPORAL_SERVER = Board(
             ),
             graph(
                 "Errors",
-                "Per second and kind; those that are part of normal work are left out.",
+                "Per second and kind, without errors that are part of normal work.",
                 Query(rate(_ERRORS, "error_type") + " or vector(0)", "{{error_type}}"),
                 _LINKS,
                 Unit.PER_SECOND,
@@ -61,7 +61,7 @@ TEMPORAL_SERVER = Board(
             ),
             graph(
                 "Age of the backlog",
-                "Of the task that waits longest, by queue.",
+                "Age of the oldest waiting task, by queue.",
                 Query(
                     'max by (taskqueue) (approximate_backlog_age_seconds{namespace="$namespace", '
                     'taskqueue=~"outlast_.*"})',
@@ -74,7 +74,7 @@ TEMPORAL_SERVER = Board(
             ),
             stacked(
                 "Billable actions",
-                "Per second and kind, as Temporal Cloud would count them.",
+                "Per second and kind, as Temporal Cloud counts them.",
                 Query(rate('action{namespace="$namespace"}', "action_type"), "{{action_type}}"),
                 _LINKS,
             ),
@@ -98,7 +98,7 @@ TEMPORAL_SERVER = Board(
             ),
             graph(
                 "Memory",
-                "Heap in use, by service. In the embedded server all are one process.",
+                "Heap in use, by service. In the embedded server, all services are one process.",
                 Query("max by (service_name) (memory_heapinuse)", "{{service_name}}"),
                 _LINKS,
                 Unit.BYTES,

@@ -1,4 +1,4 @@
-"""Which tools are called, which fail, how long they take, how much they answer."""
+"""Tools: calls, failures, durations, sizes of answers."""
 
 from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
@@ -15,7 +15,7 @@ _ALL_TASKS = temporal_query("All tasks", "WorkflowType = 'ToolCallWorkflow'")
 TOOLS = Board(
     uid="outlast-tools",
     title="Outlast / Tools",
-    description="Calls of each tool. All direct Actor tools together are `actor-tool`.",
+    description="Calls of each tool. All direct Actor tools are counted as `actor-tool`.",
     variables=(Variable("tool", "Tool", 'outlast_tool_calls_total{namespace="$namespace"}', "tool"),),
     rows=(
         row(
@@ -37,7 +37,7 @@ TOOLS = Board(
             ),
             graph(
                 "Share that was cancelled",
-                "By their callers, or because a budget or deadline was over.",
+                "Cancelled by callers, or because a budget or deadline was exceeded.",
                 Query(share(_CANCELLED, _CALLS, "tool"), "{{tool}}"),
                 temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'"),
                 Unit.SHARE,
@@ -47,21 +47,21 @@ TOOLS = Board(
             "Duration",
             graph(
                 "p50",
-                "From a call's start until its handler returned, the wait for a worker included.",
+                "From the start of a call until its handler returned, including the wait for a worker.",
                 Query(quantile(0.5, _DURATION, "tool"), "{{tool}}"),
                 runbook("slow-calls"),
                 Unit.SECONDS,
             ),
             graph(
                 "p95",
-                "From a call's start until its handler returned, the wait for a worker included.",
+                "From the start of a call until its handler returned, including the wait for a worker.",
                 Query(quantile(0.95, _DURATION, "tool"), "{{tool}}"),
                 runbook("slow-calls"),
                 Unit.SECONDS,
             ),
             graph(
                 "Mean by executor",
-                "Sync calls wait for their run; async ones return when it has started; none start no run.",
+                "`sync` calls wait for their run, `async` calls return when it has started, `none` start no run.",
                 Query(mean(_DURATION, "executor"), "{{executor}}"),
                 runbook("slow-calls"),
                 Unit.SECONDS,
@@ -71,21 +71,21 @@ TOOLS = Board(
             "Answers",
             stacked(
                 "Text answered",
-                "Bytes of text per second that handlers returned. Larger outputs are stored instead.",
+                "Bytes of text per second that handlers returned. Larger outputs are stored.",
                 Query(rate(_BYTES, "tool"), "{{tool}}"),
                 runbook("output-store"),
                 Unit.BYTES_PER_SECOND,
             ),
             graph(
                 "Text per call",
-                "Mean size of the text that a model has to read.",
+                "Mean size of the text that a model reads.",
                 Query(f"{rate(_BYTES, 'tool')} / ({rate(_CALLS, 'tool')} > 0)", "{{tool}}"),
                 runbook("output-store"),
                 Unit.BYTES,
             ),
             stacked(
                 "Tool masks",
-                "Masks resolved per second, by what came of them, in API and worker.",
+                "Masks resolved per second in API and worker, by outcome.",
                 Query(rate("outlast_tool_mask_resolutions_total", "outcome") + " or vector(0)", "{{outcome}}"),
                 runbook("dynamic-tools", "Runbook: tool masks"),
             ),

@@ -1,4 +1,4 @@
-"""Conversations with models: turns, tokens, cache, and the time that is not the model's."""
+"""Conversations with models: turns, tokens, caches, and time outside the models."""
 
 from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
@@ -39,8 +39,8 @@ TURNS = Board(
                 Unit.SECONDS,
             ),
             graph(
-                "Time beside the models",
-                "Share of the turns' time in which no model was answering: tools, waiting, and Outlast itself.",
+                "Time outside the models",
+                "Share of the turns' time in which no model was answering: tools, waiting, and Outlast.",
                 Query(
                     f"1 - clamp_max({rate(f'outlast_model_call_duration_seconds_sum{{{_NS}}}')} / "
                     f"({rate(f'outlast_turn_duration_seconds_sum{{{_NS}}}')} > 0), 1)",
@@ -79,13 +79,13 @@ TURNS = Board(
             "Tokens",
             graph(
                 "Tokens",
-                "Per second and kind; `input` includes cached ones.",
+                "Per second and kind; `input` includes cached tokens.",
                 Query(rate(_TOKENS, "kind"), "{{kind}}"),
                 runbook("money"),
             ),
             graph(
                 "Share of input from caches",
-                "A sudden drop means that something changes the beginning of prompts.",
+                "A sudden drop means that the beginning of prompts changes.",
                 Query(share(_tokens("cache_read"), _tokens("input"), "provider"), "{{provider}}"),
                 runbook("models"),
                 Unit.SHARE,

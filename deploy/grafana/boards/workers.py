@@ -1,4 +1,4 @@
-"""Do the workers keep up? Slots, pollers, waiting times, caches, failures."""
+"""Capacity of the workers: slots, pollers, waiting times, caches, failures."""
 
 from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
@@ -13,19 +13,19 @@ _MISS = f"temporal_sticky_cache_miss_total{{{_OF}}}"
 _FAILED = f"temporal_activity_execution_failed_total{{{_OF}}}"
 _WORKFLOW_FAILED = f"temporal_workflow_task_execution_failed_total{{{_OF}}}"
 _LOCAL_READS = f"outlast_local_reads_total{{{_OF}}}"
-_STUCK = temporal_query("Tasks that are stuck", "TemporalReportedProblems IS NOT NULL")
+_STUCK = temporal_query("Stuck tasks", "TemporalReportedProblems IS NOT NULL")
 
 WORKERS = Board(
     uid="outlast-workers",
     title="Outlast / Workers and queues",
-    description="What the Temporal SDK says of each worker process.",
+    description="Metrics of the Temporal SDK in each worker process.",
     variables=(Variable("queue", "Task queue", 'temporal_num_pollers{task_queue=~"outlast-.*"}', "task_queue"),),
     rows=(
         row(
             "Capacity",
             graph(
                 "Pollers",
-                "By queue and kind. 0: the queue's tasks wait.",
+                "By queue and kind. At 0, the queue's tasks wait.",
                 Query(
                     f"sum by (task_queue, poller_type) (temporal_num_pollers{{{_OF}}})",
                     "{{task_queue}} {{poller_type}}",
@@ -37,7 +37,7 @@ WORKERS = Board(
             ),
             graph(
                 "Share of slots in use",
-                "By queue and kind, of all workers together. At 100% tasks wait: add a worker or slots.",
+                "By queue and kind, for all workers together. At 100%, tasks wait: add a worker or slots.",
                 Query(
                     f"sum by (task_queue, worker_type) ({_USED}) / "
                     f"sum by (task_queue, worker_type) ({_USED} + {_FREE})",
@@ -50,7 +50,7 @@ WORKERS = Board(
             ),
             graph(
                 "Free slots",
-                "The fewest that any worker process has, by queue and kind.",
+                "Lowest number in any worker process, by queue and kind.",
                 Query(f"min by (task_queue, worker_type) ({_FREE})", "{{task_queue}} {{worker_type}}"),
                 runbook("workers"),
                 warn=10,
@@ -80,7 +80,7 @@ WORKERS = Board(
             ),
             graph(
                 "Share of polls that found work at once",
-                "Workflow and activity tasks that the server could hand over without storing them first.",
+                "Workflow and activity tasks that the server passed on without storing them first.",
                 Query(
                     'sum by (task_type) (rate(poll_success_sync{namespace="$namespace", '
                     'taskqueue=~"outlast_.*|__omitted__"}[$__rate_interval])) / '
@@ -105,7 +105,7 @@ WORKERS = Board(
             ),
             graph(
                 "Sticky cache misses",
-                "Share of workflow tasks whose workflow was evicted for want of room: its history is read again.",
+                "Share of workflow tasks whose workflow was evicted from memory: its history is read again.",
                 Query(share(_MISS, _HIT), "missed"),
                 runbook("workers"),
                 Unit.SHARE,
@@ -114,7 +114,7 @@ WORKERS = Board(
             ),
             stacked(
                 "Activities per second",
-                "Attempts that ended, per second, by kind.",
+                "Ended attempts per second, by kind.",
                 Query(
                     rate(f"temporal_activity_execution_latency_seconds_count{{{_OF}}}", "activity_type"),
                     "{{activity_type}}",
@@ -123,23 +123,23 @@ WORKERS = Board(
             ),
             stacked(
                 "Quick reads per second",
-                "Reads within a workflow's task. Slow and crowded ones went over to normal activities.",
+                "Reads within a workflow task. Slow reads, and reads without a free slot, became normal activities.",
                 Query(rate(_LOCAL_READS, "outcome"), "{{outcome}}"),
                 runbook("slow-calls"),
             ),
         ),
         row(
-            "Trouble",
+            "Failures",
             graph(
                 "Activity attempts that failed",
-                "Per second. Most are tried again, and callers do not see them.",
+                "Per second. Most are retried and not visible to callers.",
                 Query(rate(_FAILED, "activity_type") + " or vector(0)", "{{activity_type}}"),
                 runbook("tool-failures"),
                 Unit.PER_SECOND,
             ),
             graph(
                 "Workflow tasks that failed",
-                "Per second. Above 0 there is a defect, or code that does not match recorded histories.",
+                "Per second. Above 0 means a defect, or code that does not match recorded histories.",
                 Query(rate(_WORKFLOW_FAILED, "workflow_type") + " or vector(0)", "{{workflow_type}}"),
                 [runbook("stuck-tasks"), _STUCK],
                 Unit.PER_SECOND,
@@ -147,7 +147,7 @@ WORKERS = Board(
             ),
             graph(
                 "Stuck workflows",
-                "Those whose step fails again and again, and those that were ended for it, in the time shown.",
+                "Workflows whose step fails repeatedly, and workflows ended for this reason, in the time shown.",
                 [
                     Query(
                         'sum(max by (workflow) (outlast_stuck_workflows{namespace="$namespace"})) or vector(0)', "stuck"
