@@ -82,7 +82,7 @@ BULK = Board(
             ),
             graph(
                 "Share of attempts without an answer",
-                "Unreachable or too slow. Near 1 for all receivers means that outgoing connections fail.",
+                "Unreachable or too slow. Near 1 for all receivers, outgoing connections fail.",
                 Query(
                     share(
                         f"outlast_webhook_attempts_total{{{_NS}, {_NO_ANSWER}}}",
