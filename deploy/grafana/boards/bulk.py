@@ -70,7 +70,7 @@ BULK = Board(
             "Webhooks",
             graph(
                 "Events",
-                "In the time shown: delivered, failed after all attempts, or dropped because their webhook was removed.",
+                "In the time shown: delivered, failed after all attempts, or dropped with their webhook.",
                 Query(increase(f"outlast_webhook_deliveries_total{{{_NS}}}", "outcome"), "{{outcome}}"),
                 [runbook("bulk"), _DELIVERIES],
             ),
