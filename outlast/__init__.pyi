@@ -65,6 +65,10 @@ from outlast.workflows.tools.framework.phases import (
     Reply as Reply,
     plain as plain,
 )
+from outlast.workflows.tools.framework.decorator import (
+    FunctionTool as FunctionTool,
+    tool as tool,
+)
 from outlast.workflows.tools.framework.tool import (
     Arguments as Arguments,
     Category as Category,
@@ -72,7 +76,6 @@ from outlast.workflows.tools.framework.tool import (
     TaskUse as TaskUse,
     Tool as Tool,
     ToolAnnotations as ToolAnnotations,
-    tool as tool,
 )
 
 __version__: str

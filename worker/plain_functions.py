@@ -52,7 +52,13 @@ class PlainFunctions:
                     raise ToolFailure(error.envelope(request.tool)) from None
                 except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
                     # Whatever else it raises, the function was run. `sys.exit()` would end the worker.
-                    if isinstance(error, ToolFailure) or _is_of_its_surroundings(error):
+                    if isinstance(error, ToolFailure):
+                        raise
+                    if isinstance(error, function.no_retry_on):
+                        raise _logged_defect(request, error) from None
+                    if isinstance(error, function.retry_on):
+                        raise ToolFailure(_temporary(request, error)) from error
+                    if _is_of_its_surroundings(error):
                         raise
                     raise _logged_defect(request, error) from None
                 try:
@@ -170,6 +176,12 @@ def _too_large(request: PlainFunctionInput, size: str) -> ToolFailure:
             "answer with its id.",
         )
     )
+
+
+def _temporary(request: PlainFunctionInput, error: BaseException) -> ErrorEnvelope:
+    """The error of an exception that the tool declares as temporary."""
+    envelope = classify(error, tool=request.tool, attempt=activity.info().attempt)
+    return envelope.model_copy(update={"retryable": True})
 
 
 def _defect(request: PlainFunctionInput, error: BaseException) -> ErrorEnvelope:

@@ -1,9 +1,9 @@
 """Tools of other packages, and of the user's own folder: loaded once, when a worker or an API starts.
 
-A module has its tools in `TOOLS` (and may have modes in `MODES`; for MCP clients, prompts in `PROMPTS` and resources in
-`RESOURCES`). The setting OUTLAST_TOOLS_FROM names it, by its name or its file (`my_tools.py`), or an entry point of the
-group `outlast.tools` does. Worker and API must load the same modules: the API offers and checks what the worker carries
-out.
+A module's tools are its functions under `@tool`, and those in `TOOLS`. It may have modes in `MODES` and, for MCP
+clients, prompts in `PROMPTS` and resources in `RESOURCES`. The setting OUTLAST_TOOLS_FROM names it, by its name or its
+file (`my_tools.py`), or an entry point of the group `outlast.tools` does. Worker and API must load the same modules:
+the API offers and checks the tools that the worker runs.
 """
 
 import importlib
@@ -16,8 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from outlast.workflows.tools.framework.decorator import FunctionTool
 from outlast.workflows.tools.framework.mode import Mode
-from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.tool import Tool, ToolBuilder
 from outlast.workflows.tools.registry import extend
 
 ENTRY_POINT_GROUP = "outlast.tools"
@@ -119,19 +120,36 @@ def _place_of(error: Exception) -> str | None:
 
 
 def _extend_with(name: str, module: ModuleType) -> None:
-    tools: object = getattr(module, "TOOLS", None)
-    if not isinstance(tools, list | tuple) or not all(isinstance(entry, Tool) for entry in cast(list[object], tools)):
-        raise ExtensionError(
-            f"Module {name!r}{_file_of(module)} has no TOOLS, a list of tools: write "
-            "`TOOLS = [tool(...).….build()]` in it."
-        )
+    tools = _tools_in(name, module)
     modes = tuple(cast(Iterable[Mode], getattr(module, "MODES", ())))
-    for definition in (*cast(Sequence[Tool], tools), *(definition for mode in modes for definition in mode.tools)):
+    for definition in (*tools, *(definition for mode in modes for definition in mode.tools)):
         _check_schemas(name, module, definition)
     try:
-        extend(cast(Sequence[Tool], tools), modes)
+        extend(tools, modes)
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
+
+
+def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
+    """The tools of `TOOLS`, and the functions under `@tool` that the module defines. Raises `ExtensionError`."""
+    listed: object = getattr(module, "TOOLS", None) or ()
+    entries = list(cast(list[object], listed)) if isinstance(listed, list | tuple) else [listed]
+    for entry in entries:
+        if not isinstance(entry, Tool | FunctionTool):
+            raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
+    own = [one for one in vars(module).values() if isinstance(one, FunctionTool) and one.__module__ == module.__name__]
+    found = [one.definition if isinstance(one, FunctionTool) else one for one in [*entries, *own]]
+    if not found:
+        unbuilt = next((key for key, one in vars(module).items() if isinstance(one, ToolBuilder)), None)
+        advice = f"{unbuilt} is not finished: call .build() at its end." if unbuilt else "write @tool above a function."
+        raise ExtensionError(f"Module {name!r}{_file_of(module)} has no tools: {advice}")
+    return tuple({id(one): one for one in cast("list[Tool]", found)}.values())
+
+
+def _problem_of(entry: object) -> str:
+    if isinstance(entry, ToolBuilder):
+        return f"the unfinished tool {entry.name!r}: call .build() at its end."
+    return f"{type(entry).__name__}, which is not a tool: write @tool above the function, or `tool(...).….build()`."
 
 
 def _check_schemas(name: str, module: ModuleType, definition: Tool) -> None:

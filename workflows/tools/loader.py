@@ -9,7 +9,14 @@ from types import MappingProxyType
 
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES, LoadedChoice, Payment, Selection
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.registry import MODE_ALIASES, companions_of, selection_rules, tools_of, unknown_tool
+from outlast.workflows.tools.registry import (
+    MODE_ALIASES,
+    companions_of,
+    loaded_tools,
+    selection_rules,
+    tools_of,
+    unknown_tool,
+)
 
 ActorLoader = Callable[[str], Awaitable[tuple[Tool, ...]]]
 """Makes the direct tool of an Actor, or the tools of an Actor that is an MCP server; none when it cannot be loaded."""
@@ -50,7 +57,9 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
     """The tools that `selection` asks for. Raises `UnknownTool` for an unknown mode."""
     available, rules = base_tools(selection.mode).tools, selection_rules(selection.mode)
     choice = rules.choose(selection, available)
-    chosen = _payable(choice.tools, selection.payment)
+    loaded_by_default = () if selection.selectors is not None else loaded_tools()
+    own = (available[name] for name in loaded_by_default if name in available and available[name] not in choice.tools)
+    chosen = _payable((*choice.tools, *own), selection.payment)
     loaded = {actor: _payable(await load_actor(actor), selection.payment) for actor in choice.actors}
     actor_tools = tuple(definition for definitions in loaded.values() for definition in definitions)
     companions = companions_of(selection.mode)

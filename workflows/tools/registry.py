@@ -194,6 +194,11 @@ def tools_of(mode: str) -> tuple[Tool, ...]:
     return tuple(_mode_tools(mode).values())
 
 
+def loaded_tools() -> tuple[str, ...]:
+    """Names of the tools that the operator has loaded: they are in the default set of every connection."""
+    return tuple(one.name for one in _COMMON[len(COMMON) :] if one.name not in ON_DEMAND)
+
+
 def companions_of(mode: str) -> tuple[Tool, ...]:
     """The tools that every connection in `mode` has. Raises `UnknownTool` for an unknown mode."""
     return tuple(_mode_tools(mode)[name] for name in _mode(mode).companions)

@@ -35,7 +35,19 @@ BROKEN = {
         "from outlast import tool\n\nTOOLS = [tool('mine').build()]\n",
         "my_tools.py, line 3: ValueError: Tool 'mine' has no handler",
     ),
-    "no tools": ("TOOLS = None\n", "my_tools.py) has no TOOLS"),
+    "no tools": ("TOOLS = None\n", "my_tools.py) has no tools: write @tool above a function."),
+    "a builder that was not finished": (
+        "from outlast import tool\n\nWAVE = tool('wave').describe('Waves.')\n",
+        "my_tools.py) has no tools: WAVE is not finished: call .build() at its end.",
+    ),
+    "an entry that is no tool": (
+        "def wave(): ...\n\nTOOLS = [wave]\n",
+        "my_tools.py): TOOLS contains function, which is not a tool: write @tool above the function",
+    ),
+    "a parameter without a type": (
+        "from outlast import tool\n\n@tool\ndef wave(times): ...\n",
+        "my_tools.py, line 3: ValueError: @tool on wave: parameter 'times' has no type. Write `times: str`",
+    ),
 }
 
 

@@ -66,7 +66,9 @@ def arrange(_selection: Selection, loaded: LoadedChoice) -> list[Tool]:
     tools = [*loaded.tools, *loaded.actor_tools, *loaded.companions]
     names: list[str] = []
     if any(definition.calls_actor for definition in tools):
-        names += [*RUN_COMPANIONS, *TASK_COMPANIONS]
+        names += RUN_COMPANIONS
+    if any(definition.may_outlast_connection for definition in tools):
+        names += TASK_COMPANIONS
     if any(definition.may_store for definition in tools):
         names += OUTPUT_COMPANIONS
     if any(definition.name == "start-batch" for definition in tools):

@@ -20,6 +20,8 @@ Answer = TypeVar("Answer")
 
 DEFAULT_DEADLINE = timedelta(days=7)
 DEFAULT_TIMEOUT = timedelta(minutes=5)
+DEFAULT_BACKOFF = timedelta(seconds=1)
+"""Pause before the second attempt. It doubles with each further one."""
 MAX_VIOLATIONS = 50
 
 
@@ -151,6 +153,13 @@ class PlainFunction:
     """How long one attempt may take."""
     attempts: int = 3
     """How often it is tried at most, when its worker dies or it fails with a retryable error. 1 means no retry."""
+
+    backoff: timedelta = DEFAULT_BACKOFF
+    """Pause before the second attempt."""
+    retry_on: tuple[type[Exception], ...] = ()
+    """Exceptions that are retried besides temporary failures."""
+    no_retry_on: tuple[type[Exception], ...] = ()
+    """Exceptions that are never retried. They take precedence."""
 
     def __post_init__(self) -> None:
         """Check the limits."""

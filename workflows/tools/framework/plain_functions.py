@@ -113,7 +113,11 @@ async def run_plain_function(
             start_to_close_timeout=function.timeout,
             schedule_to_close_timeout=remaining(call),
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=RetryPolicy(maximum_attempts=function.attempts, maximum_interval=timedelta(seconds=30)),
+            retry_policy=RetryPolicy(
+                initial_interval=function.backoff,
+                maximum_attempts=function.attempts,
+                maximum_interval=max(function.backoff, timedelta(seconds=30)),
+            ),
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"{step} of {call.tool}",
         )

@@ -1,6 +1,7 @@
 """`Tool`, the frozen definition of a tool, and `ToolBuilder`, which makes one."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from outlast.workflows.tools.framework.phases import (
     violations_of,
 )
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """Workflow code of (ctx, arguments) or, after a client phase, (ctx, arguments, reply); or a function under @plain."""
@@ -147,6 +149,12 @@ class Tool:
         return self.stores and not self.in_front and not self.restores
 
     @property
+    def may_outlast_connection(self) -> bool:
+        """Whether a call may take longer than clients wait: it runs an Actor or the author's code, or asks somebody."""
+        asks = self.client is not None or self.approval is not None
+        return self.calls_actor or asks or bool(self.functions) or self.task_use is not TaskUse.NEVER
+
+    @property
     def runs_actor(self) -> bool:
         """Whether a call runs an Actor, or asks one that is an MCP server."""
         return self.calls_actor or self.actor is not None
@@ -220,6 +228,17 @@ class ToolBuilder:
         self._planned: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._icon_url: str | None = None
         self._run_memory_mbytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self._name
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        """`@tool("name")` above a function: the function is the tool's."""
+        from outlast.workflows.tools.framework.decorator import function_tool  # noqa: PLC0415 (it imports this module)
+
+        return function_tool(function, name=self._name)
 
     def category(self, category: Category) -> Self:
         """The group by which the tool is selected."""
@@ -388,6 +407,10 @@ class ToolBuilder:
 
     def build(self) -> Tool:
         """The definition. Raises `ValueError` that names the missing step, or the parts that do not fit together."""
+        if _NAME.fullmatch(self._name) is None:
+            raise ValueError(
+                f"Tool {self._name!r}: a name has 1 to 64 letters, digits, `_` or `-`; models and MCP take no others."
+            )
         self._parts.output_text = self._published_output_schema()
         handler = _answered_in_front if self._in_front else None
         handler = handler_of(self._name, self._parts) or handler
@@ -395,11 +418,20 @@ class ToolBuilder:
             raise ValueError(f"Tool {self._name!r} has no handler: call .server(handler) before .build().")
         if self._category is None:
             raise ValueError(f"Tool {self._name!r} has no category: call .category(Category.…) before .build().")
+        if self._category not in set(Category):
+            raise ValueError(
+                f"Tool {self._name!r}: {self._category!r} is not a category; use one of: {', '.join(Category)}."
+            )
+        if self._arguments is not None and not _is_model(self._arguments):
+            raise ValueError(
+                f"Tool {self._name!r}: .args() takes a pydantic model, not {self._arguments!r}: write "
+                "`class Args(Arguments): ...`."
+            )
         if not self._description:
             raise ValueError(f"Tool {self._name!r} has no description: call .describe(text) before .build().")
         return Tool(
             name=self._name,
-            category=self._category,
+            category=Category(self._category),
             description=self._description,
             annotations=self._annotations or ToolAnnotations(title=self._name),
             handler=handler,
@@ -439,6 +471,10 @@ class ToolBuilder:
         if self._output_schema is None or self._keeps_output_schema or self._restores or self._in_front:
             return self._output_schema
         return self._output_schema.or_compressed()
+
+
+def _is_model(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def tool(name: str) -> ToolBuilder:

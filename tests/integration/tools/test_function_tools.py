@@ -1,0 +1,116 @@
+"""Typed functions under `@tool`, called from every entry point of a server that loads their module."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from outlast.client import AsyncClient
+from tests.support.calls.questions import taken, waiting
+from tests.support.calls.tasks import completed, result_of, started
+from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
+from tests.support.http.pages import serving_pages
+from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.stacks.service import Service
+
+service = service_fixture(scope="module", tools=["tests.support.tools.function_tools"])
+api = http_fixture()
+OWN = {"weather", "nap", "flaky", "fetched", "transfer"}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool": name, "arguments": arguments}
+
+
+def attempts_in(folder: Path) -> int:
+    return len(list(folder.iterdir()))
+
+
+@pytest.mark.parametrize("revision", [LEGACY, MODERN])
+@pytest.mark.parametrize("query", ["", "?mode=openai"])
+async def test_mcp_lists_loaded_tools_by_default_and_calls_them(
+    api: httpx.AsyncClient, revision: str, query: str
+) -> None:
+    wire = Wire(api, revision, query)
+    if revision == LEGACY:
+        await wire.initialize()
+    listed = {one["name"]: one for one in (await wire.request("tools/list", {}))["tools"]}
+    assert set(listed) >= OWN | {"get-task", "restore-tool-output"}
+    assert listed["weather"]["description"] == "Weather forecast for a city."
+    assert listed["weather"]["annotations"]["readOnlyHint"] is True
+    answer = await wire.request("tools/call", {"name": "weather", "arguments": {"city": "Prague", "days": 2}})
+    assert answer["structuredContent"] == {"city": "Prague", "degrees": [20, 20]}
+
+
+async def test_a_connection_that_selects_one_tool_can_collect_its_result(api: httpx.AsyncClient) -> None:
+    wire = Wire(api, LEGACY, "?tools=nap")
+    await wire.initialize()
+    names = {one["name"] for one in (await wire.request("tools/list", {}))["tools"]}
+    assert names >= {"nap", "get-task", "cancel-task"}
+    assert "weather" not in names
+
+
+async def test_rest_adapters_and_the_client_have_it(api: httpx.AsyncClient, service: Service) -> None:
+    answer = await completed(api, call("weather", city="Prague"))
+    assert answer["result"]["structured"] == {"city": "Prague", "degrees": [20]}
+    wrong = await api.post("/v1/tasks", json=call("weather", city="Prague", dayz=2))
+    assert wrong.status_code == 422
+    assert "dayz" in wrong.text
+    assert "days" in wrong.text
+    tools = (await api.get("/v1/adapters/openai/tools")).json()
+    assert "weather" in str(tools)
+    async with AsyncClient(service.url, token=None) as client:
+        assert (await client.call("weather", {"city": "Prague"})).structured == {"city": "Prague", "degrees": [20]}
+
+
+async def test_blocking_functions_stall_neither_each_other_nor_other_tools(api: httpx.AsyncClient) -> None:
+    """With one thread of an event loop, the naps would take as long as all of them together."""
+    naps = [await started(api, call("nap", seconds=20)) for _ in range(8)]
+
+    async def sleeps() -> bool:
+        task = (await api.get(f"/v1/tasks/{naps[-1]}")).json()
+        return (task.get("progress") or {}).get("message") == "Sleeping"
+
+    await eventually(sleeps)
+    await completed(api, call("weather", city="Prague"))
+    states = [(await api.get(f"/v1/tasks/{nap}")).json()["status"] for nap in naps]
+    assert "working" in states
+    for nap in naps:
+        await result_of(api, nap)
+
+
+@pytest.mark.parametrize(("error", "attempts"), [("busy", 3), ("broken", 1), ("value", 1)])
+async def test_the_options_decide_what_is_retried(
+    api: httpx.AsyncClient, tmp_path: Path, error: str, attempts: int
+) -> None:
+    answer = await completed(api, call("flaky", folder=str(tmp_path), error=error))
+    assert attempts_in(tmp_path) == attempts
+    if error == "busy":
+        assert answer["result"]["structured"] == {"result": 3}
+    else:
+        assert answer["task"]["status"] == "failed"
+
+
+@pytest.fixture(scope="module")
+def pages() -> Iterator[str]:
+    with serving_pages() as server:
+        yield server.url
+
+
+async def test_a_page_that_is_not_there_is_not_asked_for_again(
+    api: httpx.AsyncClient, tmp_path: Path, pages: str
+) -> None:
+    answer = await completed(api, call("fetched", folder=str(tmp_path), url=f"{pages}/nothing-here"))
+    assert answer["task"]["status"] == "failed"
+    assert attempts_in(tmp_path) == 1
+
+
+async def test_an_approval_is_asked_for_where_the_function_says_so(api: httpx.AsyncClient) -> None:
+    answer = await completed(api, call("transfer", amount=5))
+    assert text_of(answer["result"]) == "Transferred 5."
+    task = await waiting(api, call("transfer", amount=500))
+    await taken(api, task, {"decision": "yes"})
+    assert text_of((await result_of(api, task["id"]))["result"]) == "Transferred 500."

@@ -1,0 +1,346 @@
+"""`@tool`: makes a tool of a typed function. Name, texts and schemas come from its signature and docstring."""
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import replace
+from datetime import timedelta
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from docstring_parser import Docstring, ParseError, parse
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.fields import FieldInfo
+
+from outlast.workflows.contracts.tool_calls import Progress, ToolResult
+from outlast.workflows.contracts.written_json import UnusableAnswer
+from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
+from outlast.workflows.tools.framework.plain_functions import CallContext
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, ToolBuilder
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_DONE = "Done."
+"""Answer of a function that returns None."""
+_AS_THEY_ARE = (Any, str, None, type(None), ToolResult, inspect.Signature.empty)
+"""Return annotations without an output schema."""
+
+
+class FunctionTool(Generic[P, R]):
+    """A function under `@tool`. Calling it calls the function, as its own tests do; `definition` is the tool."""
+
+    def __init__(self, function: Callable[P, R], definition: Tool) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.definition = definition
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function."""
+        return self.function(*args, **kwargs)
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of `@tool`. All have defaults."""
+
+    name: str
+    """Name for models: letters, digits, `_` and `-`. Default: the function's."""
+    title: str
+    """Name for people. Default: the name."""
+    description: str
+    """Text by which a model chooses the tool. Default: the docstring without its list of arguments."""
+    category: Category
+    """Group by which connections select tools. Default: `dev`."""
+    retries: int
+    """Further attempts after a temporary failure or the death of a worker. Default: 2."""
+    timeout: timedelta | float
+    """Time of one attempt, in seconds or as a time span. Default: five minutes."""
+    backoff: timedelta | float
+    """Pause before the second attempt; it doubles with each further one. Default: one second."""
+    retry_on: tuple[type[Exception], ...]
+    """Exceptions that are retried besides temporary failures."""
+    no_retry_on: tuple[type[Exception], ...]
+    """Exceptions that are never retried."""
+    read_only: bool
+    """Hint for clients: the tool changes nothing."""
+    destructive: bool
+    """Hint for clients: the tool may delete or overwrite."""
+    idempotent: bool
+    """Hint for clients: a repeated call has no further effect."""
+    approval: bool | str | Callable[[Any], bool]
+    """True: each call waits for an approval. A text: the question. A function of the arguments: if it returns true."""
+
+
+@overload
+def tool(name: str, /) -> ToolBuilder: ...
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(target: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(retries=5)`. `tool("name")` begins the definition of another kind.
+
+    Raises `ValueError` for a function that cannot be a tool.
+    """
+    if isinstance(target, str):
+        return ToolBuilder(target)
+    if target is not None:
+        return function_tool(target, **options)
+    return lambda function: function_tool(function, **options)
+
+
+def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> FunctionTool[P, R]:
+    """Make a tool of `function`, as `@tool` does."""
+    unknown = [name for name in options if name not in ToolOptions.__annotations__]
+    if unknown:
+        raise TypeError(f"@tool has no option {unknown[0]!r}; it has: {', '.join(ToolOptions.__annotations__)}.")
+    call_name = options.get("name") or getattr(function, "__name__", "")
+    signature = _Signature(function, call_name)
+    texts = _docstring_of(function)
+    plain = PlainFunction(
+        signature.as_async(),
+        _time_span(options.get("timeout", DEFAULT_TIMEOUT)),
+        options.get("retries", 2) + 1,
+        backoff=_time_span(options.get("backoff", DEFAULT_BACKOFF)),
+        retry_on=options.get("retry_on", ()),
+        no_retry_on=options.get("no_retry_on", ()),
+    )
+    annotations = ToolAnnotations(
+        title=options.get("title") or call_name,
+        read_only=options.get("read_only", False),
+        destructive=options.get("destructive", False),
+        idempotent=options.get("idempotent", False),
+    )
+    builder = (
+        ToolBuilder(call_name)
+        .category(options.get("category", Category.DEV))
+        .describe(options.get("description") or _description(texts) or call_name.replace("_", " "))
+        .annotate(annotations)
+        .args(signature.arguments_model(texts))
+        .server(plain)
+    )
+    if signature.output is not None:
+        builder.output_schema(signature.output.schema)
+    approval = options.get("approval", False)
+    if isinstance(approval, str):
+        builder.approval(message=approval)
+    elif approval:
+        builder.approval(when=approval if callable(approval) else None)
+    return FunctionTool(function, builder.build())
+
+
+class _Signature:
+    """The parameters and the return value of a function, checked for what a tool can take."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._function = function
+        self._name = name
+        if not callable(function) or isinstance(function, type):
+            raise TypeError(f"@tool takes a function, not {function!r}.")
+        try:
+            self._types = get_type_hints(function, include_extras=True)
+        except NameError as error:
+            raise ValueError(f"@tool on {name}: {error}; define or import it before the function.") from None
+        parameters = list(inspect.signature(function).parameters.values())
+        self._context = next((one.name for one in parameters if self._types.get(one.name) is CallContext), None)
+        self._parameters = [one for one in parameters if one.name != self._context]
+        for parameter in self._parameters:
+            self._check(parameter)
+        self._model = self._single_model()
+        self.output = _Output.of(self._types.get("return", inspect.Signature.empty), name)
+
+    def _check(self, parameter: inspect.Parameter) -> None:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ValueError(
+                f"@tool on {self._name}: parameter {str(parameter)!r} cannot be passed by name. Models pass arguments "
+                "by name: write each parameter with its name, without *, ** or /."
+            )
+        if parameter.name not in self._types:
+            raise ValueError(
+                f"@tool on {self._name}: parameter {parameter.name!r} has no type. Write `{parameter.name}: str`, or "
+                "another type: the schema for models comes from it."
+            )
+        if parameter.name.startswith("_") or parameter.name == "model_config":
+            raise ValueError(
+                f"@tool on {self._name}: rename parameter {parameter.name!r}: pydantic reserves this name."
+            )
+
+    def _single_model(self) -> type[BaseModel] | None:
+        """The pydantic model that is the only parameter, and therefore the arguments as a whole."""
+        if len(self._parameters) != 1:
+            return None
+        kind = self._types[self._parameters[0].name]
+        return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+    def arguments_model(self, texts: Docstring) -> type[BaseModel]:
+        """The model of the arguments. It refuses unknown names."""
+        if self._model is not None:
+            return self._model if issubclass(self._model, Arguments) else _closed(self._model)
+        described = {param.arg_name: param.description or "" for param in texts.params}
+        fields: dict[str, Any] = {
+            one.name: self._field(one, described.get(one.name.removeprefix("*"), "")) for one in self._parameters
+        }
+        try:
+            return create_model(f"{_camel(self._name)}Arguments", __base__=Arguments, **fields)
+        except (PydanticUserError, PydanticSchemaGenerationError) as error:
+            raise ValueError(f"@tool on {self._name}: {str(error).splitlines()[0]}") from None
+
+    def _field(self, parameter: inspect.Parameter, text: str) -> tuple[Any, Any]:
+        kind: Any = self._types[parameter.name]
+        default: Any = ... if parameter.default is parameter.empty else parameter.default
+        has_text = get_origin(kind) is Annotated and FieldInfo.from_annotation(kind).description
+        has_text = has_text or (isinstance(default, FieldInfo) and default.description)
+        return (kind if has_text or not text else Annotated[kind, Field(description=text)]), default
+
+    def as_async(self) -> Callable[..., Any]:
+        """The function as a plain function of (arguments, *, context)."""
+
+        async def run(arguments: Any, *, context: CallContext) -> Any:
+            given = self._given(arguments)
+            if inspect.iscoroutinefunction(self._function):
+                if self._context is not None:
+                    given[self._context] = context
+                value = await self._function(**given)
+            else:
+                if self._context is not None:
+                    given[self._context] = _from_thread(context)
+                value = await _in_thread(self._name, functools.partial(self._function, **given))
+            if value is None:
+                return _DONE
+            return value if self.output is None else self.output.written(value)
+
+        run.__name__ = self._name
+        return run
+
+    def _given(self, arguments: Any) -> dict[str, Any]:
+        if self._model is not None:
+            return {self._parameters[0].name: arguments}
+        return {one.name: getattr(arguments, one.name) for one in self._parameters}
+
+
+class _Output:
+    """The declared return value: its schema, and how a value is written. Other types than objects become `result`."""
+
+    def __init__(self, adapter: TypeAdapter[Any], name: str) -> None:
+        self._adapter = adapter
+        self._name = name
+        own = cast(dict[str, JsonValue], adapter.json_schema(mode="serialization"))
+        self._is_object = own.get("type") == "object"
+        definitions = own.pop("$defs", None)
+        wrapped: dict[str, JsonValue] = {
+            "type": "object", "properties": {"result": own}, "required": ["result"],
+        }  # fmt: skip
+        self.schema: dict[str, JsonValue] = own if self._is_object else wrapped
+        if definitions is not None:
+            self.schema["$defs"] = definitions
+
+    @classmethod
+    def of(cls, annotation: Any, name: str) -> "_Output | None":
+        """The output of this return annotation; None without a schema. Raises `ValueError`."""
+        if annotation in _AS_THEY_ARE:
+            return None
+        try:
+            return cls(TypeAdapter(annotation), name)
+        except (PydanticUserError, PydanticSchemaGenerationError) as error:
+            raise ValueError(
+                f"@tool on {name}: the return type has no JSON Schema: {str(error).splitlines()[0]}"
+            ) from None
+
+    def written(self, value: Any) -> Any:
+        """The value as JSON. Raises `UnusableAnswer` for one that is not of the declared type."""
+        if isinstance(value, ToolResult):
+            return value
+        try:
+            checked = self._adapter.validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise UnusableAnswer(
+                f"The tool returned {type(value).__name__}, which does not fit its return annotation: "
+                f"{f'{place}: ' if place else ''}{first['msg']}."
+            ) from None
+        written = self._adapter.dump_python(checked, mode="json", by_alias=True)
+        return written if self._is_object else {"result": written}
+
+
+def _closed(model: type[BaseModel]) -> type[BaseModel]:
+    """A subclass that refuses unknown names: pydantic ignores them by default, and a misspelt argument with them."""
+    return type(model.__name__, (model,), {"model_config": ConfigDict(extra="forbid"), "__doc__": model.__doc__})
+
+
+def _docstring_of(function: Callable[..., Any]) -> Docstring:
+    """The parsed docstring: Google, NumPy, Sphinx or Epydoc style."""
+    try:
+        return parse(inspect.getdoc(function) or "")
+    except ParseError:
+        return Docstring()
+
+
+def _description(texts: Docstring) -> str:
+    parts = (texts.short_description, texts.long_description)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
+
+
+def _time_span(given: timedelta | float) -> timedelta:
+    return given if isinstance(given, timedelta) else timedelta(seconds=given)
+
+
+def _from_thread(context: CallContext) -> CallContext:
+    """`context` for a function in a thread: progress is reported on the event loop."""
+    loop = asyncio.get_running_loop()
+
+    def report(progress: Progress) -> None:
+        loop.call_soon_threadsafe(context.report, progress)
+
+    return replace(context, report=report)
+
+
+async def _in_thread(name: str, function: Callable[[], Any]) -> Any:
+    """Run `function` in its own daemon thread, and return its result.
+
+    A thread of a pool could keep other tools waiting, and the process from ending: nothing can interrupt a thread.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Any] = loop.create_future()
+    context = copy_context()
+
+    def finish(value: Any, error: BaseException | None) -> None:
+        if ended.done():
+            return  # cancelled
+        if error is None:
+            ended.set_result(value)
+        else:
+            ended.set_exception(error)
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = context.run(function)
+        except StopIteration as stopped:
+            error = RuntimeError(f"the function raised {stopped!r}")  # a future takes no StopIteration
+        except BaseException as raised:  # noqa: BLE001 (the caller's coroutine raises it)
+            error = raised
+        with suppress(RuntimeError):  # the process is ending, and with it the loop
+            loop.call_soon_threadsafe(finish, value, error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await ended
