@@ -31,6 +31,10 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """A workflow decodes the answer before it is stored."""
 
 
+_TEMPORARY_STATUSES = frozenset({408, 425, 429})
+"""Client errors that may pass: time-out, too early, too many requests (RFC 9110, RFC 8470, RFC 6585)."""
+
+
 class PlainFunctions:
     """Runs plain functions by the names of their tools, with heartbeats. They are cancelled with their calls."""
 
@@ -80,7 +84,16 @@ def _is_of_its_surroundings(error: BaseException) -> bool:
         return activity.is_cancelled() or activity.is_worker_shutdown() or (task is not None and task.cancelling() > 0)
     if isinstance(error, ValueError):
         return False
+    status = _http_status(error)
+    if status is not None:
+        return status in _TEMPORARY_STATUSES or status >= 500
     return classify(error).category in (*RETRYABLE, ErrorCategory.FILESYSTEM, ErrorCategory.PERMISSION)
+
+
+def _http_status(error: BaseException) -> int | None:
+    """The status of the HTTP response that `error` is about, as httpx, requests and aiohttp have it; None without."""
+    status = getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "status", None)
+    return status if isinstance(status, int) else None
 
 
 def _answered(request: PlainFunctionInput, value: object) -> PlainFunctionResult:

@@ -14,7 +14,6 @@ from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
 from tests.support.http.pages import serving_pages
 from tests.support.stacks.fixtures import http_fixture, service_fixture
-from tests.support.stacks.service import Service
 
 service = service_fixture(scope="module", tools=["tests.support.tools.function_tools"])
 api = http_fixture()
@@ -53,16 +52,16 @@ async def test_a_connection_that_selects_one_tool_can_collect_its_result(api: ht
     assert "weather" not in names
 
 
-async def test_rest_adapters_and_the_client_have_it(api: httpx.AsyncClient, service: Service) -> None:
+async def test_rest_adapters_and_the_client_have_it(api: httpx.AsyncClient) -> None:
     answer = await completed(api, call("weather", city="Prague"))
     assert answer["result"]["structured"] == {"city": "Prague", "degrees": [20]}
     wrong = await api.post("/v1/tasks", json=call("weather", city="Prague", dayz=2))
     assert wrong.status_code == 422
     assert "dayz" in wrong.text
     assert "days" in wrong.text
-    tools = (await api.get("/v1/adapters/openai/tools")).json()
+    tools = (await api.get("/v1/adapters/anthropic/tools")).json()
     assert "weather" in str(tools)
-    async with AsyncClient(service.url, token=None) as client:
+    async with AsyncClient(str(api.base_url)) as client:
         assert (await client.call("weather", {"city": "Prague"})).structured == {"city": "Prague", "degrees": [20]}
 
 
