@@ -12,6 +12,7 @@ PACKAGES = {
             "bs4",
             "cachetools",
             "cryptography",
+            "docstring_parser",
             "fastapi",
             "fastapi_swagger",
             "filetype",

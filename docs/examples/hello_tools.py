@@ -1,25 +1,45 @@
 """The tools of docs/writing-a-tool.md, as they are. `outlast up --tools-from docs.examples.hello_tools` serves them."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+import httpx
+from pydantic import BaseModel, Field
 
 from outlast import Arguments, CallContext, Category, ClientPhase, Reply, plain, tool
 
-
-class Hello(Arguments):
-    """Whom to greet."""
-
-    name: str = Field(default="world", max_length=100)
+WEATHER_URL = "https://weather.example"
 
 
-@plain
-async def hello(args: Hello) -> str:
-    """Plain Python: no Temporal in sight, and still the call survives the death of the worker."""
-    return f"Hello, {args.name}!"
+@tool
+def hello_world(name: Annotated[str, Field(max_length=100)] = "world") -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
 
 
-HELLO_WORLD = tool("hello_world").category(Category.DEV).describe("Greets.").args(Hello).server(hello).build()
+class Forecast(BaseModel):
+    """The weather of some days."""
+
+    city: str
+    degrees: list[int]
+
+
+@tool(retries=5, timeout=30, read_only=True)
+async def forecast(city: str, days: Annotated[int, Field(ge=1, le=7)] = 1) -> Forecast:
+    """Weather forecast for a city.
+
+    Args:
+        city: Name of the city.
+        days: Number of days.
+    """
+    async with httpx.AsyncClient(base_url=WEATHER_URL) as http:
+        response = await http.get("/forecast", params={"city": city, "days": days})
+    return Forecast.model_validate(response.raise_for_status().json())
+
+
+@tool(approval=lambda args: args.amount > 100, destructive=True, retries=0)
+def refund(order: str, amount: float) -> str:
+    """Refund an order."""
+    return f"Refunded {amount:.2f} for {order}."
 
 
 class Message(Arguments):
@@ -55,21 +75,12 @@ SAY_MESSAGE = (
 )
 
 
-class Guests(Arguments):
-    """Whom to greet, one after the other."""
-
-    names: tuple[str, ...] = Field(min_length=1, max_length=100)
-
-
-@plain
-async def greet_all(args: Guests, *, context: CallContext) -> str:
-    """The context says who calls, and takes progress."""
-    for done, name in enumerate(args.names):
-        context.progress(done, total=len(args.names), message=f"Greeting {name}")
-    return f"{context.caller_id} greets {', '.join(args.names)}."
-
-
-GREET_ALL = tool("greet_all").category(Category.DEV).describe("Greets many.").args(Guests).server(greet_all).build()
+@tool
+async def greet_all(names: Annotated[list[str], Field(min_length=1, max_length=100)], call: CallContext) -> str:
+    """Greet some people, one after the other."""
+    for done, name in enumerate(names):
+        call.progress(done, total=len(names), message=f"Greeting {name}")
+    return f"{call.caller_id} greets {', '.join(names)}."
 
 
 class Palette(Arguments):
@@ -102,4 +113,4 @@ PICK_COLOUR = (
     .build()
 )
 
-TOOLS = [HELLO_WORLD, SAY_MESSAGE, GREET_ALL, PICK_COLOUR]
+TOOLS = [SAY_MESSAGE, PICK_COLOUR]

@@ -139,7 +139,7 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
     own = [one for one in vars(module).values() if isinstance(one, FunctionTool) and one.__module__ == module.__name__]
     found = [one.definition if isinstance(one, FunctionTool) else one for one in [*entries, *own]]
-    if not found:
+    if not found and not getattr(module, "MODES", ()):
         unbuilt = next((key for key, one in vars(module).items() if isinstance(one, ToolBuilder)), None)
         advice = f"{unbuilt} is not finished: call .build() at its end." if unbuilt else "write @tool above a function."
         raise ExtensionError(f"Module {name!r}{_file_of(module)} has no tools: {advice}")

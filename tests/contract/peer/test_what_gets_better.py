@@ -33,12 +33,12 @@ PAGE = (ROOT / "docs" / "from-apify-mcp.md").read_text()
 
 
 PEERS_LOSSES = {
-    "the server is restarted while a task runs": "the task is not found; its run goes on, and costs",
-    "a task is cancelled while the platform cannot stop runs (503), and the server is restarted": (
-        "the task is not found; its run **goes on, and costs**"
+    "the server restarts while a task runs": "the task is lost; its run continues and costs",
+    "a task is cancelled while the platform cannot stop runs (503), and the server restarts": (
+        "the task is lost; its run **continues and costs**"
     ),
-    "the process that executes dies (`kill -9`) in a call that waits": "the call is lost; its run goes on, and costs",
-    "who may see a task": "every client of the process",
+    "the process dies (`kill -9`) during a call": "the call is lost; its run continues and costs",
+    "who can see a task": "every client of the process",
 }
 """Rows of the page, as far as they tell of the peer."""
 
@@ -72,7 +72,7 @@ async def test_a_start_whose_answer_is_lost_is_paid_once(both: Both, service: Se
     assert statuses == ["SUCCEEDED", "SUCCEEDED"]
     log.info("lost start (%s): runs paid by the peer %s, by ours %s", fault["action"], *paid)
     assert paid == [2, 1]
-    assert "starts it again: **2 runs paid** | finds the run again: **1 run paid** |" in PAGE
+    assert "starts it again: **2 runs paid** | finds the run: **1 run paid** |" in PAGE
 
 
 async def test_a_page_of_large_rows_has_a_bound(both: Both, service: Service) -> None:
@@ -86,7 +86,7 @@ async def test_a_page_of_large_rows_has_a_bound(both: Both, service: Service) ->
     log.info("20 rows of 100 KB: the peer answers %s bytes, ours %s", *sizes)
     assert sizes[1] < 2 * 262_144 + 10_000, "rows up to OUTLAST_OUTPUT_INLINE_LIMIT_BYTES, as text and as data"
     assert rows == [20, 2]
-    told = (f"{sizes[0]:,} bytes", f"{sizes[1]:,} bytes: the first 2 rows, and where to go on")
+    told = (f"{sizes[0]:,} bytes", f"{sizes[1]:,} bytes: the first 2 rows, and where to continue")
     assert row("`get-dataset-items` finds 20 rows of 100 KB", *told) in PAGE
 
 

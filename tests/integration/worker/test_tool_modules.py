@@ -106,4 +106,4 @@ def test_the_users_folder_takes_no_modules_place(tmp_path: Path, temporal_server
     (tmp_path / "tabnanny.py").write_text("raise RuntimeError('the wrong module')\n")
     (tmp_path / "my_tools.py").write_text("import tabnanny\n\nTOOLS = tabnanny.check and None\n")
     done = started("outlast.worker", tmp_path, temporal_server)
-    assert "has no TOOLS" in done.stderr, done.stderr
+    assert "has no tools" in done.stderr, done.stderr

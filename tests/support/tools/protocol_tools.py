@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from docs.examples.hello_tools import TOOLS as EXAMPLES
-from docs.examples.hello_tools import Colour
+from docs.examples.hello_tools import Colour, greet_all, hello_world
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ChatParams
@@ -147,6 +147,8 @@ QUICK = timedelta(seconds=1)
 
 
 TOOLS = [
+    hello_world,
+    greet_all,
     *EXAMPLES,
     dev("order").args(Order).handoff(price, CONFIRM, book),
     dev("reviewed_order").args(Order).approval(message="Order it?").handoff(price, CONFIRM, book),
