@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from outlast.workflows.tools.framework.decorator import FunctionTool
+from outlast.workflows.tools.framework.decorator import FunctionTool, check_name
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.tool import Tool, ToolBuilder
 from outlast.workflows.tools.registry import extend
@@ -125,6 +125,8 @@ def _extend_with(name: str, module: ModuleType) -> None:
     for definition in (*tools, *(definition for mode in modes for definition in mode.tools)):
         _check_schemas(name, module, definition)
     try:
+        for definition in tools:
+            check_name(definition.name)
         extend(tools, modes)
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
@@ -139,7 +141,7 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
     own = [one for one in vars(module).values() if isinstance(one, FunctionTool) and one.__module__ == module.__name__]
     found = [one.definition if isinstance(one, FunctionTool) else one for one in [*entries, *own]]
-    if not found and not getattr(module, "MODES", ()):
+    if not found and not any(hasattr(module, name) for name in ("MODES", "PROMPTS", "RESOURCES")):
         unbuilt = next((key for key, one in vars(module).items() if isinstance(one, ToolBuilder)), None)
         advice = f"{unbuilt} is not finished: call .build() at its end." if unbuilt else "write @tool above a function."
         raise ExtensionError(f"Module {name!r}{_file_of(module)} has no tools: {advice}")

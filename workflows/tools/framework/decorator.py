@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,7 @@ from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, To
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DONE = "Done."
 """Answer of a function that returns None."""
 _AS_THEY_ARE = (Any, str, None, type(None), ToolResult, inspect.Signature.empty)
@@ -110,6 +112,7 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     if unknown:
         raise TypeError(f"@tool has no option {unknown[0]!r}; it has: {', '.join(ToolOptions.__annotations__)}.")
     call_name = options.get("name") or getattr(function, "__name__", "")
+    check_name(call_name)
     signature = _Signature(function, call_name)
     texts = _docstring_of(function)
     plain = PlainFunction(
@@ -142,6 +145,12 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     elif approval:
         builder.approval(when=approval if callable(approval) else None)
     return FunctionTool(function, builder.build())
+
+
+def check_name(name: str) -> None:
+    """Raise `ValueError` for the name of a tool that models or MCP clients do not take."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"Tool {name!r}: a name has 1 to 64 letters, digits, `_` or `-`. Choose another one.")
 
 
 class _Signature:

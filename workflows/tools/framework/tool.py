@@ -1,7 +1,6 @@
 """`Tool`, the frozen definition of a tool, and `ToolBuilder`, which makes one."""
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -29,7 +28,6 @@ from outlast.workflows.tools.framework.phases import (
     violations_of,
 )
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """Workflow code of (ctx, arguments) or, after a client phase, (ctx, arguments, reply); or a function under @plain."""
@@ -407,10 +405,6 @@ class ToolBuilder:
 
     def build(self) -> Tool:
         """The definition. Raises `ValueError` that names the missing step, or the parts that do not fit together."""
-        if _NAME.fullmatch(self._name) is None:
-            raise ValueError(
-                f"Tool {self._name!r}: a name has 1 to 64 letters, digits, `_` or `-`; models and MCP take no others."
-            )
         self._parts.output_text = self._published_output_schema()
         handler = _answered_in_front if self._in_front else None
         handler = handler_of(self._name, self._parts) or handler

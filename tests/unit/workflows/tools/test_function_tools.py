@@ -283,7 +283,6 @@ def test_what_is_no_function_and_what_is_no_option_are_refused() -> None:
 @pytest.mark.parametrize(
     ("build", "problem"),
     [
-        (lambda: tool("my tool!"), "Tool 'my tool!': a name has 1 to 64 letters, digits, `_` or `-`"),
         (lambda: tool("mine").category(cast(Any, "text")), "'text' is not a category; use one of: actors, "),
         (lambda: tool("mine").args(cast(Any, int)), ".args() takes a pydantic model, not <class 'int'>"),
     ],
