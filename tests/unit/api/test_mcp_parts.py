@@ -120,7 +120,12 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
 
 @pytest.mark.parametrize(
     ("attributes", "reason"),
-    [(None, "No module named"), ({}, "has no tools"), ({"TOOLS": [1]}, "TOOLS contains int"), ({"TOOLS": "own"}, "already")],
+    [
+        (None, "No module named"),
+        ({}, "has no tools"),
+        ({"TOOLS": [1]}, "TOOLS contains int"),
+        ({"TOOLS": "own"}, "already"),
+    ],
 )
 def test_an_extension_that_cannot_be_used_says_why(
     modules: dict[str, ModuleType], attributes: dict[str, Any] | None, reason: str
