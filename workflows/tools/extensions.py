@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from outlast.workflows.tools.framework.decorator import FunctionTool, check_name
+from outlast.workflows.tools.framework.decorator import FunctionTool
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.tool import Tool, ToolBuilder
 from outlast.workflows.tools.registry import extend
@@ -125,8 +125,6 @@ def _extend_with(name: str, module: ModuleType) -> None:
     for definition in (*tools, *(definition for mode in modes for definition in mode.tools)):
         _check_schemas(name, module, definition)
     try:
-        for definition in tools:
-            check_name(definition.name)
         extend(tools, modes)
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error

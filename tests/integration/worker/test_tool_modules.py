@@ -45,8 +45,8 @@ BROKEN = {
         "my_tools.py): TOOLS contains function, which is not a tool: write @tool above the function",
     ),
     "a name that models do not take": (
-        TAKEN_NAME.replace("call-actor", "my tool!"),
-        "my_tools.py): Tool 'my tool!': a name has 1 to 64 letters, digits, `_` or `-`. Choose another one.",
+        "from outlast import tool\n\n@tool(name='my tool!')\ndef wave(): ...\n",
+        "my_tools.py, line 3: ValueError: Tool 'my tool!': a name has 1 to 64 letters, digits, `_` or `-`.",
     ),
     "a parameter without a type": (
         "from outlast import tool\n\n@tool\ndef wave(times): ...\n",

@@ -112,7 +112,7 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     if unknown:
         raise TypeError(f"@tool has no option {unknown[0]!r}; it has: {', '.join(ToolOptions.__annotations__)}.")
     call_name = options.get("name") or getattr(function, "__name__", "")
-    check_name(call_name)
+    _check_name(call_name)
     signature = _Signature(function, call_name)
     texts = _docstring_of(function)
     plain = PlainFunction(
@@ -147,7 +147,7 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     return FunctionTool(function, builder.build())
 
 
-def check_name(name: str) -> None:
+def _check_name(name: str) -> None:
     """Raise `ValueError` for the name of a tool that models or MCP clients do not take."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"Tool {name!r}: a name has 1 to 64 letters, digits, `_` or `-`. Choose another one.")

@@ -230,6 +230,7 @@ def with_any(*args: int) -> int:
 
 
 without_type: Callable[..., Any] = lambda a: a  # noqa: E731 (a parameter without a type)
+without_type.__name__ = "without_type"
 
 
 def hidden(_a: int) -> int:
