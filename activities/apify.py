@@ -1,10 +1,6 @@
-"""The names of apify-client that activities use. It is loaded when one of them is first used.
-
-It takes a quarter of a second to load, most of it for the two hundred models of its answers, and no process needs it
-before its first request to the platform. Processes that serve `load` it beside their first work.
-
-apify-client 3.4 returns these models and does not export their names. Only this module imports its private one, and
-`pyproject.toml` allows no other minor version: names may change with the next one.
+"""The names of apify-client that activities use, loaded on first use: it takes a quarter of a second, and no process
+needs it before its first request to the platform. apify-client 3.4 does not export the names of its models; only this
+module imports its private one, and `pyproject.toml` allows no other minor version.
 """
 
 import sys
@@ -52,12 +48,12 @@ _MODULES = dict.fromkeys(__all__, "apify_client._models") | {
 
 
 def is_loaded() -> bool:
-    """Whether some module has loaded apify-client: before that, no error can be one of its own."""
+    """Return True if a module has loaded apify-client: before that, no error can be one of its errors."""
     return "apify_client.errors" in sys.modules
 
 
 def is_model(name: str) -> bool:
-    """Whether apify-client, which is loaded, has a model of this name for the platform's responses."""
+    """Return True if apify-client, which is loaded, has a model of this name for the platform's responses."""
     return isinstance(getattr(sys.modules.get("apify_client._models"), name, None), type)
 
 
@@ -67,7 +63,6 @@ def load() -> None:
 
 
 def __getattr__(name: str) -> object:
-    """Load what `name` stands for, once."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     load()

@@ -1,8 +1,6 @@
-"""Bounds of the numbers that callers send: money, counts, sizes and durations.
-
-One definition for every entry point. A bound holds while a request, a policy file or a setting is read
-(`checking_bounds`), and stands in the published JSON Schema. Histories and the store may hold numbers from before there
-was a bound: those are read as they are, and the arithmetic here is defined for them, too.
+"""Bounds of the numbers that callers send: money, counts, sizes and durations. They hold while a request, a policy file
+or a setting is read (`checking_bounds`), and are in the published JSON Schema. Recorded numbers from before there was a
+bound are read unchanged, and the arithmetic here accepts them.
 """
 
 from collections.abc import Generator, Mapping
@@ -58,22 +56,17 @@ def reading_recorded() -> Generator[None]:
 
 
 class AtMost:
-    """Marks a number that may not be larger than `limit` in a request.
-
-    A lower bound stands before the mark, in the same annotation: of one of the field, pydantic publishes `ge`, which no
-    reader of JSON Schema knows.
+    """Marks a number that may not be larger than `limit` in a request. A lower bound stands before the mark, in the
+    same annotation: of one of the field, pydantic publishes `ge`, which is not a keyword of JSON Schema.
     """
 
     def __init__(self, limit: int) -> None:
-        """The largest number accepted."""
         self._limit = limit
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """See pydantic."""
         return core_schema.no_info_after_validator_function(self._checked, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """See pydantic."""
         return {**handler(schema), "maximum": self._limit}
 
     def _checked(self, value: float) -> float:
@@ -87,11 +80,9 @@ class _UsdBounds:
     """Marks an amount of money, see `Usd`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """See pydantic."""
         return core_schema.no_info_wrap_validator_function(self._checked, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """See pydantic."""
         found = handler(schema)
         for one in found.get("anyOf", [found]):
             if one.get("type") == "string":
@@ -128,13 +119,13 @@ PositiveMinutes = Annotated[float, Field(gt=0), AtMost(MAX_MINUTES)]
 
 
 def is_usd(amount: Decimal | float) -> bool:
-    """Whether an amount is one that a request may have."""
+    """Return True if a request may have this amount."""
     exact = amount if isinstance(amount, Decimal) else Decimal(str(amount))
     return exact.is_finite() and 0 < exact <= MAX_USD and exact == exact.quantize(_STEP)
 
 
 def rounded_usd(amount: Decimal | float, step: Decimal) -> Decimal:
-    """An amount as a multiple of `step`. One beyond what money is, is the largest amount of its sign."""
+    """Return an amount as a multiple of `step`. One beyond what money is, is the largest amount of its sign."""
     exact = amount if isinstance(amount, Decimal) else Decimal(str(amount))
     if exact.is_nan():
         raise ValueError("an amount of money is a number")
@@ -142,9 +133,8 @@ def rounded_usd(amount: Decimal | float, step: Decimal) -> Decimal:
 
 
 def usd_flaw(amounts: Mapping[str, Decimal | None]) -> str | None:
-    """Says which of the amounts, by field, is none that a request may have; None if each is, or is absent.
-
-    Work that was started before there was a bound, or around the entry points, ends with this message.
+    """Says which of the amounts, by field, is none that a request may have; None if each is, or is absent. Work that
+    was started before there was a bound, or around the entry points, ends with this message.
     """
     for field, amount in amounts.items():
         if amount is not None and not is_usd(amount):
@@ -153,7 +143,7 @@ def usd_flaw(amounts: Mapping[str, Decimal | None]) -> str | None:
 
 
 def usd_text(amount: Decimal) -> str:
-    """An amount for people: at least two decimal places, and as many as there are."""
+    """Return an amount for people: at least two decimal places, and as many as there are."""
     if not amount.is_finite() or abs(amount.adjusted()) > _LEGIBLE_DIGITS:
         return str(amount)[:_MAX_USD_CHARS]
     cents = amount.quantize(Decimal("0.01"))

@@ -1,7 +1,6 @@
-"""The base class of every contract, and what most of them contain: the caller and its secrets.
-
-Contracts are frozen and import no I/O library, so that workflow code can use them. A field that is added later has a
-default: inputs recorded by an older version must stay readable.
+"""The base class of every contract, and what most of them contain: the caller and its secrets. Contracts are frozen and
+import no I/O library, so that workflow code can use them. A field that is added later has a default: inputs recorded by
+an older version must stay readable.
 """
 
 from decimal import Decimal
@@ -86,12 +85,12 @@ class CallPayment(Contract):
 
 
 class Caller(Contract):
-    """Who calls a tool. `id` scopes everything that the caller can see; it is not a secret."""
+    """The caller of a tool. `id` scopes everything that the caller can see; it is not a secret."""
 
     id: str
     reach: Literal["own", "account"] = Field(
         default="account",
-        description="Which runs and storages of its Apify account it reaches: those of its own calls, or all.",
+        description="Reach within its Apify account: the runs and storages of its own calls, or all.",
     )
     apify_token: SealedSecret | None = Field(
         default=None, description="The caller's own Apify token; without one, the operator's token pays."

@@ -17,10 +17,9 @@ _HAND_OVER_DELAY = timedelta(milliseconds=100)
 
 
 class HandedOver(ApplicationError):
-    """Ends an attempt because its worker stops, or is dead. It is no failure: the next attempt, elsewhere, goes on."""
+    """Ends an attempt whose worker stops or is dead. The next attempt continues on another worker."""
 
     def __init__(self, why: str = "The worker stops; another one goes on with this.") -> None:
-        """Have the next attempt begin at once."""
         super().__init__(
             why,
             type="HandedOver",
@@ -52,20 +51,17 @@ class Heartbeats:
 
     @property
     def silence(self) -> timedelta:
-        """The longest time between two heartbeats so far, the time since the last one included.
-
-        A silence longer than the interval means that this process was suspended meanwhile.
+        """The longest time between two heartbeats so far, the time since the last one included. A silence longer than
+        the interval means that this process was suspended.
         """
         return timedelta(seconds=max(self._longest_silence, time.monotonic() - self._last_sent))
 
 
 @asynccontextmanager
 async def heartbeating(share: float = 0.5, *, hands_over: bool = False) -> AsyncGenerator[Heartbeats]:
-    """Send a heartbeat each time `share` of the activity's heartbeat timeout has passed, until the block ends.
-
-    A block that is shorter than that sends none. When sending fails, the block is cancelled and the error is raised:
-    without heartbeats Temporal would start a second attempt beside this one. With `hands_over`, the block is cancelled
-    and `HandedOver` is raised as soon as the worker is asked to stop.
+    """Send a heartbeat each time `share` of the heartbeat timeout has passed, until the block ends. If sending fails,
+    the block is cancelled and the error raised: without heartbeats Temporal would start a second attempt. With
+    `hands_over`, the block is cancelled and `HandedOver` raised as soon as the worker begins to stop.
     """
     timeout = activity.info().heartbeat_timeout
     interval = timeout * share if timeout else _DEFAULT_INTERVAL
@@ -99,7 +95,6 @@ async def _hand_over() -> None:
 @asynccontextmanager
 async def activity_scope(*, hands_over: bool = False) -> AsyncGenerator[None]:
     """Send heartbeats, and turn every failure of the block into an `ApplicationError` with its `ErrorEnvelope`.
-
     `hands_over` as for `heartbeating`. Outside of an activity, see `worker.eager.read_ahead`, the block is left as it
     is: the activity that gets its result, or its failure, has a scope around it.
     """
@@ -112,10 +107,8 @@ async def activity_scope(*, hands_over: bool = False) -> AsyncGenerator[None]:
 
 
 def raise_cancellation(error: BaseException) -> None:
-    """Raise `CancelledError` when the current task is being cancelled.
-
-    For `WorkflowUpdateRPCTimeoutOrCancelledError`: Temporal's SDK raises it for a time-out, and in the place of the
-    cancellation, which would be lost.
+    """Raise `CancelledError` when the current task is being cancelled. For `WorkflowUpdateRPCTimeoutOrCancelledError`:
+    Temporal's SDK raises it for a time-out, and in the place of the cancellation, which would be lost.
     """
     current = asyncio.current_task()
     if current is not None and current.cancelling():

@@ -1,7 +1,6 @@
-"""Numbers in JSON that would not arrive as they were sent: each is refused, with the path to it.
-
-Parsers read whole numbers beyond 64 bits as a float, or not at all; a number that is too large for a float as infinity;
-one that is too small as 0. NaN and Infinity are not JSON (RFC 8259), and come out as null.
+"""Numbers in JSON that would not arrive as they were sent: each is refused, with the path to it. Parsers read whole
+numbers beyond 64 bits as a float, or not at all; a number that is too large for a float as infinity; one that is too
+small as 0. NaN and Infinity are not JSON (RFC 8259), and come out as null.
 """
 
 import json
@@ -30,9 +29,8 @@ class _Unrepresentable(str):
 
 
 def number_flaws(body: bytes) -> tuple[Violation, ...]:
-    """The numbers in JSON text that are refused. Nothing for what is no JSON, which its parser refuses.
-
-    Almost no text needs more than a search for what such numbers look like.
+    """The numbers in JSON text that are refused. Nothing for what is no JSON, which its parser refuses. Almost no text
+    needs more than a search for the form of such numbers.
     """
     if b"\0" in body:  # UTF-16 or UTF-32, in which they look different
         body = body.decode(json.detect_encoding(body), "replace").encode()
@@ -46,7 +44,7 @@ def number_flaws(body: bytes) -> tuple[Violation, ...]:
 
 
 def exact_json(text: str) -> Any:
-    """The value of JSON text. Raises `ValueError` for what is no JSON, and for numbers that are refused."""
+    """Return the value of JSON text. Raises `ValueError` for what is no JSON, and for numbers that are refused."""
     if flaws := number_flaws(text.encode(errors="surrogatepass")):
         raise ValueError(f"{flaws[0].path or 'The value'}: {flaws[0].message}")
     try:

@@ -1,7 +1,6 @@
-"""Parses and serialises JSON values of any origin without failing on unusual ones, and without changing numbers.
-
-orjson reads a whole number beyond 64 bits as a float, without a word, and writes none. Imports nothing heavy: a
-subprocess uses it.
+"""Parses and serialises JSON values of any origin without failing on unusual ones, and without changing numbers. orjson
+reads a whole number beyond 64 bits as a float, without a word, and writes none. Imports nothing heavy: a subprocess
+uses it.
 """
 
 import json
@@ -27,7 +26,7 @@ class NestedTooDeeply(ValueError):
 
 
 def loads(text: bytes) -> Any:
-    """The JSON value in `text`, with whole numbers of any size. Raises `NestedTooDeeply`, and `ValueError`."""
+    """Return the JSON value in `text`, with whole numbers of any size. Raises `NestedTooDeeply`, and `ValueError`."""
     try:
         if _MANY_DIGITS.search(text) is None:
             return orjson.loads(text)
@@ -41,7 +40,7 @@ def loads(text: bytes) -> Any:
 
 
 def value_of(text: bytes) -> Any:
-    """The JSON value in `text`, with `limited` levels; `text` itself, as a string, when it is not JSON."""
+    """Return the JSON value in `text`, with `limited` levels; `text` itself, as a string, when it is not JSON."""
     try:
         return read(text)[0]
     except ValueError:
@@ -49,9 +48,8 @@ def value_of(text: bytes) -> Any:
 
 
 def read(text: bytes) -> tuple[Any, bool]:
-    """The JSON value in `text`, with `limited` levels, and whether it differs from the one in `text`.
-
-    What no parser reads for its levels is given as text. Raises `ValueError` for what is not JSON.
+    """The JSON value in `text`, with `limited` levels, and whether it differs from the one in `text`. What no parser
+    reads for its levels is given as text. Raises `ValueError` for what is not JSON.
     """
     try:
         value = loads(text)
@@ -62,9 +60,8 @@ def read(text: bytes) -> tuple[Any, bool]:
 
 
 def limited(value: Any) -> Any:
-    """`value` itself; if it is nested too deeply, as JSON in a text, or of an object only the fields that are.
-
-    Raises `RecursionError` for more than 900 levels.
+    """`value` itself; if it is nested too deeply, as JSON in a text, or of an object only the fields that are. Raises
+    `RecursionError` for more than 900 levels.
     """
     if not is_too_deep(value):
         return value
@@ -75,9 +72,8 @@ def limited(value: Any) -> Any:
 
 
 def text_of(value: object) -> bytes:
-    """`value` as JSON in UTF-8, without spaces. Numbers of any size and texts with lone surrogates are kept.
-
-    Raises `TypeError` for a value that is not JSON.
+    """`value` as JSON in UTF-8, without spaces. Numbers of any size and texts with lone surrogates are kept. Raises
+    `TypeError` for a value that is not JSON.
     """
     try:
         return orjson.dumps(value)
@@ -110,7 +106,7 @@ MAX_BYTES = 1024 * 1024
 
 
 def has_more_values(document: object, limit: int = MAX_VALUES) -> bool:
-    """Whether a JSON document consists of more than `limit` values. Takes time in proportion to `limit` at most."""
+    """Return True if a JSON document has more than `limit` values. Takes time in proportion to `limit` at most."""
     counted = 1
     waiting = [document]
     while waiting:

@@ -1,8 +1,6 @@
-"""Quick reads as local activities: they run within their workflow's task, which saves Temporal four writes of five.
-
-A local activity keeps a workflow task, so an attempt that takes long, or for which there is no room, ends with
-`GoesOver`; a normal activity takes over, with its queue, its retries and its cancellation. Starts of runs take the same
-room, and have their own limit, see `activities.runs.local_start`.
+"""Quick reads as local activities, within their workflow's task, which saves Temporal four writes of five. An attempt
+that takes long, or for which there is no room, ends with `GoesOver`, and a normal activity takes over. Starts of runs
+use the same room with their own limit, see `activities.runs.starts`.
 """
 
 import asyncio
@@ -21,9 +19,9 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from outlast.activities.contracts import Caller, Contract
 
 LOCAL_READ_TIMEOUT = timedelta(seconds=2)
-"""How long a local attempt may take. Temporal gives the workflow task that it keeps 10 seconds."""
+"""The time limit of a local attempt. Temporal gives the workflow task that it keeps 10 seconds."""
 LOCAL_READ_LIMIT = timedelta(seconds=4)
-"""When Temporal's SDK gives up the attempt. Only a worker whose event loop is blocked reaches it."""
+"""The time after which Temporal's SDK gives up the attempt. Only a worker whose event loop is blocked reaches it."""
 LOCAL_READ_RETRY_POLICY = RetryPolicy(maximum_attempts=1)
 GOES_OVER: Final = "GoesOver"
 """Type of the failure with which a local attempt makes room for a normal activity."""
@@ -44,7 +42,6 @@ class GoesOver(ApplicationError):
     """Ends a local attempt. It is no failure: a normal activity does the same."""
 
     def __init__(self, why: Literal["slow", "crowded"], *, may_have_acted: bool = False) -> None:
-        """End it because it is `slow`, or because there is no room: `crowded`."""
         self.why: Literal["slow", "crowded"] = why
         super().__init__(
             f"A normal activity takes this over: {why}.",
@@ -57,14 +54,14 @@ class GoesOver(ApplicationError):
 
 @runtime_checkable
 class _TakesLonger(Protocol):
-    """A request that is no read, with a limit of its own."""
+    """A request that is not a read, with its own limit."""
 
     @property
     def local_limit(self) -> timedelta: ...
 
     @property
     def may_have_acted(self) -> bool:
-        """Whether an earlier attempt may have changed something."""
+        """An earlier attempt may have changed something."""
         ...
 
 
@@ -77,13 +74,12 @@ class _OfCaller(Protocol):
 
 
 class LocalReads(Interceptor):
-    """Bounds the local reads of one worker, of all callers and of each, so that no workflow task waits for them.
-
-    What finds no room is not queued: it goes over at once.
+    """Bounds the local reads of one worker, of all callers and of each, so that no workflow task waits for them. What
+    finds no room is not queued: it becomes a normal activity at once.
     """
 
     def __init__(self, slots: int) -> None:
-        """Have at most `slots` local reads at once; half of them, rounded up, for one caller."""
+        """Allow `slots` concurrent local reads; half of them, rounded up, for one caller."""
         self._slots = slots
         self._slots_of_one = -(-slots // _SHARE_OF_ONE_CALLER)
         self._reading: Counter[str] = Counter()

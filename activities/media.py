@@ -1,7 +1,6 @@
-"""Content types, and pictures, sounds and files in base64 with the type that their bytes have. Pure.
-
-A provider refuses a whole conversation for one picture whose bytes are not of the named type. So the media of tools and
-users are checked wherever they leave Outlast: to models, to programs that run models, to MCP clients.
+"""Content types, and pictures, sounds and files in base64 with the type that their bytes have. Pure. A provider refuses
+a whole conversation for one picture whose bytes are not of the named type. So the media of tools and users are checked
+wherever they leave Outlast: to models, to programs that run models, to MCP clients.
 """
 
 import base64
@@ -47,13 +46,12 @@ class Media(NamedTuple):
 
 
 class UnusableMedia(ValueError):
-    """These are no media that anybody can show. The text says why, as the rest of a sentence."""
+    """The data is not valid media. The message gives the reason, as the rest of a sentence."""
 
 
 def checked_media(media_type: str | None, data: str) -> Media:
-    """The media with their real type. Raises `UnusableMedia`.
-
-    `data` may be a data URL (RFC 2397), or base64 with line breaks, of the alphabet for URLs, or without padding.
+    """The media with their real type. Raises `UnusableMedia`. `data` may be a data URL (RFC 2397), or base64 with line
+    breaks, of the alphabet for URLs, or without padding.
     """
     label = _plain(media_type or "")
     if found := _DATA_URL.match(data.lstrip()[:_HEAD_BYTES]):
@@ -69,9 +67,8 @@ def checked_media(media_type: str | None, data: str) -> Media:
 
 def repaired_block(block: JsonObject) -> JsonObject:
     """A content block of MCP that no client fails on: with the real type of its media, or a text that replaces it.
-
-    Clients hand pictures to models as they are, so a picture of a type that models do not see is described, too.
-    A block without fault stays as it is.
+    Clients hand pictures to models as they are, so a picture of a type that models do not see is described, too. A
+    block without fault stays as it is.
     """
     match block:
         case {"type": "image" | "audio" as kind, "data": str(data), **rest}:
@@ -92,7 +89,7 @@ def repaired_block(block: JsonObject) -> JsonObject:
             except UnusableMedia as flaw:
                 name = str(resource.get("uri", "resource"))
                 return {"type": "text", "text": described(name, str(label), blob, str(flaw))}
-            # Only the label of what clients show is replaced: of other files, bytes do not tell the type.
+            # Only the label of what clients show is replaced: the type of other files cannot be read from their bytes.
             is_shown = isinstance(label, str) and (label.startswith("image/") or _plain(label) == PDF)
             known = {"mimeType": media.media_type} if is_shown else {}
             changed = {"resource": {**resource, "blob": media.data, **known}}
@@ -103,14 +100,14 @@ def repaired_block(block: JsonObject) -> JsonObject:
 
 
 def described(name: str, media_type: str, data: str, reason: str = "") -> str:
-    """The text that replaces media where they cannot be shown."""
+    """Return the text that replaces media where they cannot be shown."""
     size = len(data) * 3 // 4
     text = f"[{name}, {media_type}, {size} bytes: it cannot be shown here{f': {reason}' if reason else ''}]"
     return valid_text(text)
 
 
 def _plain(media_type: str) -> str:
-    """A media type without its parameters, in lower case, under its usual name."""
+    """Return a media type without its parameters, in lower case, under its usual name."""
     plain = media_type.partition(";")[0].strip().lower()
     return _ALIASES.get(plain, plain)
 
@@ -161,7 +158,7 @@ _WITHOUT_BYTE_ORDER_MARK = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
 def kind_of(content_type: str) -> Literal["json", "text", "binary"]:
-    """The kind of a body with this content type."""
+    """Return the kind of a body with this content type."""
     mime = content_type.partition(";")[0].strip().lower()
     if mime == "application/json" or mime.endswith("+json"):
         return "json"
@@ -170,13 +167,13 @@ def kind_of(content_type: str) -> Literal["json", "text", "binary"]:
 
 
 def named_charset(content_type: str) -> str | None:
-    """The charset that a content type names, as it is written."""
+    """Return the charset that a content type names, as it is written."""
     parameters = (parameter.partition("=") for parameter in content_type.split(";")[1:])
     return next((value.strip(" \"'") for name, _, value in parameters if name.strip().lower() == "charset"), None)
 
 
 def charset_of(content_type: str) -> str:
-    """The charset that a content type names; UTF-8 when it names none, or one that does not give text."""
+    """Return the charset that a content type names; UTF-8 when it names none, or one that does not give text."""
     named = named_charset(content_type) or "utf-8"
     try:
         b"text".decode(named, "replace")  # unlike a lookup, this refuses codecs that do not give text, such as hex
@@ -186,9 +183,8 @@ def charset_of(content_type: str) -> str:
 
 
 def decoded(data: bytes, content_type: str, *, is_last: bool) -> tuple[str, int]:
-    """`data` as valid text, and how many of its bytes that is.
-
-    Unless `is_last`, the bytes of a character that is cut off at the end are not decoded.
+    """`data` as valid text, and how many of its bytes that is. Unless `is_last`, the bytes of a character that is cut
+    off at the end are not decoded.
     """
     charset = charset_of(content_type)
     try:

@@ -1,6 +1,5 @@
-"""Pauses of those that look again and again at something: many of them look no more often, together, than a few.
-
-A constant pause costs the more the more wait. These grow with the number of those that wait, within one process.
+"""Pauses of those that look again and again at something: many of them look no more often, together, than a few. A
+constant pause costs the more the more wait. These grow with the number of those that wait, within one process.
 """
 
 import asyncio
@@ -17,7 +16,6 @@ class Looks:
     """Those in this process that follow something of one kind, and share a number of looks per second."""
 
     def __init__(self, per_second: float) -> None:
-        """Have all of them look `per_second` times at most."""
         self._per_second = per_second
         self._followers = 0
 
@@ -31,7 +29,7 @@ class Looks:
             self._followers -= 1
 
     def pause_seconds(self, least: float) -> float:
-        """The pause of each until its next look, `least` seconds while they are few."""
+        """Return the pause of each until its next look, `least` seconds while they are few."""
         return max(least, self._followers / self._per_second)
 
     async def pause(self, least: float) -> None:
@@ -41,13 +39,11 @@ class Looks:
 
 
 class Line:
-    """Those in this process that try something again until there is room: each gets the next free moment.
-
-    So they keep their order, and try no more often together however many they are.
+    """Those in this process that try something again until there is room: each gets the next free moment. So they keep
+    their order, and try no more often together however many they are.
     """
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Have those of one key try `per_second` times at most."""
         self._gap = 1 / per_second
         self._clock = clock
         self._last: dict[str, float] = {}

@@ -1,8 +1,6 @@
-"""Opens files below a folder, safe from links, races and special files in it.
-
-On Linux the kernel keeps the path below the folder (openat2(2), RESOLVE_BENEATH): links that stay inside are followed,
-all others are rejected, also when a folder is replaced by a link during the call. Without openat2, each part of the
-path is opened on its own and no link is followed.
+"""Opens files below a folder, safe from links, races and special files in it. On Linux the kernel keeps the path below
+the folder (openat2(2), RESOLVE_BENEATH): links that stay inside are followed, others rejected. Without openat2, each
+part of the path is opened separately and no link is followed.
 """
 
 import ctypes
@@ -28,7 +26,7 @@ MAX_PATH_CHARS = 1_024
 
 
 class PathError(Exception):
-    """The path cannot be opened. The message says why, and contains no path but the caller's."""
+    """The path cannot be opened. The message gives the reason, and contains no path but the caller's."""
 
 
 class PathNotFound(PathError):
@@ -62,7 +60,7 @@ def relative_path(text: str) -> PurePosixPath:
 
 @contextmanager
 def opened_folder(path: Path) -> Generator[int]:
-    """A descriptor of the folder `path` itself. Raises `OSError` when there is none or it is a link."""
+    """Provide a descriptor of the folder `path` itself. Raises `OSError` when there is none or it is a link."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield folder
@@ -71,10 +69,9 @@ def opened_folder(path: Path) -> Generator[int]:
 
 
 def open_file_below(folder: int, path: str) -> int:
-    """A descriptor for reading the regular file `path` below `folder`. The caller closes it.
-
-    Raises `PathError` for a path or a link that leads outside, and for anything but a regular file (folders, FIFOs,
-    devices, sockets). Never blocks, not even on a FIFO without a writer.
+    """A descriptor for reading the regular file `path` below `folder`. The caller closes it. Raises `PathError` for a
+    path or a link that leads outside, and for anything but a regular file (folders, FIFOs, devices, sockets). Never
+    blocks, not even on a FIFO without a writer.
     """
     descriptor = _open(folder, relative_path(path), path)
     kind = os.fstat(descriptor).st_mode
@@ -116,9 +113,9 @@ def _open_by_kernel(folder: int, path: PurePosixPath) -> int:
         if found >= 0:
             return found
         number = ctypes.get_errno()
-        if number in (errno.ENOSYS, errno.EPERM):  # an older kernel, or a container that forbids what it does not know
+        if number in (errno.ENOSYS, errno.EPERM):  # an older kernel, or a container that forbids unknown calls
             return _open_by_steps(folder, path)
-        if number != _RACED:  # somebody renames above us: look again
+        if number != _RACED:  # a folder above is being renamed: look again
             raise OSError(number, os.strerror(number), str(path))
     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
 

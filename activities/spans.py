@@ -1,7 +1,6 @@
-"""Spans of requests to the outside world.
-
-Without a collector a span costs a microsecond and goes nowhere (`worker/otlp`). Names and attributes follow
-OpenTelemetry's semantic conventions. Spans never contain the content of requests or answers.
+"""Spans of requests to the outside world. Without a collector a span costs a microsecond and goes nowhere
+(`worker/otlp`). Names and attributes follow OpenTelemetry's semantic conventions. Spans never contain the content of
+requests or answers.
 """
 
 from collections.abc import Generator
@@ -17,7 +16,7 @@ _FAILED_FROM = 400
 
 @contextmanager
 def platform_request(method: str, url: str) -> Generator[Span]:
-    """One request to the Apify platform. Ids and keys in its path are left out, so is its query."""
+    """Provide one request to the Apify platform. Ids and keys in its path are left out, so is its query."""
     parts = urlsplit(url)
     template = _template_of(parts.path)
     attributes: dict[str, str | int] = {
@@ -41,7 +40,7 @@ def answered_with(span: Span, status: int) -> None:
 
 @contextmanager
 def client_span(name: str, attributes: dict[str, str | int]) -> Generator[Span]:
-    """A span of kind `client`. Records the type of an error, and not its message."""
+    """Provide a span of kind `client`. Records the type of an error, and not its message."""
     with trace.get_tracer("outlast.activities").start_as_current_span(
         name, kind=SpanKind.CLIENT, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:

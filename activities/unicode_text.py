@@ -60,9 +60,8 @@ def valid_text(text: str) -> str:
 
 
 def valid_json(value: Value) -> Value:
-    """`value` with every text as `valid_text` gives it, keys included; `value` itself if all are valid.
-
-    Keys that become equal are kept apart by further U+FFFD.
+    """`value` with every text as `valid_text` gives it, keys included; `value` itself if all are valid. Keys that
+    become equal are kept apart by further U+FFFD.
     """
     try:
         if rb"\u0000" not in orjson.dumps(value):
@@ -73,9 +72,8 @@ def valid_json(value: Value) -> Value:
 
 
 def valid_json_text(data: bytes) -> bytes:
-    """JSON text in UTF-8 with valid strings; `data` itself if it is valid. What is no JSON stays no JSON.
-
-    An escaped half is replaced by an escape, and a pair of escapes is left as it is.
+    """JSON text in UTF-8 with valid strings; `data` itself if it is valid. What is no JSON stays no JSON. An escaped
+    half is replaced by an escape, and a pair of escapes is left as it is.
     """
     cleaner = JsonTextCleaner()
     cleaned = cleaner.feed(data) + cleaner.end()
@@ -94,20 +92,19 @@ class JsonTextCleaner:
     """`valid_json_text` for a body that comes in chunks: memory holds one chunk."""
 
     def __init__(self) -> None:
-        """Begin a body."""
         self.replaced = 0
-        """How many characters were replaced so far."""
+        """The number of characters replaced so far."""
         self._rest = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What can be passed on after `chunk`; up to 11 bytes are held back until the next chunk."""
+        """Return the bytes that can be passed on after `chunk`; up to 11 bytes are held back until the next chunk."""
         data = self._rest + chunk
         whole = _end_of_whole(data)
         self._rest = data[whole:]
         return self._cleaned(data[:whole] if self._rest else data)
 
     def end(self) -> bytes:
-        """What is left at the end of the body."""
+        """Return the rest at the end of the body."""
         rest, self._rest = self._rest, b""
         return self._cleaned(rest)
 
@@ -145,17 +142,16 @@ class TextPieces:
     """`valid_text` for a text that comes in pieces: a character that is cut between two of them is joined."""
 
     def __init__(self) -> None:
-        """Begin a text."""
         self._half = ""
 
     def feed(self, piece: str) -> str:
-        """What can be passed on after `piece`; the first half of a character is held back until the next piece."""
+        """Return the text that can be passed on; the first half of a character is held back until the next piece."""
         text = self._half + piece
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return valid_text(text[: len(text) - len(self._half)])
 
     def end(self) -> str:
-        """What is left at the end of the text: U+FFFD after a half that nothing followed."""
+        """Return the rest at the end of the text: U+FFFD for a half that has no second one."""
         half, self._half = self._half, ""
         return valid_text(half)
 
@@ -184,7 +180,7 @@ def _valid(value: JsonValue) -> JsonValue:
 
 
 def _end_of_whole(data: bytes) -> int:
-    """Where the escape or the character begins that is cut off at the end of `data`; its length if none is."""
+    """Return the start of the escape or character that is cut off at the end of `data`; its length if none is."""
     end = len(data)
     start = max(0, end - _LONGEST_BEGINNING)
     position = data.find(b"\\", start)
@@ -197,7 +193,7 @@ def _end_of_whole(data: bytes) -> int:
 
 
 def _is_escaping(data: bytes, position: int) -> bool:
-    """Whether the backslash at `position` begins an escape, and is not itself escaped by the one before."""
+    """Return True if the backslash at `position` begins an escape, and is not itself escaped by the one before."""
     run = position
     while run > 0 and data[run - 1] == ord("\\"):
         run -= 1

@@ -1,6 +1,5 @@
-"""The activity that delivers a message or a reaction to the operator's webhook, in the format of Slack's webhooks.
-
-The webhook's URL is a secret, since everybody who has it can post. It stays in this process: no error, log or metric
+"""The activity that delivers a message or a reaction to the operator's webhook, in the format of Slack's webhooks. The
+webhook's URL is a secret, since everybody who has it can post. It stays in this process: no error, log or metric
 contains it, and the messages of failures never come from the HTTP library.
 """
 
@@ -37,7 +36,7 @@ class Delivery(Contract):
 
 
 class Delivered(Contract):
-    """The result: False when no webhook is configured. A failed delivery is an error instead."""
+    """The result: False if no webhook is configured. A failed delivery is an error instead."""
 
     delivered: bool
 
@@ -64,9 +63,8 @@ class ResponderActivities:
 
 
 def webhook_body(delivery: Delivery) -> dict[str, str]:
-    """The body for Slack's incoming webhooks. They have no reactions: a reaction is a message with its emoji.
-
-    A model's text notifies nobody: `<!channel>` and similar mentions are shown as text (Slack, "Formatting text for app
+    """The body for Slack's incoming webhooks. They have no reactions: a reaction is a message with its emoji. A model's
+    text sends no notifications: `<!channel>` and similar mentions are shown as text (Slack, "Formatting text for app
     surfaces": escaping `&`, `<` and `>`).
     """
     text = delivery.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -4,15 +4,8 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from outlast.activities import apify
+from outlast.activities.actors import contracts as actors
 from outlast.activities.actors.cards import ActorDefinition, card_of_actor, card_of_store_item, fetch_actor
-from outlast.activities.actors.contracts import (
-    ActorDetails,
-    ActorDetailsInput,
-    ActorSearchPage,
-    OutputSchema,
-    RunDefaults,
-    SearchActorsInput,
-)
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory
@@ -27,12 +20,11 @@ class ActorActivities:
     """Reads Actors on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Read through `platform`."""
         self._platform = platform
 
     @activity.defn
-    async def search_actors(self, request: SearchActorsInput) -> ActorSearchPage:
-        """One page of the Actors that match the keywords, in the order in which Apify Store ranks them."""
+    async def search_actors(self, request: actors.SearchActorsInput) -> actors.ActorSearchPage:
+        """Return one page of the Actors that match the keywords, in the order in which Apify Store ranks them."""
         with as_activity_failure():
             page = (
                 await self._platform.client(request.caller)
@@ -44,12 +36,12 @@ class ActorActivities:
                     limit=request.limit,
                 )
             )
-            return ActorSearchPage(
+            return actors.ActorSearchPage(
                 actors=tuple(card_of_store_item(item) for item in page.items), total=page.total, offset=request.offset
             )
 
     @activity.defn
-    async def fetch_actor_details(self, request: ActorDetailsInput) -> ActorDetails:
+    async def fetch_actor_details(self, request: actors.ActorDetailsInput) -> actors.ActorDetails:
         """An Actor with its input schema, README and output schema. Fails with `not_found` for an unknown Actor."""
         with as_activity_failure():
             client = self._platform.client(request.caller)
@@ -58,38 +50,38 @@ class ActorActivities:
                 raise _no_such_actor(request.actor)
             actor, definition = found
             readme, defaults = definition.readme or "", actor.default_run_options
-            return ActorDetails(
+            return actors.ActorDetails(
                 card=card_of_actor(actor),
                 input_schema=definition.input_schema,
                 readme=readme[: request.max_readme_chars] if request.max_readme_chars else None,
                 readme_chars=len(readme),
                 output=await _output_schema(client, definition) if request.infer_output else None,
-                run_defaults=RunDefaults(
+                run_defaults=actors.RunDefaults(
                     build=defaults.build, memory_mbytes=defaults.memory_mbytes, timeout_seconds=defaults.timeout_secs
                 )
                 if defaults
-                else RunDefaults(),
+                else actors.RunDefaults(),
                 build_number=definition.build_number,
                 modified_at=actor.modified_at,
                 mcp_path=definition.mcp_path,
             )
 
 
-async def _output_schema(client: "apify.ApifyClientAsync", definition: ActorDefinition) -> OutputSchema | None:
-    """The schema of rows of the caller's recent runs; without rows the declared one, or None."""
+async def _output_schema(client: "apify.ApifyClientAsync", definition: ActorDefinition) -> actors.OutputSchema | None:
+    """Return the schema of rows of the caller's recent runs; without rows the declared one, or None."""
     rows, runs = await _recent_rows(client, definition.actor_id)
     if rows:
-        return OutputSchema(
-            item_schema=schema_of_items(rows), source="recent_runs", rows_seen=len(rows), runs_seen=runs
+        seen = len(rows)
+        return actors.OutputSchema(
+            item_schema=schema_of_items(rows), source="recent_runs", rows_seen=seen, runs_seen=runs
         )
     declared = definition.dataset_schema
-    return OutputSchema(item_schema=declared, source="declared") if declared else None
+    return actors.OutputSchema(item_schema=declared, source="declared") if declared else None
 
 
 async def _recent_rows(client: "apify.ApifyClientAsync", actor_id: str) -> tuple[list[JsonValue], int]:
-    """A few rows of the latest successful runs, and how many of these runs had rows.
-
-    A failure gives the rows read so far: a run's dataset may have expired, and the details do not depend on it.
+    """A few rows of the latest successful runs, and how many of these runs had rows. A failure gives the rows read so
+    far: a run's dataset may have expired, and the details do not depend on it.
     """
     rows: list[JsonValue] = []
     runs = 0

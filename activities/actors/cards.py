@@ -1,6 +1,5 @@
-"""Actors as cards and definitions, read from the platform's objects.
-
-Publishers write many of the fields, so missing and malformed ones are tolerated.
+"""Actors as cards and definitions, read from the platform's objects. Publishers write many of the fields, so missing
+and malformed ones are tolerated.
 """
 
 from datetime import datetime
@@ -20,7 +19,7 @@ _PER_EVENT = "PAY_PER_EVENT"
 
 
 def card_of_store_item(item: "apify.StoreActor") -> contract.ActorCard:
-    """The card of an Actor found in the Store."""
+    """Return the card of an Actor found in the Store."""
     pricing = item.current_pricing_info
     return contract.ActorCard(
         actor_id=item.id,
@@ -37,7 +36,7 @@ def card_of_store_item(item: "apify.StoreActor") -> contract.ActorCard:
 
 
 def card_of_actor(actor: "apify.ActorResource") -> contract.ActorCard:
-    """The card of an Actor object."""
+    """Return the card of an Actor object."""
     document = cast(JsonObject, actor.model_dump(by_alias=True, mode="json"))
     infos = document.get("pricingInfos")
     current = infos[-1] if isinstance(infos, list) and infos else None
@@ -57,7 +56,7 @@ def card_of_actor(actor: "apify.ActorResource") -> contract.ActorCard:
 
 
 def pricing_of(info: JsonObject) -> contract.ActorPricing:
-    """The price of an Actor (Apify API v2, `currentPricingInfo`). The summary names unknown pricing models."""
+    """Return the price of an Actor (Apify API v2, `currentPricingInfo`). The summary names unknown pricing models."""
     model = str(info.get("pricingModel") or "FREE")
     price = _number(info.get("pricePerUnitUsd")) or _first_tier(info.get("tieredPricing"), "tieredPricePerUnitUsd")
     events = _events(info) if model == _PER_EVENT else ()
@@ -113,7 +112,7 @@ def _events(info: JsonObject) -> tuple[contract.PricedEvent, ...]:
 
 
 def _first_tier(tiers: JsonValue, key: str) -> float | None:
-    """The price of the lowest tier, which new accounts pay."""
+    """Return the price of the lowest tier, which new accounts pay."""
     first = next(iter(tiers.values()), None) if isinstance(tiers, dict) else None
     return _number(first.get(key)) if isinstance(first, dict) else None
 
@@ -140,7 +139,7 @@ def _stats(
 
 
 def _success_rate(stats: "apify.ActorStats") -> float | None:
-    """The share of ended runs that succeeded. Aborted runs do not count: their users ended them."""
+    """Return the share of ended runs that succeeded. Aborted runs do not count: their users ended them."""
     runs = stats.public_actor_run_stats30_days
     if runs is None:
         return None
@@ -173,7 +172,7 @@ class ActorDefinition(Contract):
     mcp_path: str | None = Field(default=None, description="For an Actor that is an MCP server: its path, `/mcp`.")
     is_standby: bool = Field(default=False, description="Whether it serves HTTP in standby mode.")
     picture_url: str | None = None
-    default_memory_mbytes: int | None = Field(default=None, description="Memory of its runs, where none is asked for.")
+    default_memory_mbytes: int | None = Field(default=None, description="Memory of its runs by default.")
     build_tags: tuple[str, ...] = Field(default=(), description="Tags of its builds, such as `latest`.")
 
 
@@ -202,9 +201,8 @@ class _Definition(Contract):
 
     @property
     def mcp_path(self) -> str | None:
-        """The path of the streamable HTTP transport, out of a list that is separated by commas.
-
-        Only absolute paths count: appended to a host, any other text could lead to another host.
+        """The path of the streamable HTTP transport, out of a list that is separated by commas. Only absolute paths
+        count: appended to a host, any other text could lead to another host.
         """
         paths = [path.strip() for path in (self.mcp_paths or "").split(",")]
         absolute = [path for path in paths if path.startswith("/") and not path.startswith("//")]
@@ -229,13 +227,13 @@ class _Build(Contract):
 
 
 async def fetch_actor_definition(client: "apify.ApifyClientAsync", actor: str) -> ActorDefinition | None:
-    """The definition of `actor` (`user/name` or id), or None when the caller can see no such Actor."""
+    """Return the definition of `actor` (`user/name` or id), or None if the caller cannot see it."""
     found = await fetch_actor(client, actor)
     return found[1] if found else None
 
 
 async def actor_of_saved_task(client: "apify.ApifyClientAsync", task: str) -> str | None:
-    """The id of the Actor that a saved task runs, or None when the caller can see no such task."""
+    """Return the id of the Actor that a saved task runs, or None if the caller cannot see the task."""
     found = await client.task(task).get()
     return found.act_id if found is not None else None
 
@@ -243,7 +241,7 @@ async def actor_of_saved_task(client: "apify.ApifyClientAsync", task: str) -> st
 async def fetch_actor(
     client: "apify.ApifyClientAsync", actor: str
 ) -> tuple["apify.ActorResource", ActorDefinition] | None:
-    """The Actor object and its definition, or None when the caller can see no such Actor."""
+    """Return the Actor object and its definition, or None if the caller cannot see the Actor."""
     resource = client.actor(actor)
     found = await resource.get()
     if found is None:

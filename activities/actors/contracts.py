@@ -35,7 +35,7 @@ class PricedEvent(CamelCaseContract):
 
 
 class ActorPricing(CamelCaseContract):
-    """The price of an Actor; `summary` says whether platform usage is charged in addition."""
+    """The price of an Actor; `summary` includes whether platform usage is charged in addition."""
 
     model: str = Field(description="Apify's pricing model, for example FREE or PAY_PER_EVENT.")
     summary: str = Field(description="The price in words.")
@@ -46,7 +46,7 @@ class ActorPricing(CamelCaseContract):
 
 
 class ActorStats(CamelCaseContract):
-    """How much an Actor is used, and how often its runs succeed."""
+    """The use of an Actor, and the share of its runs that succeed."""
 
     total_users: int | None = None
     monthly_users: int | None = None

@@ -1,24 +1,18 @@
 """Activities of batches: carry a round out, prepare a retry or a resume, and close the results."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.batches.contracts import (
-    BatchPlace,
-    BatchState,
-    CloseInput,
-    LegInput,
-    RoundInput,
-)
+from outlast.activities.batches import contracts as batches
 from outlast.activities.batches.items import ItemList, LineWriter, written_lines
 from outlast.activities.batches.results import ResultsWriter, RetriedItems
 from outlast.activities.batches.round import BatchRoom, ItemTasks, Round
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.heartbeat import heartbeating
+from outlast.activities.heartbeat import activity_scope, heartbeating
 from outlast.activities.object_store.objects import OutputObjects
 
 ROUND_ATTEMPT_TIMEOUT = timedelta(hours=1)
@@ -37,28 +31,26 @@ class BatchActivities:
         self,
         objects: OutputObjects,
         tasks: ItemTasks,
-        room: Callable[[BatchPlace], BatchRoom],
+        room: Callable[[batches.BatchPlace], BatchRoom],
         *,
         namespace: str,
     ) -> None:
-        """Keep items and rows in `objects`; `room` says how many items of a batch may be at work."""
         self._objects = objects
         self._tasks = tasks
         self._room = room
         self._namespace = namespace
 
     @activity.defn
-    async def carry_on_batch(self, request: RoundInput) -> BatchState:
-        """Start items and await them, or end those under way; returns the state of the batch.
-
-        The heartbeat details are the state as of the rows that are written; another attempt goes on from there. When
-        the batch is cancelled, the round ends at once, with the items under way in its state. When its worker is told
-        to stop, another one goes on.
+    async def carry_on_batch(self, request: batches.RoundInput) -> batches.BatchState:
+        """Start items and await them, or end running ones; returns the state of the batch. The heartbeat details are
+        the state as of the rows that are written; another attempt continues from there. When the batch is cancelled,
+        the round ends at once, with the running items in its state. When its worker stops, another one continues.
         """
         with as_activity_failure():
             info = activity.info()
-            if info.attempt > 1:
-                request = _continued(request, info.heartbeat_details)
+            if info.attempt > 1 and info.heartbeat_details:
+                state = batches.BatchState.model_validate(info.heartbeat_details[0])
+                request = request.model_copy(update={"state": state})
             timeout = info.heartbeat_timeout or ROUND_HEARTBEAT_TIMEOUT
             async with heartbeating(_BEATS, hands_over=True) as heartbeats:
                 current = Round(
@@ -79,37 +71,30 @@ class BatchActivities:
                     return current.state
 
     @activity.defn
-    async def prepare_batch_leg(self, request: LegInput) -> BatchState:
+    async def prepare_batch_leg(self, request: batches.LegInput) -> batches.BatchState:
         """Take the rows of the items that run again out of the results; returns the state in which they are to run."""
-        with as_activity_failure():
-            async with heartbeating():
-                old = self._results(request.place, request.state)
-                again, new = RetriedItems(request, old), old.after()
-                async for rows in again.kept():
-                    await new.append(rows, publish=False)
-                await new.publish()
-                writer = LineWriter(self._objects, namespace=self._namespace, batch_id=request.place.batch_id)
-                items = ItemList(self._objects, request.place, request.state, namespace=self._namespace)
-                plan = await written_lines(writer, again.planned(items))
-                return again.state_with(plan, results=new.state)
+        async with activity_scope():
+            old = self._results(request.place, request.state)
+            again, new = RetriedItems(request, old), old.after()
+            async for rows in again.kept():
+                await new.append(rows, publish=False)
+            await new.publish()
+            writer = LineWriter(self._objects, namespace=self._namespace, batch_id=request.place.batch_id)
+            items = ItemList(self._objects, request.place, request.state, namespace=self._namespace)
+            plan = await written_lines(writer, again.planned(items))
+            return again.state_with(plan, results=new.state)
 
     @activity.defn
-    async def close_batch(self, request: CloseInput) -> None:
+    async def close_batch(self, request: batches.CloseInput) -> None:
         """Describe the results: there will be no more rows for now."""
-        with as_activity_failure():
-            async with heartbeating():
-                await self._results(request.place, request.state).close()
+        async with activity_scope():
+            await self._results(request.place, request.state).close()
 
-    def _results(self, place: BatchPlace, state: BatchState) -> ResultsWriter:
+    def _results(self, place: batches.BatchPlace, state: batches.BatchState) -> ResultsWriter:
         return ResultsWriter(self._objects, place, state.results, namespace=self._namespace)
 
 
-def _continued(request: RoundInput, details: Sequence[object]) -> RoundInput:
-    """The request as an earlier attempt has left it."""
-    return request.model_copy(update={"state": BatchState.model_validate(details[0])}) if details else request
-
-
 def _is_asked_to_stop() -> bool:
-    """Whether the batch was cancelled, and not the worker stopped."""
+    """Return True if the batch was cancelled, False if the worker stops."""
     details = activity.cancellation_details()
     return details is not None and details.cancel_requested

@@ -1,7 +1,6 @@
-"""Contracts of batches: options, the state between rounds, and what a round is asked for. Money is exact.
-
-A batch is one tool over many items. A round starts items, awaits them, and writes their rows; its state is flat: its
-size depends on the window, not on the number of items.
+"""Contracts of batches: options, the state between rounds, and the input of a round. Money is exact. A batch is
+one tool over many items. A round starts items, awaits them, and writes their rows; its state is flat: its size depends
+on the window, not on the number of items.
 """
 
 import hashlib
@@ -37,7 +36,7 @@ RowOrder = Literal["given", "any"]
 
 
 class StopRule(Contract):
-    """When a batch stops before all of its items have run. What has stopped can be resumed."""
+    """Conditions that stop a batch before all items have run. A stopped batch can be resumed."""
 
     failures: PositiveCount | None = Field(default=None, description="Stop when this many items have failed.")
     failure_share: float | None = Field(
@@ -51,22 +50,20 @@ class StopRule(Contract):
         max_length=len(ErrorCategory),
         description="Stop when an item fails with one of these: it would refuse the others, too.",
     )
-    seconds: PositiveSeconds | None = Field(
-        default=None, description="Stop this many seconds after the start, or the resume."
-    )
+    seconds: PositiveSeconds | None = Field(default=None, description="Stop so many seconds after the start or resume.")
     completed: PositiveCount | None = Field(default=None, description="Stop when this many items are completed.")
     rows: PositiveCount | None = Field(default=None, description="Stop when the answers have this many rows.")
     under_way: Literal["finish", "cancel"] = Field(
-        default="finish", description="What becomes of the items that are under way when the batch stops."
+        default="finish", description="Treatment of the running items when the batch stops."
     )
 
 
 class BatchOptions(Contract):
-    """How a batch is carried out."""
+    """Options that control how a batch runs."""
 
-    concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time, at most.")
+    concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Maximum number of concurrent items.")
     order: RowOrder = Field(
-        default="any", description="Order of the rows: that of the items (`given`), or of their ends (`any`)."
+        default="any", description="Order of rows: of the items (`given`) or of their ends (`any`)."
     )
     retries: dict[ErrorCategory, Annotated[int, Field(ge=0, le=MAX_RETRIES)]] = Field(
         default={},
@@ -79,7 +76,7 @@ class BatchOptions(Contract):
 
 
 class StopReason(StrEnum):
-    """Why a batch stopped before all of its items had run."""
+    """The reason why a batch stopped before all items had run."""
 
     CANCELLED = "cancelled"
     FAILURES = "failures"
@@ -107,14 +104,14 @@ class EqualCalls(Contract):
     digest: str = Field(min_length=1, description="That they have in common.")
     max_age_seconds: float | None = Field(
         default=None,
-        description="How old the answer of one may be that answers the item; absent to start the item in any case.",
+        description="Maximum age of an answer that is reused for the item; if absent, the item always starts.",
     )
 
 
 class ReusedAnswer(Contract):
-    """That an item is answered by the task of an equal call, which it has not started."""
+    """The item has the answer of an identical call, which it did not start."""
 
-    joined: bool = Field(description="Whether that task was under way when the item met it.")
+    joined: bool = Field(description="Whether that task was still running when the item found it.")
     age_seconds: float = Field(description="How long ago it had been answered then.")
 
 
@@ -131,29 +128,29 @@ class ItemLine(Contract):
     key: str
     call: JsonObject = Field(description="Fields of `ToolCall` that are the item's own: its arguments, at least.")
     summary: JsonObject = Field(description="Fields of `TaskSummary` that are the item's own.")
-    equal: EqualCalls | None = Field(default=None, description="Where an equal call may answer it.")
+    equal: EqualCalls | None = Field(default=None, description="If an identical call may answer it.")
 
 
 class Slot(Contract):
-    """An item under way: it was started, and its row is not among the results yet."""
+    """A running item: it was started, and its row is not among the results yet."""
 
-    position: int = Field(description="In the list that is carried out.")
+    position: int = Field(description="In the list that runs.")
     index: int = Field(description="Of the item, in the order in which it was given; the first is 0.")
     attempt: int = Field(ge=1, description="The latest; a part of the task's id.")
     first_attempt: int = Field(default=1, description="The first one since the start, the retry or the resume.")
     started: bool = Field(default=False, description="Whether its task is known to exist.")
-    met: MetTask | None = Field(default=None, description="Its task, where equal calls share one.")
+    met: MetTask | None = Field(default=None, description="Its task, if identical calls share one.")
     reserved_usd: Decimal = Field(default=Decimal(0), description="What the latest attempt may cost.")
     spent_usd: Decimal = Field(default=Decimal(0), description="What the attempts before it have cost.")
 
     @property
     def is_shared(self) -> bool:
-        """Whether it follows a task that somebody else has started."""
+        """True if the item follows a task that another caller or call has started."""
         return self.met is not None and self.met.reused is not None
 
 
 class Counts(Contract):
-    """How many items have ended, and how many rows their answers have."""
+    """Numbers of items that have ended, and of rows in their answers."""
 
     completed: int = 0
     failed: int = 0
@@ -181,9 +178,9 @@ class StoredTail(Contract):
 
 
 class ResultsState(Contract):
-    """Where the rows of a batch are. An attempt builds on this, whatever another has written meanwhile."""
+    """The place of a batch's rows. An attempt builds on this state, whatever another attempt has written."""
 
-    leg: int = Field(default=1, description="The first, or which retry or resume.")
+    leg: int = Field(default=1, description="1 for the first pass; each retry or resume adds 1.")
     parts: str | None = Field(default=None, description="Digest of the object that names the closed parts.")
     closed: int = Field(default=0, description="Number of closed parts.")
     tail: StoredTail | None = None
@@ -194,9 +191,9 @@ class BatchState(Contract):
     """The outcome of a batch so far: the result of a round, and the details of its heartbeats."""
 
     plan: Lines | None = Field(
-        default=None, description="The list of `[index, attempts]` that is carried out; None: all items, in order."
+        default=None, description="List of `[index, attempts]` to run; None: all items in order."
     )
-    plan_end: int = Field(description="Where the list ends that is carried out now.")
+    plan_end: int = Field(description="End of the list that runs now.")
     cursor: int = Field(default=0, description="All before this position of the list has been started.")
     beyond: tuple[int, ...] = Field(default=(), description="Later positions whose rows are written already.")
     under_way: tuple[Slot, ...] = ()
@@ -207,20 +204,18 @@ class BatchState(Contract):
     stop: StopReason | None = None
     stop_words: str | None = Field(default=None, description="The reason in a sentence.")
     waits_because: str | None = Field(default=None, description="Why nothing is started for now, in a sentence.")
-    stop_before: StopReason | None = Field(
-        default=None, description="Of a retry of failed items: why the others have not run."
-    )
+    stop_before: StopReason | None = Field(default=None, description="Of a retry: why the other items have not run.")
     stop_before_words: str | None = None
     per_minute: float | None = Field(default=None, description="Items that ended in a minute, lately.")
 
     @property
     def reserved_usd(self) -> Decimal:
-        """What items under way may cost together, and have cost already."""
+        """The cost so far of running items, and what they may still cost."""
         return sum((slot.reserved_usd + slot.spent_usd for slot in self.under_way), Decimal(0))
 
     @property
     def has_more(self) -> bool:
-        """Whether items are left to be started."""
+        """True if items have not been started yet."""
         return self.cursor < self.plan_end
 
 
@@ -248,7 +243,7 @@ class BatchPlace(Contract):
 
 
 Step = Literal["run", "drain", "abort"]
-"""Start items; await those under way; cancel those under way, and await them."""
+"""Start items; await running items; cancel running items, and await them."""
 
 
 class RoundInput(Contract):
@@ -260,7 +255,7 @@ class RoundInput(Contract):
     step: Step = "run"
     horizon: int = Field(description="No attempt of this round starts anything from this position on.")
     item_limit_usd: Decimal | None = Field(
-        default=None, description="What an item that is started now may cost; None without a limit."
+        default=None, description="Limit of an item that starts now, if there is one."
     )
     until: datetime | None = Field(default=None, description="When the batch's time is over.")
     looks_back: bool = Field(
@@ -285,7 +280,7 @@ class CloseInput(Contract):
 
 
 class ItemOutcome(Contract):
-    """How the task of an item has ended."""
+    """The outcome of an item's task."""
 
     status: ItemStatus
     error: ErrorEnvelope | None = None
@@ -306,7 +301,7 @@ class ItemRow(Contract):
     status: Annotated[ItemStatus, OPEN]
     task_id: str
     attempts: int
-    reused: ReusedAnswer | None = Field(default=None, description="Of an item that the task of an equal call answered.")
+    reused: ReusedAnswer | None = Field(default=None, description="Set if an identical call answered the item.")
     run_id: str | None = None
     dataset_id: str | None = None
     cost_usd: float | None = None
@@ -321,28 +316,27 @@ class ItemRow(Contract):
 
 
 def item_task_id(batch_id: str, key: str, attempt: int) -> str:
-    """The id of the task of one attempt at an item: a repeated start finds the task."""
+    """Return the id of the task of one attempt at an item: a repeated start finds the task."""
     digest = hashlib.sha256(f"{batch_id}\n{key}".encode()).hexdigest()[:24]
     return f"{batch_id}-{digest}" if attempt == 1 else f"{batch_id}-{digest}-{attempt}"
 
 
 def results_series(batch_id: str) -> str:
-    """What the locator of a batch's results follows from, instead of their content."""
+    """Return the text that the locator of a batch's results is derived from, instead of their content."""
     return f"batch {batch_id}"
 
 
 def left_usd(options: BatchOptions, state: BatchState) -> Decimal | None:
-    """What the budget leaves that is neither spent nor reserved; None without a budget."""
+    """Return the part of the budget that is neither spent nor reserved; None without a budget."""
     if options.budget_usd is None:
         return None
     return options.budget_usd - state.cost_usd - state.reserved_usd
 
 
 def item_limit(options: BatchOptions, state: BatchState, *, own_usd: Decimal | None) -> Decimal | None:
-    """What the next items may cost each; None when what is left is not enough for one.
-
-    It is the call's own limit. Without one, it is a part of what is left, so that twice the window fits in, or what the
-    dearest item so far has cost if that is more. Only for batches with a budget.
+    """Return the limit for each of the next items; None if the rest is not enough for one. It is the call's own limit.
+    Without one, it is a part of what is left, so that twice the window fits in, or what the dearest item so far has
+    cost if that is more. Only for batches with a budget.
     """
     left = left_usd(options, state)
     if left is None or left <= 0:
@@ -353,7 +347,7 @@ def item_limit(options: BatchOptions, state: BatchState, *, own_usd: Decimal | N
 
 
 def stop_after(rule: StopRule, counts: Counts, outcome: ItemOutcome) -> Stop | None:
-    """Whether the batch stops now that an item has ended with `outcome`; `counts` has it already."""
+    """The reason to stop now that an item has ended with `outcome`, which `counts` includes; None to continue."""
     category = outcome.error.category if outcome.error is not None and outcome.status == "failed" else None
     if category is not None and category in rule.categories:
         return StopReason.CATEGORY, f"an item failed with `{category}`, which would refuse others, too"

@@ -15,14 +15,13 @@ WAITING_FOR_RUNS = 12
 _LOOK_SECONDS = 1.0
 _RUNS_LOOK_SECONDS = 0.3
 _LAG_SECONDS = 0.3
-"""How long Temporal's lists may not show that a task was started."""
+"""The delay until Temporal's lists show that a task was started."""
 
 
 class FairShare:
     """Asks Temporal's lists what else the caller has at work, at most once a second."""
 
     def __init__(self, client: Client, place: BatchPlace, clock: Callable[[], float] = time.monotonic) -> None:
-        """Divide the share of `place`'s caller."""
         self._client = client
         self._place = place
         self._clock = clock
@@ -33,7 +32,7 @@ class FairShare:
         self._starts: deque[float] = deque()
 
     async def free(self, running: int) -> int:
-        """How many items may be started now, while so many are under way."""
+        """Return the number of items that may be started now, with `running` items at work."""
         if self._clock() - self._looked_at >= _LOOK_SECONDS:
             await self._look()
         if not self._place.starts_runs:
@@ -68,7 +67,7 @@ class FairShare:
 
 
 def part_of_share(share: int, *, queued: bool, batches: int) -> int:
-    """How many items one of a caller's batches may have at work: a quarter of the share while calls are queued."""
+    """Return the maximum number of concurrent items of a batch: a quarter of the share while calls are queued."""
     part = share // 4 if queued else share * 3 // 4
     return max(1, part // max(1, batches))
 

@@ -44,7 +44,6 @@ class LinesDamaged(ToolFailure):
     """A block is missing or was changed in the store."""
 
     def __init__(self, problem: str) -> None:
-        """`problem` is a sentence."""
         super().__init__(
             ToolFailure.of(
                 ErrorCategory.FILESYSTEM,
@@ -59,7 +58,6 @@ class LineWriter:
     """Writes lines as they come; memory holds one block."""
 
     def __init__(self, objects: OutputObjects, *, namespace: str, batch_id: str) -> None:
-        """Keep them beside the payloads of the batch's workflow in `objects`."""
         self._objects = objects
         self._namespace = namespace
         self._batch_id = batch_id
@@ -107,17 +105,9 @@ class LineReader:
         self._cache: LRUCache[str, list[bytes]] = LRUCache(_CACHED_BLOCKS)
 
     async def line(self, number: int) -> bytes:
-        """One line; the first is 0."""
+        """Return one line; the first is 0."""
         block, offset = await self._place(number)
         return (await self._read(block))[offset]
-
-    async def from_line(self, number: int) -> AsyncGenerator[bytes]:
-        """All lines from `number` on."""
-        while number < self._lines.count:
-            block, offset = await self._place(number)
-            for line in (await self._read(block))[offset:]:
-                yield line
-                number += 1
 
     async def _place(self, number: int) -> tuple[_Block, int]:
         if self._index is None:
@@ -138,7 +128,7 @@ class LineReader:
         packed = await self._get(block.sha256)
         lines = await asyncio.to_thread(_unpacked, packed)
         if len(lines) != block.count:
-            raise LinesDamaged("A block of a batch has other lines than its list says.")
+            raise LinesDamaged("A block of a batch does not have the number of lines in its list.")
         self._cache[block.sha256] = lines
         return lines
 
@@ -167,17 +157,15 @@ class ItemList:
     """Items by index, and the plan: positions of the items to run. Raises what `LineReader` raises."""
 
     def __init__(self, objects: OutputObjects, place: BatchPlace, state: BatchState, *, namespace: str) -> None:
-        """Read the items of `place` in the order of the plan in `state`."""
         self._place = place
         self._count = state.plan.count if state.plan is not None else place.items.count
         self._items = LineReader(objects, place.items, namespace=namespace, batch_id=place.batch_id)
-        self._plan = (
-            LineReader(objects, state.plan, namespace=namespace, batch_id=place.batch_id) if state.plan else None
-        )
+        plan = state.plan
+        self._plan = LineReader(objects, plan, namespace=namespace, batch_id=place.batch_id) if plan else None
         self._cache: LRUCache[int, ItemLine] = LRUCache(_CACHED_ITEMS)
 
     async def item(self, index: int) -> ItemLine:
-        """One item."""
+        """Return one item."""
         found = self._cache.get(index)
         if found is None:
             try:

@@ -1,8 +1,6 @@
-"""Results of a batch: one stored output that grows and has a locator from its first row.
-
-Closed parts never change. The last part, the tail, is rewritten under a new name until it is large enough; the
-manifest, which makes the rows visible, is written last. An attempt builds on the parts that the state names, so rows
-that another attempt has written are never repeated.
+"""Results of a batch: one stored output that grows and has a locator from its first row. Closed parts never change. The
+last part, the tail, is rewritten under a new name until it is large enough, and the manifest is written last. An
+attempt builds on the parts in its state, so rows of another attempt are never repeated.
 """
 
 import asyncio
@@ -15,17 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from outlast.activities.batches.contracts import (
-    BatchPlace,
-    BatchState,
-    Counts,
-    ItemRow,
-    LegInput,
-    Lines,
-    ResultsState,
-    StoredTail,
-    results_series,
-)
+from outlast.activities.batches import contracts as batches
 from outlast.activities.batches.items import ItemList, LinesDamaged
 from outlast.activities.contracts import Contract
 from outlast.activities.object_store.objects import OutputObjects, StoredPayload, part_key, payload_key
@@ -48,7 +36,7 @@ ROWS_CONTENT_TYPE = "application/x-ndjson"
 CLOSED_BYTES = 2 * 1024 * 1024
 """The tail is closed when it has so much content."""
 _READERS_SECONDS = 600.0
-"""How long a tail is kept that a longer one has replaced: somebody may be reading it."""
+"""The time that a tail is kept after a longer one has replaced it: a client may be reading it."""
 
 
 _CHAINED = 256
@@ -60,22 +48,23 @@ class _Parts(Contract):
     parts: tuple[StoredPart, ...] = ()
 
 
-def results_scope(place: BatchPlace) -> OutputScope:
-    """The owner of the results, and the batch in the place of a call."""
+def results_scope(place: batches.BatchPlace) -> OutputScope:
+    """Return the owner of the results, and the batch in the place of a call."""
     return OutputScope(caller_id=place.caller_id, tool_call_id=place.batch_id, task_id=place.batch_id)
 
 
 def results_locator(caller_id: str, batch_id: str) -> Locator:
-    """The locator of a batch's results."""
+    """Return the locator of a batch's results."""
     scope = OutputScope(caller_id=caller_id, tool_call_id=batch_id, task_id=batch_id)
-    return locator_for(scope, "rows", results_series(batch_id))
+    return locator_for(scope, "rows", batches.results_series(batch_id))
 
 
 class ResultsWriter:
     """Appends rows. Raises what `OutputObjects` raises, and `LinesDamaged` when the state's parts are gone."""
 
-    def __init__(self, objects: OutputObjects, place: BatchPlace, state: ResultsState, *, namespace: str) -> None:
-        """Go on from `state`."""
+    def __init__(
+        self, objects: OutputObjects, place: batches.BatchPlace, state: batches.ResultsState, *, namespace: str
+    ) -> None:
         self._objects = objects
         self._place = place
         self._namespace = namespace
@@ -86,7 +75,7 @@ class ResultsWriter:
         self._content: bytes | None = None
         self._old: deque[tuple[float, str]] = deque()
 
-    async def append(self, rows: Sequence[bytes], *, publish: bool = True) -> ResultsState:
+    async def append(self, rows: Sequence[bytes], *, publish: bool = True) -> batches.ResultsState:
         """Add rows, without their newlines; returns the state that has them. With `publish` readers see them."""
         closed, content = await self._loaded()
         content += b"".join(row + b"\n" for row in rows)
@@ -97,7 +86,7 @@ class ResultsWriter:
             state = state.model_copy(update={"parts": parts, "closed": len(closed), "tail": None})
             content = b""
         elif content:
-            tail = StoredTail.model_validate((await self._stored(content, len(closed))).model_dump())
+            tail = batches.StoredTail.model_validate((await self._stored(content, len(closed))).model_dump())
             state = state.model_copy(update={"tail": tail})
         self._replace_tail(state)
         self._closed, self._content = closed, content
@@ -109,7 +98,9 @@ class ResultsWriter:
     async def publish(self) -> None:
         """Let readers see what there is."""
         await self._put(await self._manifest())
-        await self._forget_old_tails()
+        # Replaced tails that no client reads. Those of a process that died are left for the sweep.
+        while self._old and self._old[0][0] < time.monotonic() - _READERS_SECONDS:
+            await self._objects.delete([self._old.popleft()[1]])
 
     async def close(self) -> OutputManifest:
         """Publish the rows with a description of their fields: there will be no more for now."""
@@ -125,12 +116,12 @@ class ResultsWriter:
         return OutputReader(self._objects, await self._manifest())
 
     def after(self) -> "ResultsWriter":
-        """What writes the results of the next leg, from their first row on."""
-        state = ResultsState(leg=self.state.leg + 1)
+        """Return the writer of the results of the next leg, from their first row."""
+        state = batches.ResultsState(leg=self.state.leg + 1)
         return ResultsWriter(self._objects, self._place, state, namespace=self._namespace)
 
     async def _loaded(self) -> tuple[tuple[StoredPart, ...], bytes]:
-        """The closed parts, and the content of the tail."""
+        """Return the closed parts, and the content of the tail."""
         if self._closed is None or self._content is None:
             self._closed = await self._closed_parts()
             tail = self.state.tail
@@ -155,7 +146,7 @@ class ResultsWriter:
         except ValidationError as error:
             raise LinesDamaged("The list of the parts of a batch's results cannot be read.") from error
 
-    async def _content_of(self, tail: StoredTail) -> bytes:
+    async def _content_of(self, tail: batches.StoredTail) -> bytes:
         manifest = self._manifest_of((_as_part(tail),))
         return b"".join([piece async for piece in OutputReader(self._objects, manifest).bytes()])
 
@@ -179,15 +170,10 @@ class ResultsWriter:
     def _parts_key(self, digest: str) -> str:
         return payload_key(StoredPayload(self._namespace, self._place.batch_id, digest))
 
-    def _replace_tail(self, state: ResultsState) -> None:
+    def _replace_tail(self, state: batches.ResultsState) -> None:
         before = self.state.tail
         if before is not None and (state.tail is None or state.tail.key != before.key):
             self._old.append((time.monotonic(), before.key))
-
-    async def _forget_old_tails(self) -> None:
-        """Delete tails that nobody reads any more. Those of a process that died are left for the sweep."""
-        while self._old and self._old[0][0] < time.monotonic() - _READERS_SECONDS:
-            await self._objects.delete([self._old.popleft()[1]])
 
     async def _manifest(self) -> OutputManifest:
         tail = self.state.tail
@@ -209,7 +195,7 @@ class ResultsWriter:
             count=rows,
             summary=f"Results of {self._place.batch_id}: {rows} rows so far, one for each item that has ended.",
             parts=parts,
-            series=results_series(self._place.batch_id),
+            series=batches.results_series(self._place.batch_id),
             created_at=now,
             expires_at=now + timedelta(seconds=self._place.ttl_seconds),
         )
@@ -220,7 +206,7 @@ class ResultsWriter:
         await self._objects.delete([tombstone_key(locator)])
 
 
-def _as_part(tail: StoredTail) -> StoredPart:
+def _as_part(tail: batches.StoredTail) -> StoredPart:
     return StoredPart.model_validate(tail.model_dump())
 
 
@@ -232,19 +218,16 @@ def _built(content: bytes):
 
 
 class RetriedItems:
-    """Items of a batch that run again, whose rows are removed from the results.
-
-    A retry runs failed items again; a resume runs cancelled items and those that never started. Memory grows by 16
-    bytes for each item that runs again.
+    """Items of a batch that run again, whose rows are removed from the results. A retry runs failed items again; a
+    resume runs cancelled items and those that never started. Memory grows by 16 bytes for each item that runs again.
     """
 
-    def __init__(self, request: LegInput, results: ResultsWriter) -> None:
-        """Read the rows that `results` has."""
+    def __init__(self, request: batches.LegInput, results: ResultsWriter) -> None:
         self._request = request
         self._results = results
         self._again = array("q")
         self._attempts = array("q")
-        self._counts = Counts()
+        self._counts = batches.Counts()
 
     async def kept(self) -> AsyncGenerator[list[bytes]]:
         """Rows that stay in the results, in batches."""
@@ -265,11 +248,11 @@ class RetriedItems:
                 yield pair
             position += 1
 
-    def state_with(self, plan: Lines, results: ResultsState) -> BatchState:
+    def state_with(self, plan: batches.Lines, results: batches.ResultsState) -> batches.BatchState:
         """State of the batch before these items run."""
         is_retry = self._request.kind == "retry"
         before = self._request.state
-        return BatchState(
+        return batches.BatchState(
             plan=plan,
             plan_end=len(self._again) if is_retry else plan.count,
             counts=self._counts,
@@ -281,7 +264,7 @@ class RetriedItems:
         )
 
     def _runs_again(self, text: bytes) -> bool:
-        row = ItemRow.model_validate_json(text)
+        row = batches.ItemRow.model_validate_json(text)
         if self._request.kind == "retry":
             wanted = self._request.categories
             again = row.status == "failed" and (not wanted or (row.error is not None and row.error.category in wanted))

@@ -1,7 +1,6 @@
-"""One round of a batch: start items, await them, retry some, and write their rows.
-
-Each running item has a slot and a coroutine. The `state` of a round names the rows that are written, and lists as
-running all items whose rows are not, so that another attempt can continue from it without losing or repeating a row.
+"""One round of a batch: start items, await them, retry some, and write their rows. Each running item has a slot and a
+coroutine. The `state` of a round names the rows that are written, and lists as running all items whose rows are not, so
+that another attempt can continue from it without losing or repeating a row.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ from outlast.activities.json_values import is_too_deep, text_of
 
 ROUND_SECONDS = 300.0
 LONGEST_SILENCE_SHARE = 0.75
-"""Of the heartbeat time-out: an attempt that was silent for longer starts nothing. Another one may be at work."""
+"""Of the heartbeat timeout: after a longer silence an attempt starts nothing, since another one may be at work."""
 _STARTS_AT_ONCE = 4
 _LOOK_AGAIN_SECONDS = 0.25
 _FLUSH_SECONDS = 1.0
@@ -52,8 +51,8 @@ _LEAST_AHEAD = 25
 _RATE_SECONDS = 10.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _ANEW: Mapping[str, object] = {"started": False, "met": None}
-"""Of a slot whose item is to be started."""
-_SUSPENDED = "The worker was suspended for so long that another one may be at work; that one goes on with the batch."
+"""Fields of a slot whose item is to be started."""
+_SUSPENDED = "The worker was suspended for so long that another worker may have continued the batch."
 _FIRST_MONEY_PAUSE_SECONDS = 5.0
 _LONGEST_MONEY_PAUSE_SECONDS = 60.0
 MAX_ANSWER_BYTES = 16 * 1024
@@ -61,10 +60,10 @@ MAX_ANSWER_BYTES = 16 * 1024
 ASKED_AT_ONCE = 64
 """Tasks whose ends are waited for by a request each."""
 _ASKED_SECONDS = 20.0
-"""How long such a request waits before another task gets its turn."""
+"""The time that a request waits before another task gets its turn."""
 _LIST_SECONDS = 2.0
 _LIST_OVERLAP = timedelta(seconds=30)
-"""How much later than its end a task may show in the lists. One that shows later is found by a request."""
+"""The delay until the lists show the end of a task. A task that appears later is found by a request."""
 
 
 class ItemTasks(Protocol):
@@ -75,44 +74,42 @@ class ItemTasks(Protocol):
     ) -> MetTask:
         """Start the task of an item, unless there is one; which one it is. Its run may cost `limit_usd` at most.
 
-        An item that equal calls may answer has the task of one of these, and `task_id` is its key there.
+        An item that identical calls may answer follows the task of one of them; `task_id` is its key there.
 
-        `after` is the task of the attempt before, whose run may go on for this one, where the call allows that.
+        `after` is the task of the attempt before, whose run may continue for this one if the call allows that.
         Raises `ValueError` for an item that is none.
         """
         ...
 
     async def refused(self, place: BatchPlace, item: ItemLine, *, limit_usd: Decimal | None) -> str | None:
-        """Why the caller's caps would refuse a run of the item now, in a sentence; None if they would not."""
+        """The reason why the caller's spending limits would refuse a run of the item now; None if they would not."""
         ...
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
-        """How the task has ended, as soon as it has; None when there is none."""
+        """Return the outcome of the task as soon as it has ended; None if there is no such task."""
         ...
 
     async def cancel(self, task_id: str) -> None:
         """Cancel the task, unless it has ended or does not exist."""
-        ...
 
     async def existing(self, items: Mapping[str, ItemLine]) -> Mapping[str, MetTask]:
-        """The tasks that were started for items, by the ids that `start` was given, as far as there are any."""
+        """Return the tasks that were started for items, by the ids that `start` was given, as far as there are any."""
         ...
 
     async def ended(self, batch_id: str, since: datetime) -> frozenset[str]:
-        """The tasks of a batch that have ended since a moment, as far as Temporal's lists show them."""
+        """Return the tasks of a batch that have ended since a moment, as far as Temporal's lists show them."""
         ...
 
 
 class BatchRoom(Protocol):
-    """How many items a round may have at work, beside what else its caller does."""
+    """Limits the items that a round runs at once, next to the caller's other work."""
 
     async def free(self, running: int) -> int:
-        """How many items may be started now, while so many are under way."""
+        """Return the number of items that may be started now, with `running` items at work."""
         ...
 
     def started(self) -> None:
         """One more item is being started."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,21 +121,19 @@ class _Waiting:
 
 
 class EndsOfItems:
-    """Awaits the ends of many tasks: a few with one request each, the others through Temporal's lists.
-
-    A Temporal server answers a limited number of requests at a time that wait for the end of a workflow, for all of its
-    clients. `watch` has to run while outcomes are awaited.
+    """Awaits the ends of many tasks: a few with one request each, the others through Temporal's lists. A Temporal
+    server answers a limited number of requests at a time that wait for the end of a workflow, for all of its clients.
+    `watch` has to run while outcomes are awaited.
     """
 
     def __init__(self, tasks: ItemTasks, batch_id: str) -> None:
-        """Ask `tasks` about items of this batch."""
         self._tasks = tasks
         self._batch_id = batch_id
         self._turns = asyncio.Semaphore(ASKED_AT_ONCE)
         self._waiting: set[_Waiting] = set()
 
     async def outcome(self, task_id: str) -> ItemOutcome | None:
-        """How the task has ended, when it has; None when there is none. Raises as `ItemTasks.outcome` does."""
+        """The outcome of the task when it has ended; None if there is none. Raises as `ItemTasks.outcome` does."""
         waiting = _Waiting(task_id)
         self._waiting.add(waiting)
         try:
@@ -181,15 +176,13 @@ class EndsOfItems:
         return turn.done() and not turn.cancelled()
 
 
-class MoneyGate:
-    """Holds items back while other runs have reserved what is left of the caller's spending limits.
-
-    Items try again when a run of the batch has ended, or after a pause. One item tries at a time, so the cost of
-    waiting does not depend on the number of items, and the ledger is queried before a task is created.
+class SpendingGate:
+    """Holds items back while other runs have reserved what is left of the caller's spending limits. Items try again
+    when a run of the batch has ended, or after a pause. One item tries at a time, so the cost of waiting does not
+    depend on the number of items, and the ledger is queried before a task is created.
     """
 
     def __init__(self, reason: str | None) -> None:
-        """Begin closed if there is a `reason`: that of the round before."""
         self.reason = reason
         self._turn = asyncio.Lock()
         self._ended = asyncio.Event()
@@ -198,7 +191,7 @@ class MoneyGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether items may be started."""
+        """True if items may be started."""
         return self.reason is None
 
     def close(self, reason: str) -> None:
@@ -236,7 +229,7 @@ class MoneyGate:
 
 
 def count_item(outcome: ItemOutcome, *, reused: bool) -> None:
-    """Count an item that has its answer, `reused` from an equal call. One whose row was lost counts again."""
+    """Count an item that has its answer, `reused` from an identical call. An item whose row was lost counts again."""
     counter = activity.metric_meter().create_counter("outlast_batch_items", "Items of batches that have ended.")
     counter.add(1, {"outcome": outcome.status, "reused": str(reused).lower()})
 
@@ -266,7 +259,6 @@ class Round:
         *,
         heartbeat_timeout: timedelta,
     ) -> None:
-        """Go on from `request.state`, with `items` of the batch."""
         self._request = request
         self._place = request.place
         self._options = request.options
@@ -288,7 +280,7 @@ class Round:
         self._cost = request.state.cost_usd
         self._highest = request.state.highest_usd
         self._stop: Stop | None = None
-        self._money = MoneyGate(request.state.waits_because)
+        self._money = SpendingGate(request.state.waits_because)
         self._written = 0
         self._began = time.monotonic()
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
@@ -302,9 +294,8 @@ class Round:
         return self._state
 
     async def carry_on(self, *, looks_back: bool) -> BatchState:
-        """Carry the round out. With `looks_back`, adopt the tasks first that another attempt may have started.
-
-        Raises what the tasks and the store raise; then `settle` says how far it came.
+        """Carry the round out. With `looks_back`, adopt the tasks first that another attempt may have started. Raises
+        what the tasks and the store raise; `settle` then writes the progress.
         """
         if looks_back:
             await self._adopt()
@@ -325,7 +316,7 @@ class Round:
         return self._state
 
     async def settle(self) -> None:
-        """Write what has ended, and wait for the starts that are on their way: the state has them as under way."""
+        """Write the items that have ended, and wait for the starts in progress: the state lists those as running."""
         if self._starting:
             await asyncio.wait(set(self._starting))
         await self._flush()
@@ -334,7 +325,7 @@ class Round:
     async def _adopt(self) -> None:
         known = {*self._slots, *self._beyond}
         unknown = [at for at in range(self._cursor, self._request.horizon) if at not in known]
-        # An attempt that died between a start and its heartbeat has told of the item, and not which task it has.
+        # An attempt that died between a start and its heartbeat has recorded the item, but not its task.
         unmet = [slot for slot in self._slots.values() if not slot.started]
         items: dict[str, ItemLine] = {}
         slots: dict[str, Slot] = {}
@@ -387,7 +378,7 @@ class Round:
 
     @property
     def _is_at_horizon(self) -> bool:
-        """Whether another round has to go on: this one may start no more, and there is more."""
+        """True if another round has to continue: this one may start no more items, and more are left."""
         return self._has_next and self._cursor >= self._request.horizon
 
     def _skip_started(self) -> None:
@@ -407,7 +398,7 @@ class Round:
 
     @property
     def _is_trusted(self) -> bool:
-        """Whether no other attempt can have begun: this process was not suspended."""
+        """True if no other attempt can have begun: this process was not suspended."""
         return self._heartbeats.silence < self._longest_silence
 
     @property
@@ -419,12 +410,12 @@ class Round:
 
     @property
     def _reserved(self) -> Decimal:
-        """What running items may cost, with their earlier attempts."""
+        """The maximum cost of running items, with their earlier attempts."""
         running = (slot.reserved_usd + slot.spent_usd for at, slot in self._slots.items() if at not in self._ended)
         return sum(running, Decimal(0))
 
     def _needs_another_limit(self) -> bool:
-        """Whether no item can be started with this round's limit, and another limit may help, or nothing does."""
+        """Return True if this round's limit admits no item, and a new limit may help or no item is running."""
         if self._is_affordable or not self._has_next:
             return False
         if not self._running and not self._rows:
@@ -448,7 +439,7 @@ class Round:
         self._running[slot.position] = group.create_task(self._carry_out(slot))
 
     async def _carry_out(self, slot: Slot) -> None:
-        """Start the item and await it, and try it again where the options say so."""
+        """Start the item, await it, and retry it as the options allow."""
         item = await self._items.item(slot.index)
         while True:
             if self._request.step == "run" and not slot.started and not self._money.is_open:
@@ -474,10 +465,10 @@ class Round:
         self._take(_Ended(slot, row, outcome, rows_in(outcome) or 0, cost))
 
     async def _outcome(self, position: int, item: ItemLine, task_id: str) -> ItemOutcome:
-        """How the item's task has ended. Its slot says then which task that is."""
+        """Return the outcome of the item's task. Its slot then names that task."""
         if self._request.step == "abort":
             if self._slots[position].is_shared:
-                return ItemOutcome(status="cancelled", text="The batch stopped; the equal call goes on without it.")
+                return ItemOutcome(status="cancelled", text="The batch stopped; the identical call continues.")
             await self._tasks.cancel(self._followed(position, task_id))
         while True:
             if self._request.step == "run" and not self._slots[position].started:
@@ -486,7 +477,7 @@ class Round:
                     return refused
             slot = self._slots[position]
             found = await self._ends.outcome(self._followed(position, task_id))
-            # A shared task that another caller cancelled does not end the item: it meets, or starts, another one.
+            # A shared task that another caller cancelled does not end the item: it finds or starts another one.
             if found is not None and not (slot.is_shared and found.status == "cancelled"):
                 return found.model_copy(update={"cost_usd": Decimal(0)}) if slot.is_shared else found
             if self._request.step != "run":
@@ -494,7 +485,7 @@ class Round:
             self._slots[position] = slot.model_copy(update=_ANEW)
 
     def _waits_for_money(self, outcome: ItemOutcome) -> bool:
-        """Whether the item was refused only because other runs have reserved what is left of the caller's caps."""
+        """Return True if the item was refused only because other runs have reserved the rest of the spending limits."""
         error = outcome.error
         is_reserved = error is not None and error.category is ErrorCategory.PAYMENT and error.retryable
         return is_reserved and outcome.status == "failed" and self._request.step == "run" and self._stop is None
@@ -512,7 +503,7 @@ class Round:
         return met.task_id if met is not None else task_id
 
     async def _start(self, position: int, item: ItemLine, task_id: str) -> ItemOutcome | None:
-        """Start the task, also when this coroutine is cancelled meanwhile; its failure if it cannot be one."""
+        """Start the task, also if this coroutine is cancelled. Returns the failure if the item is invalid."""
         async with self._starts:
             if not self._is_trusted:
                 raise HandedOver(_SUSPENDED)
@@ -536,7 +527,7 @@ class Round:
         self._slots[position] = _following(slot, met, task_id)
 
     def _next_attempt(self, slot: Slot, outcome: ItemOutcome) -> Slot | None:
-        """The slot of another attempt; None when the outcome is final."""
+        """Return the slot of another attempt; None when the outcome is final."""
         if self._request.step != "run" or self._stop is not None or outcome.status != "failed":
             return None
         retries = self._options.retries.get(outcome.error.category, 0) if outcome.error is not None else 0
@@ -580,9 +571,8 @@ class Round:
             await self._flush()
 
     async def _flush(self) -> None:
-        """Write the rows that wait. From then on their items are not under way any more.
-
-        Without such rows, tell which items were started since.
+        """Write the rows that wait. Their items then no longer count as running. Without rows, report which
+        items were started since.
         """
         async with self._flushing:
             if self._options.order == "given":
@@ -592,7 +582,7 @@ class Round:
                     self._take_stock()
                 return
             ready = list(self._rows)
-            # A process that was suspended shows nobody what another one has gone beyond.
+            # A process that was suspended does not publish what another one may have replaced.
             await self._results.append([ended.row for ended in ready], publish=self._is_trusted)
             for ended in ready:
                 self._rows.popleft()
@@ -618,7 +608,7 @@ class Round:
         return tuple(self._slots[at] for at in sorted(self._slots))
 
     def _take_stock(self) -> None:
-        """Make the state what is written and what is under way, and have the next heartbeat say so."""
+        """Set the state to the written rows and the running items, and send it with a heartbeat."""
         self._skip_started()
         reason, words = self._stop or (self._state.stop, self._state.stop_words)
         unwritten: dict[str, Any] = {
@@ -636,7 +626,7 @@ class Round:
         self._heartbeats.send(self._state)
 
     def _rate(self) -> float | None:
-        """Items that end in a minute, by this round; as before while it is too young to tell."""
+        """Items that ended per minute in this round; the value before while the round is too short."""
         elapsed = time.monotonic() - self._began
         before = self._state.per_minute
         if elapsed < _RATE_SECONDS and before is not None:
@@ -645,17 +635,17 @@ class Round:
 
 
 def _once_more(slot: Slot) -> Slot:
-    """The slot of an item that was refused before it began: a new task, which counts as no retry."""
+    """Return the slot of an item that was refused before it began: a new task, which counts as no retry."""
     return slot.model_copy(update={"attempt": slot.attempt + 1, "first_attempt": slot.first_attempt + 1, **_ANEW})
 
 
 def _following(slot: Slot, met: MetTask, task_id: str) -> Slot:
-    """The slot, with its task: that of the item's own id, or one that equal calls share."""
+    """Return the slot with its task: that of the item's own id, or one that identical calls share."""
     return slot.model_copy(update={"started": True, "met": met if met.task_id != task_id else None})
 
 
 def row_of(outcome: ItemOutcome, *, key: str, index: int, task: MetTask, attempts: int) -> bytes:
-    """The row, as JSON."""
+    """Return the row, as JSON."""
     rows = rows_in(outcome)
     row = ItemRow(
         key=key,
@@ -678,7 +668,7 @@ def row_of(outcome: ItemOutcome, *, key: str, index: int, task: MetTask, attempt
 
 
 def rows_in(outcome: ItemOutcome) -> int | None:
-    """How many rows the answer has: those of the run's dataset, stored ones included; None for another answer."""
+    """Return the number of rows in the answer, stored rows included; None if the answer is not a dataset."""
     answer: JsonValue = outcome.structured or {}
     items = answer.get("items")
     for name in ("storages", "datasets", "default", "itemCount"):
@@ -694,15 +684,12 @@ def _with_answer(row: ItemRow, outcome: ItemOutcome) -> ItemRow:
         is_large = len(outcome.text.encode()) > MAX_ANSWER_BYTES
         return row.model_copy(update={"truncated": True} if is_large else {"text": outcome.text})
     items = answer.get("items")
-    rest = None if _is_report(answer) else {name: value for name, value in answer.items() if name != "items"}
+    # A row has the main fields of a run, whose id leads to the rest.
+    is_report = "runId" in answer and "storages" in answer
+    rest = None if is_report else {name: value for name, value in answer.items() if name != "items"}
     shown: JsonObject = {"items": items if isinstance(items, list) else None, "result": rest or None}
     if not isinstance(items, list) and items is not None:
         shown["result"] = answer
     if is_too_deep(shown) or len(text_of(shown)) > MAX_ANSWER_BYTES:
         return row.model_copy(update={"truncated": True})
     return row.model_copy(update=shown)
-
-
-def _is_report(answer: Mapping[str, JsonValue]) -> bool:
-    """Whether the answer describes a run: the row says of it what matters, and the run's id leads to the rest."""
-    return "runId" in answer and "storages" in answer

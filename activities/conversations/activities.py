@@ -9,33 +9,24 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import RetryPolicy
-from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.conversations import contracts as conversations
 from outlast.activities.conversations.blocks import ConversationBlocks
-from outlast.activities.conversations.contracts import (
-    Block,
-    ConversationOwner,
-    ConversationRef,
-    ForgetSessionInput,
-    ForgottenSession,
-    KeepMessagesInput,
-)
 from outlast.activities.conversations.removal import remove_conversation
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.output_errors import OutputDamaged, OutputError
-from outlast.activities.heartbeat import heartbeating
+from outlast.activities.heartbeat import activity_scope
+from outlast.activities.missing_workflows import described, ignore_missing
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.manifest import locators_in, parse_locator
 from outlast.activities.outputs.reader import delete_output, load_manifest
 
 KEEP_ATTEMPT_TIMEOUT = timedelta(minutes=1)
-KEEP_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=500), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
-)
+KEEP_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))
 """Without an end: a turn waits for its store, since what is not kept would be forgotten."""
 
 
@@ -43,14 +34,13 @@ class ConversationActivities:
     """Writes conversations."""
 
     def __init__(self, blocks: ConversationBlocks) -> None:
-        """Write to `blocks`."""
         self._blocks = blocks
 
     @activity.defn
-    async def keep_messages(self, request: KeepMessagesInput) -> ConversationRef:
+    async def keep_messages(self, request: conversations.KeepMessagesInput) -> conversations.ConversationRef:
         """Add messages to a conversation and return the longer one. A repeated attempt gives the same reference."""
         with as_activity_failure():
-            block = Block(
+            block = conversations.Block(
                 messages=request.messages,
                 about=request.about,
                 continues=request.continues,
@@ -66,81 +56,67 @@ def store_awaited() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise ToolFailure.of(
-            ErrorCategory.FILESYSTEM, f"The conversation cannot be stored: {error}", retryable=True
-        ) from error
+        message = f"The conversation cannot be stored: {error}"
+        raise ToolFailure.of(ErrorCategory.FILESYSTEM, message, retryable=True) from error
 
 
 _AT_ONCE = 16
 FORGET_ATTEMPT_TIMEOUT = timedelta(minutes=30)
 FORGET_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
-FORGET_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=1)
-)
+FORGET_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 
 
 class SessionDeletionActivities:
     """Deletes sessions. An attempt that was killed is completed by the next one."""
 
     def __init__(self, client: Client, objects: OutputObjects, blocks: ConversationBlocks) -> None:
-        """Delete histories through `client`, outputs in `objects`, and conversations in `blocks`."""
         self._client = client
         self._objects = objects
         self._blocks = blocks
 
     @activity.defn
-    async def forget_session(self, request: ForgetSessionInput) -> ForgottenSession:
-        """Delete the outputs of the session's calls, the conversation, and the histories of its turns and tasks.
-
-        What still runs stays: it began after the deletion was asked for, for the session that has the id next.
+    async def forget_session(self, request: conversations.ForgetSessionInput) -> conversations.ForgottenSession:
+        """Delete the outputs of the session's calls, the conversation, and the histories of its turns and tasks. What
+        still runs stays: it began after the deletion was asked for, for the session that has the id next.
         """
-        with as_activity_failure():
-            async with heartbeating():
-                ended, locators = await self._ended(request)
-                locators |= await self._locators_of_conversation(request.owner)
-                # First the outputs: a repeated attempt has to find what names them.
-                outputs = await self._delete_outputs(request.owner, locators)
-                await remove_conversation(self._objects, self._blocks, request.owner, reason="deleted")
-                for workflow_id in ended:
-                    await self._delete_history(workflow_id)
-                return ForgottenSession(outputs=outputs, histories=len(ended))
+        async with activity_scope():
+            ended, locators = await self._ended(request)
+            locators |= await self._locators_of_conversation(request.owner)
+            # First the outputs: a repeated attempt has to find what names them.
+            outputs = await self._delete_outputs(request.owner, locators)
+            await remove_conversation(self._objects, self._blocks, request.owner, reason="deleted")
+            for workflow_id in ended:
+                await self._delete_history(workflow_id)
+            return conversations.ForgottenSession(outputs=outputs, histories=len(ended))
 
-    async def _ended(self, request: ForgetSessionInput) -> tuple[list[str], set[str]]:
-        """The session's turns and tasks that have ended, and the outputs that their memos name.
-
-        Lists lag behind, so each is asked itself, a few at a time. Of thousands only the names are held.
+    async def _ended(self, request: conversations.ForgetSessionInput) -> tuple[list[str], set[str]]:
+        """The session's turns and tasks that have ended, and the outputs that their memos name. Lists lag behind, so
+        each is described itself, a few at a time. Of thousands only the names are held.
         """
         found = {workflow.id async for workflow in self._client.list_workflows(request.query)}
         ordered = sorted({*found, *request.workflows} - {request.owner.workflow_id})
         ended: list[str] = []
         locators: set[str] = set()
         for start in range(0, len(ordered), _AT_ONCE):
-            for one in await asyncio.gather(*map(self._described, ordered[start : start + _AT_ONCE])):
+            batch = ordered[start : start + _AT_ONCE]
+            for one in await asyncio.gather(*(described(self._client, workflow_id) for workflow_id in batch)):
                 if one and one.status is not WorkflowExecutionStatus.RUNNING:
                     ended.append(one.id)
                     locators.update(locators_in(to_json(await one.memo()).decode()))
         return ended, locators
 
-    async def _described(self, workflow_id: str) -> WorkflowExecutionDescription | None:
-        try:
-            return await self._client.get_workflow_handle(workflow_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
-
-    async def _locators_of_conversation(self, owner: ConversationOwner) -> set[str]:
-        """The outputs that the conversation names."""
+    async def _locators_of_conversation(self, owner: conversations.ConversationOwner) -> set[str]:
+        """Return the outputs that the conversation names."""
         found: set[str] = set()
         async for block in self._blocks.written(owner):
             found.update(locators_in(to_json(block).decode()))
         return found
 
-    async def _delete_outputs(self, owner: ConversationOwner, locators: Collection[str]) -> int:
+    async def _delete_outputs(self, owner: conversations.ConversationOwner, locators: Collection[str]) -> int:
         """Delete those that calls of this session have written. The next sweep deletes the parts."""
         deleted = 0
         for locator in sorted(locators):
-            # One that is damaged, foreign or has expired cannot be read any more; the sweep removes it.
+            # One that is damaged, foreign or has expired cannot be read; the sweep removes it.
             with suppress(OutputDamaged, OutputError):
                 manifest = await load_manifest(self._objects, parse_locator(locator, caller_id=owner.caller_id))
                 if manifest is not None and manifest.session_id == owner.session_id:
@@ -151,8 +127,5 @@ class SessionDeletionActivities:
     async def _delete_history(self, workflow_id: str) -> None:
         execution = WorkflowExecution(workflow_id=workflow_id)
         request = DeleteWorkflowExecutionRequest(namespace=self._client.namespace, workflow_execution=execution)
-        try:
+        with ignore_missing():
             await self._client.workflow_service.delete_workflow_execution(request)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise

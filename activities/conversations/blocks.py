@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import operator
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 
@@ -32,10 +33,9 @@ MAX_BLOCK_BYTES = 64 * 1024 * 1024
 
 
 class ConversationDamaged(ToolFailure):
-    """A block is missing, was changed, or was sealed with a key that is no longer in the ring."""
+    """A block is missing, was changed, or was encrypted with a key that is no longer in the ring."""
 
     def __init__(self, problem: str) -> None:
-        """`problem` is a sentence."""
         super().__init__(ErrorEnvelope.permanent(ErrorCategory.FILESYSTEM, "", problem, hint="Begin another session."))
 
 
@@ -46,32 +46,31 @@ class _OwnerLine(Contract):
 
 
 def digest_of(block_json: bytes) -> str:
-    """The name of a block."""
+    """Return the name of a block."""
     return hashlib.sha256(block_json).hexdigest()
 
 
 def conversation_prefix(namespace: str, owner: ConversationOwner) -> str:
-    """The folder of an owner's blocks. A session's id may be longer than a folder's name, so it is a digest.
-
-    Its first two characters are a folder of their own, so that a sweep lists a 256th of all sessions at a time.
+    """The folder of an owner's blocks. A session's id may be longer than a folder's name, so it is a digest. Its first
+    two characters are a folder, so that a sweep lists a 256th of all sessions at a time.
     """
     name = hashlib.sha256(_purpose(owner).encode()).hexdigest()[:32]
     return f"{conversations_prefix(namespace)}/{name[:2]}/{name[2:]}"
 
 
 def conversations_prefix(namespace: str) -> str:
-    """The folder of all conversations of a Temporal namespace."""
+    """Return the folder of all conversations of a Temporal namespace."""
     return f"{CONVERSATIONS}/{as_folder(namespace)}"
 
 
 def sealed(sealer: SecretSealer, owner: ConversationOwner, block_json: bytes) -> bytes:
-    """The object of a block."""
+    """Return the object of a block."""
     key_id, secret = sealer.seal_bytes(zstandard.compress(block_json), purpose=_purpose(owner))
     return _OwnerLine(owner=owner, key_id=key_id).model_dump_json().encode() + b"\n" + secret
 
 
 def opened(sealer: SecretSealer, owner: ConversationOwner, digest: str, data: bytes) -> Block:
-    """The block of an object. Raises `ConversationDamaged`."""
+    """Return the block of an object. Raises `ConversationDamaged`."""
     line, _, secret = data.partition(b"\n")
     try:
         key_id = _OwnerLine.model_validate_json(line).key_id
@@ -87,7 +86,7 @@ def opened(sealer: SecretSealer, owner: ConversationOwner, digest: str, data: by
 
 
 def owner_of(data: bytes) -> ConversationOwner | None:
-    """The owner that an object names; None when it is no block."""
+    """Return the owner that an object names; None when it is no block."""
     try:
         return _OwnerLine.model_validate_json(data.partition(b"\n")[0]).owner
     except ValidationError:
@@ -106,21 +105,18 @@ CACHE_BYTES = 32 * 1024 * 1024
 
 
 class ConversationBlocks:
-    """The conversations of one Temporal namespace.
-
-    Reading raises `ConversationDamaged`; everything raises the errors of `OutputObjects`.
+    """The conversations of one Temporal namespace. Reading raises `ConversationDamaged`; everything raises the errors
+    of `OutputObjects`.
     """
 
     def __init__(self, objects: OutputObjects, sealer: SecretSealer, *, namespace: str) -> None:
-        """Keep blocks in `objects`, sealed by `sealer`."""
         self._objects = objects
         self._sealer = sealer
         self.namespace = namespace
-        self._cache: LRUCache[str, tuple[Block, int]] = LRUCache(CACHE_BYTES, getsizeof=_size_of)
+        self._cache: LRUCache[str, tuple[Block, int]] = LRUCache(CACHE_BYTES, getsizeof=operator.itemgetter(1))
 
     async def append(self, owner: ConversationOwner, conversation: ConversationRef, block: Block) -> ConversationRef:
         """Add a block, and return the conversation that ends with it. The same block again is the same object.
-
         `block.before` is filled in here. A block with `summary_of` begins a chain: append it to `ConversationRef()`.
         Raises `ToolFailure` when the messages are too large.
         """
@@ -132,9 +128,8 @@ class ConversationBlocks:
         return longer
 
     async def begin(self, owner: ConversationOwner, blocks: Sequence[BlockAfter]) -> tuple[ConversationRef, ...]:
-        """Write a new conversation; what it is after each of its blocks. Raises `ToolFailure` as `append` does.
-
-        A block is named by its content, so all are placed first and then written many at once.
+        """Write a new conversation; what it is after each of its blocks. Raises `ToolFailure` as `append` does. A block
+        is named by its content, so all are placed first and then written many at once.
         """
         conversation, before = ConversationRef(), tuple[str, ...]()
         conversations: list[ConversationRef] = []
@@ -158,7 +153,7 @@ class ConversationBlocks:
         return placed.head or ""
 
     async def prompt(self, owner: ConversationOwner, digest: str) -> PromptHead:
-        """The beginning of a session's prompts."""
+        """Return the beginning of a session's prompts."""
         return (await self.block(owner, digest)).prompt or PromptHead()
 
     async def _put(self, owner: ConversationOwner, content: bytes) -> int:
@@ -168,12 +163,12 @@ class ConversationBlocks:
         return len(data)
 
     async def messages(self, owner: ConversationOwner, conversation: ConversationRef) -> tuple[ModelMessage, ...]:
-        """The messages that a model is sent, oldest first: a summary stands for what it summarises."""
+        """Return the messages for a model, oldest first: a summary replaces the messages it summarises."""
         newest_first = [block async for block in self._chain(owner, conversation.head)]
         return tuple(message for block in reversed(newest_first) for message in block.messages)
 
     async def latest_turn(self, owner: ConversationOwner, conversation: ConversationRef) -> tuple[ModelMessage, ...]:
-        """The messages of the last turn, as a model is sent them: none that a summary stands for, nor the summary."""
+        """Return the messages of the last turn for a model, without summaries and the messages they replace."""
         newest_first: list[Block] = []
         async for block in self._chain(owner, conversation.head):
             if block.summary_of is not None:
@@ -191,7 +186,7 @@ class ConversationBlocks:
         return oldest
 
     async def newest_first(self, owner: ConversationOwner, conversation: ConversationRef) -> AsyncGenerator[Block]:
-        """The turns of the conversation, each as one block; also those that a summary stands for, not the summaries."""
+        """Yield the turns of the conversation, each as one block; also those that a summary replaces."""
         newer: Block | None = None
         async with aclosing(self._written(owner, conversation)) as blocks:
             async for block in blocks:
@@ -201,12 +196,12 @@ class ConversationBlocks:
                     yield turn
 
     async def turn(self, owner: ConversationOwner, conversation: ConversationRef) -> Block | None:
-        """The last turn of the conversation, as one block; None when the conversation is empty."""
+        """Return the last turn of the conversation, as one block; None when the conversation is empty."""
         async with aclosing(self.newest_first(owner, conversation)) as turns:
             return await anext(turns, None)
 
     async def block(self, owner: ConversationOwner, digest: str) -> Block:
-        """One block. Raises `ConversationDamaged` when it is missing, too."""
+        """Return one block. Raises `ConversationDamaged` when it is missing, too."""
         key = self._key(owner, digest)
         if (known := self._known(key)) is not None:
             return known
@@ -218,11 +213,11 @@ class ConversationBlocks:
         return block
 
     async def is_there(self, owner: ConversationOwner, digest: str) -> bool:
-        """Whether a block is in the store: the blocks of a session are removed together."""
+        """Return True if a block is in the store: the blocks of a session are removed together."""
         return await self._objects.size(self._key(owner, digest)) is not None
 
     async def written(self, owner: ConversationOwner) -> AsyncGenerator[Block]:
-        """All blocks of the owner's session, also those that no turn goes on from any more; not damaged ones."""
+        """Yield all undamaged blocks of the owner's session, also those that no turn continues."""
         async for entry in self._objects.list(conversation_prefix(self.namespace, owner)):
             with suppress(ConversationDamaged):
                 yield await self.block(owner, entry.key.rpartition("/")[2])
@@ -233,7 +228,7 @@ class ConversationBlocks:
         await self._objects.delete([entry.key async for entry in self._objects.list(prefix)])
 
     async def _written(self, owner: ConversationOwner, conversation: ConversationRef) -> AsyncGenerator[Block]:
-        """The blocks that turns wrote, newest first."""
+        """Yield the blocks that turns wrote, newest first."""
         head = conversation.head
         while head is not None:
             head, begun = None, head
@@ -277,17 +272,12 @@ class ConversationBlocks:
         return f"{conversation_prefix(self.namespace, owner)}/{digest}"
 
 
-def _size_of(cached: tuple[Block, int]) -> int:
-    return cached[1]
-
-
 def _placed(conversation: ConversationRef, before: tuple[str, ...], block: Block) -> tuple[bytes, ConversationRef]:
-    """The content of a block that stands after `conversation`, and the longer one. Raises `ToolFailure`."""
+    """Return the content of a block that stands after `conversation`, and the longer one. Raises `ToolFailure`."""
     content = to_json(block.model_copy(update={"before": before}), exclude_none=True)
     if len(content) > MAX_BLOCK_BYTES:
-        raise ToolFailure.of(
-            ErrorCategory.VALIDATION, f"The messages have {len(content)} bytes; the limit is {MAX_BLOCK_BYTES}."
-        )
+        message = f"The messages have {len(content)} bytes; the limit is {MAX_BLOCK_BYTES}."
+        raise ToolFailure.of(ErrorCategory.VALIDATION, message)
     size = sum(len(to_json(message, exclude_none=True)) for message in block.messages)
     longer = ConversationRef(
         head=digest_of(content),

@@ -1,8 +1,6 @@
-"""Contracts of conversations: messages, blocks, and references to them.
-
-A conversation is a chain of blocks, each with the messages that one step of a turn added. A block names the blocks
-before it and never changes, so a reference to the last block identifies the whole conversation, and a fork shares its
-beginning. Histories contain references only, so a step writes only what is new, however long the conversation is.
+"""Contracts of conversations: messages, blocks, and references to them. A conversation is a chain of blocks; a block
+has the messages of one step of a turn, names the blocks before it and never changes. Histories contain references only,
+so a step writes only new messages, and a fork shares its beginning.
 """
 
 import re
@@ -18,10 +16,8 @@ _PAGE_TOKEN = re.compile(r"([0-9a-f]{64})\.(\d{1,9})", re.ASCII)
 
 
 def caller_part(caller_id: str) -> str:
-    """A caller's id as part of a workflow's, with no colon but that of its kind.
-
-    The subject of an access token may have colons, and so may a session's id: without this, session `c` of `jwt:a:b`
-    would be session `b:c` of `jwt:a`.
+    """A caller's id as part of a workflow's, with no colon but that of its kind. The subject of an access token may
+    have colons, and so may a session's id: without this, session `c` of `jwt:a:b` would be session `b:c` of `jwt:a`.
     """
     kind, colon, name = caller_id.partition(":")
     return f"{kind}{colon}{name.replace('%', '%25').replace(':', '%3A')}"
@@ -48,18 +44,18 @@ class ConversationRef(Contract):
 
 
 def message_page_token(conversation: ConversationRef, skipped: int = 0) -> str | None:
-    """The page token for a conversation's messages before its `skipped` latest ones; None for an empty one."""
+    """Return the page token for a conversation's messages before its `skipped` latest ones; None for an empty one."""
     return f"{conversation.head}.{skipped}" if conversation.head else None
 
 
 def read_message_page_token(token: str) -> tuple[ConversationRef, int] | None:
-    """The conversation and the number of skipped messages that a token stands for; None for a malformed one."""
+    """Return the conversation and the number of skipped messages of a token; None for a malformed one."""
     match = _PAGE_TOKEN.fullmatch(token)
     return (ConversationRef(head=match[1]), int(match[2])) if match else None
 
 
 MAX_BEFORE = 8
-"""How many earlier blocks a block names. They are read at once; the first of them names the next ones."""
+"""The number of earlier blocks that a block names. They are read at once; the first of them names the next ones."""
 
 
 class TextPart(Contract):
@@ -104,9 +100,8 @@ class MediaPart(Contract):
 
 
 class ReasoningPart(Contract):
-    """What a model has reasoned, in the form in which its provider wants it back in the next step.
-
-    `block` is encrypted (OpenAI) or signed (Anthropic), and is sent back unchanged, to the same model only.
+    """The reasoning of a model, in the form in which its provider wants it back in the next step. `block` is encrypted
+    (OpenAI) or signed (Anthropic), and is sent back unchanged, to the same model only.
     """
 
     type: Literal["reasoning"] = "reasoning"
@@ -150,7 +145,7 @@ class Block(Contract):
     """Messages that were added to a conversation together, or the beginning of a session's prompts."""
 
     before: tuple[Digest, ...] = Field(
-        default=(), max_length=MAX_BEFORE, description="The blocks before this one, the nearest last."
+        default=(), max_length=MAX_BEFORE, description="Earlier blocks, the nearest last."
     )
     messages: tuple[ModelMessage, ...]
     about: dict[str, JsonValue] = Field(default_factory=dict, description="What the turn that wrote it came to.")
@@ -165,11 +160,11 @@ class Block(Contract):
     repeated: int = Field(
         default=0,
         ge=0,
-        description="How many of the first messages the block before has too: of the same turn, and summarised.",
+        description="Number of leading messages that the block before also has: of the same turn, and summarised.",
     )
 
     prompt: PromptHead | None = Field(
-        default=None, description="Such a block has no messages, and is part of no conversation."
+        default=None, description="Of a block without messages, outside the conversation."
     )
 
 
@@ -185,12 +180,10 @@ class KeepMessagesInput(Contract):
 
 
 class ForgetSessionInput(Contract):
-    """Input of `forget_session`: deletes a session that its owner does not want any more."""
+    """Input of `forget_session`: deletes a session for its owner."""
 
     owner: ConversationOwner
-    workflows: tuple[str, ...] = Field(
-        default=(), description="Turns and tasks of the session, as far as it knows them."
-    )
+    workflows: tuple[str, ...] = Field(default=(), description="Turns and tasks that the session has recorded.")
     query: str = Field(description="Temporal's list filter for all workflows of the session.")
 
 

@@ -1,6 +1,5 @@
-"""Removal of conversations: by the sweep, or by their owner. A tombstone records why a session is gone.
-
-The sweep deletes tombstones after 30 days, with those of outputs.
+"""Removal of conversations: by the sweep, or by their owner. A tombstone records why a session is gone. The sweep
+deletes tombstones after 30 days, with those of outputs.
 """
 
 import hashlib
@@ -35,7 +34,7 @@ async def leave_tombstone(objects: OutputObjects, namespace: str, owner: Convers
 
 
 async def why_removed(objects: OutputObjects, namespace: str, owner: ConversationOwner) -> Reason | None:
-    """Why a session's conversation was removed; None when it was not, or too long ago."""
+    """Return the reason why a session's conversation was removed; None if it was not, or too long ago."""
     text = await objects.get(_tombstone_key(namespace, owner))
     if text is None:
         return None
@@ -59,16 +58,14 @@ class ConversationSweep:
     def __init__(
         self, objects: OutputObjects, blocks: ConversationBlocks, tasks: TemporalTasks, *, grace: timedelta
     ) -> None:
-        """Sweep the conversations of `blocks`, which are in `objects`, except those whose session `tasks` knows."""
         self._objects = objects
         self._blocks = blocks
         self._tasks = tasks
         self._grace = grace
 
     async def page(self, after: str, page_size: int) -> tuple[Tally, str | None]:
-        """Sweep the shards after one of them until `page_size` objects were seen; the shard to go on from.
-
-        A shard is swept as a whole: each is listed once in a sweep, and there are 256 of them at most.
+        """Sweep the shards after one of them until `page_size` objects were seen; the shard to continue from. A shard
+        is swept as a whole: each is listed once in a sweep, and there are 256 of them at most.
         """
         tally = Tally()
         root = conversations_prefix(self._blocks.namespace)
@@ -85,10 +82,11 @@ class ConversationSweep:
         tally.scanned += len(entries)
         if not entries or not self._all_quiet(entries):
             return
-        owner = await self._owner(entries[0])
+        first = entries[0]
+        owner = owner_of(await self._objects.get_range(first.key, 0, min(first.size, _OWNER_LINE_BYTES)))
         if owner is None or await self._tasks.running({owner.workflow_id}):
             return
-        # Listed again: a session with this id may have been started meanwhile.
+        # Listed again: a session with this id may have been started since.
         entries = await self._listed(prefix)
         if self._all_quiet(entries):
             await leave_tombstone(self._objects, self._blocks.namespace, owner, "expired")
@@ -100,6 +98,3 @@ class ConversationSweep:
     def _all_quiet(self, entries: list[StoredObject]) -> bool:
         quiet_since = datetime.now(UTC) - self._grace
         return all(entry.modified_at <= quiet_since for entry in entries)
-
-    async def _owner(self, entry: StoredObject) -> ConversationOwner | None:
-        return owner_of(await self._objects.get_range(entry.key, 0, min(entry.size, _OWNER_LINE_BYTES)))

@@ -15,9 +15,9 @@ RELEASE_SIGNAL = "release"
 NOTHING_TO_RELEASE_WORKFLOW = "NothingToRelease"
 
 QUEUED_START_DELAY = timedelta(days=30)
-"""How long a queued task would wait if nobody ever released it. Temporal makes no workflow task meanwhile."""
+"""The delay of a queued task that is never released. Temporal makes no workflow task until then."""
 STARTING_COUNTS_FOR = timedelta(seconds=20)
-"""How long a call of an Actor counts before its run has started. Later it waits for the platform, not for a worker."""
+"""The time that a call of an Actor counts before its run has started. Later it waits for the platform."""
 
 
 class DispatchInput(Contract):
@@ -56,7 +56,7 @@ def counting_query(
 
 
 def written(moment: datetime) -> str:
-    """A moment as list filters have it."""
+    """Return a moment as list filters have it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

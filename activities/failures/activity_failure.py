@@ -1,8 +1,6 @@
-"""Failures of activities: an exception leaves as an `ApplicationError` that carries an `ErrorEnvelope`.
-
-This is the one place that decides what Temporal retries: the classifier calls an error permanent, or transient. An
-error that is transient only once or twice, such as a response that cannot be read, is permanent when it has been the
-same `ENOUGH` times in a row; outages are retried without an end. The workflow of the task is signalled in both cases.
+"""Failures of activities: an exception leaves as an `ApplicationError` with an `ErrorEnvelope`. The classifier decides
+what Temporal retries. A transient error such as an unreadable response is permanent after `ENOUGH` times in a row;
+outages are retried without end. The workflow of the task is signalled in both cases.
 """
 
 import re
@@ -28,7 +26,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.pacing import Line
 
 ENOUGH: Final = 5
-"""After so many failures of the same kind the task is told, and what cannot pass is not tried again."""
+"""After so many failures of one kind in a row the task is signalled, and retries may end."""
 _LONG_ATTEMPT = timedelta(minutes=5)
 """An attempt that worked for longer has made progress: its failure is the first one."""
 _MAX_ACTIVITIES = 20_000
@@ -45,7 +43,7 @@ _seen: LRUCache[tuple[str, str], _Seen] = LRUCache(_MAX_ACTIVITIES)
 
 
 def count_failure(info: activity.Info, envelope: ErrorEnvelope) -> int:
-    """How many attempts of the activity have failed in a row as `envelope` says, this one included."""
+    """Return the number of attempts that have failed in a row with this category and message, this one included."""
     key = _key_of(info)
     kind = f"{envelope.category}:{_DIGITS.sub('#', envelope.message)[:300]}"
     before = _seen.get(key)
@@ -77,11 +75,9 @@ _FOR_ROOM, _FOR_THE_PLATFORM = Line(per_second=20), Line(per_second=50)
 
 @contextmanager
 def as_activity_failure(*, waits_of: str | None = None) -> Generator[None]:
-    """Turn what the block raises into an `ApplicationError` with its envelope.
-
-    Temporal's own errors and cancellation pass. Neither they nor the new one have a cause: Temporal would write its
-    unredacted text into the history. `waits_of` names the caller of an activity of which thousands may wait for the
-    same thing: their pauses grow with their number, so that all together do not try more often.
+    """Turn an exception of the block into an `ApplicationError` with its envelope, without a cause: Temporal would
+    write its unredacted text into the history. Temporal's own errors and cancellation pass. `waits_of` is the caller of
+    an activity of which thousands may wait: the pauses grow with their number.
     """
     try:
         yield
@@ -101,7 +97,7 @@ def as_activity_failure(*, waits_of: str | None = None) -> Generator[None]:
 
 
 def _in_line(info: activity.Info, envelope: ErrorEnvelope, caller_id: str, delay: timedelta | None) -> timedelta | None:
-    """The pause before the next attempt, where others wait as well; `delay` while they are few."""
+    """Return the pause before the next attempt, where others wait as well; `delay` while they are few."""
     waits_for_room = envelope.category is ErrorCategory.CAPACITY
     own = delay or (CAPACITY_RETRY_DELAY if waits_for_room else _own_pause(info))
     line = _FOR_ROOM if waits_for_room else _FOR_THE_PLATFORM
@@ -110,7 +106,7 @@ def _in_line(info: activity.Info, envelope: ErrorEnvelope, caller_id: str, delay
 
 
 def _own_pause(info: activity.Info) -> timedelta:
-    """The pause that the activity's retry policy would make."""
+    """Return the pause that the activity's retry policy would make."""
     policy = info.retry_policy
     if policy is None:
         return timedelta(0)
@@ -125,7 +121,6 @@ def _given_up(envelope: ErrorEnvelope) -> ErrorEnvelope:
 
 class RepeatedFailures(Interceptor):
     """Tells the workflow of a tool call when one of its activities has failed in the same way `ENOUGH` times in a row.
-
     A reader of the task sees each failed attempt as it is, from Temporal's description. The workflow shows it to
     operators, in its current details.
     """
@@ -154,4 +149,4 @@ async def _tell(info: activity.Info, error: ApplicationError) -> None:
     try:
         await workflow.signal(ATTEMPTS_FAIL_SIGNAL, words)
     except Exception as not_told:  # noqa: BLE001 (the failure itself is what matters)
-        activity.logger.warning("The workflow was not told of its failing activity: %s", type(not_told).__name__)
+        activity.logger.warning("The signal about a failing activity was not sent: %s", type(not_told).__name__)

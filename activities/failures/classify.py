@@ -1,7 +1,5 @@
-"""One classifier for every failure: exception in, `ErrorEnvelope` out.
-
-It also decides what Temporal retries: an activity raises `failure(...)`, whose type is the category and whose
-`non_retryable` flag is the envelope's.
+"""One classifier for every failure: exception in, `ErrorEnvelope` out. It also decides what Temporal retries: an
+activity raises `failure(...)`, whose type is the category and whose `non_retryable` flag is the envelope's.
 """
 
 import asyncio
@@ -24,7 +22,7 @@ from outlast.activities.unicode_text import valid_text
 
 MAX_MESSAGE_CHARS = 2_000
 CAPACITY_RETRY_DELAY = timedelta(seconds=10)
-"""How long to wait before asking again for memory or a run slot, as long as apify-client's `wait_for_resources`."""
+"""The pause before another request for memory or a run slot, as long as apify-client's `wait_for_resources`."""
 
 RETRYABLE = frozenset(
     {
@@ -84,7 +82,7 @@ _BY_PROVIDER_KIND = {
     "api_error": ErrorCategory.PLATFORM,
     "request_too_large": ErrorCategory.VALIDATION,
 }
-"""The names of providers for their failures, where they say more than the status (their API references, errors)."""
+"""Names of providers for failures that are more exact than the status (their API references, errors)."""
 
 _BY_TYPE: tuple[tuple[type[BaseException], ErrorCategory], ...] = (
     (asyncio.CancelledError, ErrorCategory.CANCELLED),
@@ -126,7 +124,7 @@ _PROVIDER_HINTS = {
     ErrorCategory.RATE_LIMIT: _HINTS[ErrorCategory.RATE_LIMIT],
 }
 _NO_NAME = "cannot be used as a URL path segment."
-"""How apify-client (3.4) ends the `ValueError` for such a name."""
+"""The end of the message of apify-client's (3.4) `ValueError` for an invalid id or name."""
 _TOO_LONG = re.compile(r"(?i)context[ _]length|context window|prompt is too long|too many tokens|maximum context")
 _TOO_LONG_HINT = "The conversation is too long for this model: start a new one, or choose a model that takes more."
 
@@ -146,7 +144,6 @@ class ToolFailure(Exception):
     """An expected failure raised inside an activity with its envelope ready; becomes an `ApplicationError`."""
 
     def __init__(self, envelope: ErrorEnvelope) -> None:
-        """Carry `envelope`."""
         super().__init__(envelope.message)
         self.envelope = envelope
 
@@ -154,7 +151,7 @@ class ToolFailure(Exception):
     def of(
         cls, category: ErrorCategory, message: str, hint: str | None = None, *, retryable: bool = False
     ) -> "ToolFailure":
-        """The failure with this text. The tool's name is added where the failure leaves the activity."""
+        """Return the failure with this text. The tool's name is added where the failure leaves the activity."""
         envelope = ErrorEnvelope.transient if retryable else ErrorEnvelope.permanent
         return cls(envelope(category, "", message, hint=hint))
 
@@ -192,9 +189,8 @@ def classify(error: BaseException, *, tool: str = "", attempt: int = 1) -> Error
 
 
 def failure(envelope: ErrorEnvelope, *, retry_delay: timedelta | None = None) -> ApplicationError:
-    """The `ApplicationError` that carries `envelope` through Temporal; its flag decides whether it is retried.
-
-    Temporal never repeats what was refused for money: whoever made the call decides whether to wait for more.
+    """The `ApplicationError` that carries `envelope` through Temporal; its flag decides whether it is retried. Temporal
+    never repeats what was refused for money: the caller decides whether to wait for more.
     """
     if retry_delay is None and envelope.category is ErrorCategory.CAPACITY:
         retry_delay = CAPACITY_RETRY_DELAY
@@ -208,15 +204,14 @@ def failure(envelope: ErrorEnvelope, *, retry_delay: timedelta | None = None) ->
 
 
 def retry_delay_of(error: BaseException) -> timedelta | None:
-    """How long the provider asks to wait before the next request; None when it does not say."""
+    """Return the pause that the provider asks for before the next request; None without one."""
     return error.retry_after if isinstance(error, ProviderError) else None
 
 
 def may_be_permanent(error: BaseException) -> bool:
-    """Whether `error`, though it counts as one that may pass, may also be the same for ever.
-
-    An example is a response that cannot be read: a proxy may have answered once in the platform's place, or the
-    platform answers in a way that this version does not know. Outages (no connection, time-outs, 429, 5xx) pass.
+    """Return True if a transient `error` may in fact be permanent. An example is a response
+    that cannot be read: a proxy may have answered once in the platform's place, or the platform answers in a way that
+    this version cannot read. Outages (no connection, time-outs, 429, 5xx) pass.
     """
     if isinstance(error, (json.JSONDecodeError, ValidationError, *_UNREADABLE)):
         return True
@@ -224,7 +219,7 @@ def may_be_permanent(error: BaseException) -> bool:
 
 
 def category_of_status(status: int) -> ErrorCategory:
-    """The category of an HTTP status of 400 or more."""
+    """Return the category of an HTTP status of 400 or more."""
     return _BY_STATUS.get(status, ErrorCategory.PLATFORM if status >= 500 else ErrorCategory.UNKNOWN)
 
 
@@ -249,12 +244,12 @@ def _category(error: BaseException) -> ErrorCategory:
 
 
 def _is_of_platform(error: ValidationError) -> bool:
-    """Whether a response of the platform does not fit a model of apify-client. All other models are our own."""
+    """Return True if a response of the platform does not fit a model of apify-client. All other models are our own."""
     return apify.is_loaded() and apify.is_model(error.title)
 
 
 def _is_no_name(error: BaseException) -> bool:
-    """Whether apify-client refuses an id or a name, such as `..`: the platform has nothing that is called so."""
+    """Return True if apify-client refuses an id or a name, for example `..`: nothing has that name."""
     return isinstance(error, ValueError) and str(error).endswith(_NO_NAME)
 
 
@@ -290,7 +285,7 @@ def _message(error: BaseException) -> str:
 
 
 def _message_of_unreadable(error: ValueError) -> str | None:
-    """The message for a value that cannot be read, which is not quoted; None for any other error."""
+    """Return the message for a value that cannot be read, which is not quoted; None for any other error."""
     if isinstance(error, json.JSONDecodeError):
         return f"A response is not valid JSON: {error.msg}."
     if not isinstance(error, ValidationError):
@@ -315,14 +310,13 @@ _CHECK = "Check the id; it may have been deleted or belong to another account."
 
 
 def not_found(message: str, hint: str = _CHECK) -> ToolFailure:
-    """A failure of the category `not_found`, which is not retried."""
+    """Return a failure of the category `not_found`, which is not retried."""
     return ToolFailure.of(ErrorCategory.NOT_FOUND, message, hint)
 
 
 async def explain_not_found(client: "apify.ApifyClientAsync", wanted: Kind, given: str) -> ToolFailure:
-    """The failure for a `wanted` with the id `given` that does not exist; it says what else has this id.
-
-    A run is wanted for its log: a run that exists has none.
+    """The failure for a `wanted` with the id `given` that does not exist; it names the object that has this id. A run
+    is wanted for its log: a run that exists has none.
     """
     message = f"There is no {wanted} {given!r}."
     if not _ID.fullmatch(given):

@@ -39,15 +39,14 @@ class Violation(Contract):
 
     @classmethod
     def at(cls, parts: Iterable[str | int], message: str) -> "Violation":
-        """The violation at the value that `parts` lead to: names and indices, the outermost first."""
+        """Return the violation at the value that `parts` lead to: names and indices, the outermost first."""
         escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in parts)
         return cls(path="".join(f"/{part}" for part in escaped), message=message)
 
 
 class ErrorEnvelope(Contract):
-    """A tool error, in REST, in events and in answers to a model.
-
-    `message` contains no secret and has at most 2,000 characters.
+    """A tool error, in REST, in events and in answers to a model. `message` contains no secret and has at most 2,000
+    characters.
     """
 
     tool: ValidText
@@ -70,7 +69,7 @@ class ErrorEnvelope(Contract):
         violations: tuple[Violation, ...] | None = None,
         allowed_tools: tuple[str, ...] | None = None,
     ) -> "ErrorEnvelope":
-        """An error that the same call would meet again."""
+        """Return an error that the same call would have again."""
         return cls(
             tool=tool,
             message=message,
@@ -83,5 +82,5 @@ class ErrorEnvelope(Contract):
 
     @classmethod
     def transient(cls, category: ErrorCategory, tool: str, message: str, *, hint: str | None = None) -> "ErrorEnvelope":
-        """An error that may be gone when the same call is repeated."""
+        """Return an error that may be gone when the same call is repeated."""
         return cls(tool=tool, message=message, category=category, retryable=True, hint=hint)

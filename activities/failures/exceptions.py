@@ -1,4 +1,4 @@
-"""Exceptions that the classifier knows: failures of model providers, and of encrypted values."""
+"""Exceptions that the classifier handles: failures of model providers, and of encrypted values."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -13,18 +13,16 @@ UNKNOWN_PROVIDER = "unknown_provider"
 TOO_LONG = "too_long"
 """The conversation is longer than the model's window, as Outlast counts it."""
 REFUSED_HERE = "refused_here"
-"""Outlast refused the call before it was sent: the provider or the model has no such control."""
+"""Outlast refused the call before it was sent: the provider or the model lacks a control."""
 
 
 class SealError(ValueError):
-    """A sealed value cannot be opened, or a key ring cannot be read. The message contains no key and no secret."""
+    """An encrypted value cannot be opened, or a key ring cannot be read. The message contains no key and no secret."""
 
 
 class ProviderError(Exception):
-    """A provider rejected a call, failed, or could not be reached.
-
-    `kinds` are the provider's own codes for the failure, the most specific first (`insufficient_quota`,
-    `overloaded_error`), or one of this module's constants.
+    """A provider rejected a call, failed, or could not be reached. `kinds` are the provider's own codes for the
+    failure, the most specific first (`insufficient_quota`, `overloaded_error`), or one of this module's constants.
     """
 
     def __init__(
@@ -36,7 +34,7 @@ class ProviderError(Exception):
         status: int | None = None,
         retry_after: timedelta | None = None,
     ) -> None:
-        """`retry_after` is how long the provider asks to wait before the next call."""
+        """`retry_after` is the pause that the provider asks for before the next call."""
         super().__init__(message)
         self.provider_id = provider_id
         self.message = message

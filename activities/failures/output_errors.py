@@ -21,13 +21,13 @@ _HINTS: dict[OutputErrorReason, str] = {
     "unknown": "Check that the locator comes from this server; call the tool again for a new output.",
     "expired": "Call the tool again for a new output; ask for a longer time to live if you need it longer.",
     "deleted": "Call the tool again for a new output.",
-    "damaged": "Call the tool again for a new output, and tell the operators: stored objects were changed.",
+    "damaged": "Call the tool again for a new output, and report it to the operators: stored objects were changed.",
     "bad_selection": "Change the selection and try again.",
 }
 
 
 class OutputError(Exception):
-    """A stored output cannot be read. The message says why, `hint` says what to do."""
+    """A stored output cannot be read. The message gives the reason, `hint` a remedy."""
 
     def __init__(self, reason: OutputErrorReason, message: str, hint: str | None = None) -> None:
         """`hint` replaces the usual hint of `reason`."""
@@ -37,7 +37,7 @@ class OutputError(Exception):
         self.hint = hint or _HINTS[reason]
 
     def envelope(self, tool: str = "") -> ErrorEnvelope:
-        """The error as a tool error, which is not retried."""
+        """Return the error as a tool error, which is not retried."""
         return ErrorEnvelope.permanent(_CATEGORIES[self.reason], tool, self.message, hint=self.hint)
 
 
@@ -45,7 +45,6 @@ class OutputDamaged(OutputError):
     """The stored bytes are not the bytes that were written: truncated, changed, or not an output at all."""
 
     def __init__(self, problem: str) -> None:
-        """`problem` is a sentence."""
         super().__init__("damaged", f"This output is damaged: {problem}")
         self.problem = problem
 

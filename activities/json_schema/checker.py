@@ -24,9 +24,8 @@ class ChecksBusy(Exception):
 
 
 def patience(seconds: float) -> float:
-    """How long a check may take by the clock, in seconds, if it may have `seconds` of processor time.
-
-    The processes run after everything else: on a busy machine they wait longer than they work.
+    """The time limit of a check by the clock, in seconds, if it may have `seconds` of processor time. The processes run
+    after everything else: on a busy machine they wait longer than they work.
     """
     return max(_LEAST_PATIENCE_SECONDS, _PATIENCE_FACTOR * seconds)
 
@@ -42,10 +41,9 @@ class SchemaChecker:
         self._parties: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def violations(self, schema: dict[str, JsonValue], value: JsonValue, *, party: str) -> tuple[Violation, ...]:
-        """The violations of `schema` (JSON Schema 2020-12, with Apify's `nullable`) in `value`; 50 at most.
-
-        An invalid schema accepts every value: its owner checks the value again. A check that takes too long, and a
-        reference that cannot be followed, is a violation of the value as a whole. Raises `ChecksBusy`.
+        """The violations of `schema` (JSON Schema 2020-12, with Apify's `nullable`) in `value`; 50 at most. An invalid
+        schema accepts every value: its owner checks the value again. A check that takes too long, and a reference that
+        cannot be followed, is a violation of the value as a whole. Raises `ChecksBusy`.
         """
         quick = quick_violations(schema, value)
         if quick is not None:

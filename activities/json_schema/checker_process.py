@@ -1,8 +1,6 @@
-"""`python -m outlast.activities.json_schema.checker_process SECONDS`: applies one schema to one value, on its own.
-
-A schema of the outside world can take any time and memory, and the validator cannot be interrupted, so the kernel
-limits both: after so many seconds of processor time it ends the process with `SIGPROF`. Standard input: a line with the
-size of the schema in bytes, the schema, and the value. Standard output: the violations as JSON.
+"""`python -m outlast.activities.json_schema.checker_process SECONDS`: applies one schema to one value within the
+processor time and memory that the kernel allows. Standard input: a line with the size of the schema in bytes, the
+schema, and the value. Standard output: the violations as JSON.
 """
 
 import json
@@ -15,7 +13,7 @@ from outlast.activities.json_schema.engine import find
 
 MEMORY_BYTES = 2 * 1024 * 1024 * 1024
 NICENESS = 5
-"""What one caller's question takes is left over by what everybody needs: the API, the worker, Temporal."""
+"""Checks of one caller have a lower priority than the API, the worker and Temporal."""
 
 
 def main() -> int:

@@ -1,8 +1,6 @@
-"""Arguments in the types of their JSON Schema, where the schema allows no other reading of them. Pure.
-
-Models write `null` for what they leave out, lists and objects as JSON in a string, and numbers as strings. There is one
-definition of how that is read, for every mode and entry point. A value of which the schema allows another reading, or
-none, stays as it is: the check of the schema then names it.
+"""Arguments in the types of their JSON Schema, if the schema allows no other reading of them. Pure. Models write `null`
+for omitted values, lists and objects as JSON in a string, and numbers as strings. A value with another valid reading,
+or none, stays as it is: the check of the schema then names it.
 """
 
 from collections.abc import Iterable
@@ -66,12 +64,12 @@ def coerced(schema: JsonObject, arguments: JsonObject, *, at: str = "") -> Coerc
 
 
 def with_kinds_sent(violations: Iterable[Violation], value: JsonValue) -> tuple[Violation, ...]:
-    """`violations` of `value`; those about a type say of which kind the value is that was sent."""
+    """`violations` of `value`; those about a type name the type of the value that was sent."""
     return tuple(_with_kind(violation, value) for violation in violations)
 
 
 def looks_like_json(text: str) -> bool:
-    """Whether a string seems to be a list or an object, valid or not."""
+    """Return True if a string looks like a list or an object, valid or not."""
     return text.lstrip()[:1] in ("[", "{")
 
 
@@ -84,11 +82,11 @@ class _Reading:
         self.changes: list[str] = []
 
     def whole(self, value: JsonObject, at: str) -> JsonObject:
-        """The arguments as the whole schema reads them: its properties may be behind a reference."""
+        """Return the arguments as the whole schema reads them: its properties may be behind a reference."""
         return self.object(self._branch(self._root, "object", _MOST_STEPS) or self._root, value, at)
 
     def object(self, schema: JsonObject, value: JsonObject, at: str) -> JsonObject:
-        """The object with its properties as `schema` reads them; the same object if nothing changes."""
+        """Return the object with its properties as `schema` reads them; the same object if nothing changes."""
         properties, required = schema.get("properties"), schema.get("required")
         if not isinstance(properties, dict):
             return value
@@ -143,14 +141,14 @@ class _Reading:
             self.changes.append(f"{at}: {words}")
 
     def _is_left_out(self, schema: JsonObject, value: JsonValue) -> bool:
-        """Whether the value is null, also as a text, where the schema has neither that nor a text."""
+        """Return True if the value is null, also as a text, and the schema accepts neither null nor text."""
         if value is not None and not (isinstance(value, str) and value.strip().lower() in _NULLS):
             return False
         kinds = self._kinds(schema, _MOST_STEPS)
         return kinds is not None and "null" not in kinds and (value is None or "string" not in kinds)
 
     def _kinds(self, schema: JsonValue, steps: int) -> Kinds | None:
-        """The kinds of values that a schema may accept; None if it does not say."""
+        """Return the types of values that a schema may accept; None without a restriction."""
         if not isinstance(schema, dict) or steps <= 0:
             return None
         found: list[Kinds | None] = [_typed_kinds(schema)]
@@ -166,7 +164,7 @@ class _Reading:
         return frozenset[str](_KINDS).intersection(*told) if told else None
 
     def _branch(self, schema: JsonObject, kind: str, steps: int) -> JsonObject | None:
-        """The one part of a schema that describes values of this kind; None if there are several."""
+        """Return the one part of a schema that describes values of this kind; None if there are several."""
         if steps <= 0 or "properties" in schema or "items" in schema:
             return schema if steps > 0 else None
         if "$ref" in schema:
@@ -184,14 +182,14 @@ class _Reading:
 
 
 def kind_of(value: JsonValue) -> str:
-    """The kind of a JSON value, by JSON Schema: a number without a fraction is an integer."""
+    """Return the kind of a JSON value, by JSON Schema: a number without a fraction is an integer."""
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
     return _KIND_OF.get(type(value), "object")
 
 
 def _typed_kinds(schema: JsonObject) -> Kinds | None:
-    """The kinds that `type`, `enum` and `const` name, with Apify's `nullable`."""
+    """Return the kinds that `type`, `enum` and `const` name, with Apify's `nullable`."""
     given = schema.get("type")
     named = [given] if isinstance(given, str) else given if isinstance(given, list) else None
     if named is not None:
@@ -207,7 +205,7 @@ def _typed_kinds(schema: JsonObject) -> Kinds | None:
 
 
 def _parsed(text: str, kinds: Kinds) -> JsonValue:
-    """The value that a string is the JSON of; None for none. Python writes `True` and `False`."""
+    """Return the value that a string is the JSON of; None for none. Python writes `True` and `False`."""
     stripped = text.strip()
     if stripped.lower() in _WORDS:
         return _WORDS[stripped.lower()]
@@ -235,7 +233,7 @@ def _with_kind(violation: Violation, value: JsonValue) -> Violation:
 
 
 def _kind_at(value: JsonValue, pointer: str) -> str | None:
-    """The kind of the value at a JSON Pointer (RFC 6901); None if there is none."""
+    """Return the kind of the value at a JSON Pointer (RFC 6901); None if there is none."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and name in value:
@@ -252,7 +250,7 @@ def _escaped(name: str) -> str:
 
 
 def referenced(root: JsonObject, reference: JsonValue) -> JsonObject | None:
-    """The schema within `root` that a `$ref` points to; None for a reference elsewhere, or to nothing."""
+    """Return the schema within `root` that a `$ref` points to; None for a reference elsewhere, or to nothing."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
     found: JsonValue = root

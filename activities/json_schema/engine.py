@@ -1,6 +1,5 @@
-"""Applies one JSON Schema (2020-12, with Apify's `nullable`) to one value. Fetches nothing, imports nothing heavy.
-
-Two kinds of regular expressions: linear ones, in time proportional to the text whatever the pattern, and those with
+"""Applies one JSON Schema (2020-12, with Apify's `nullable`) to one value. Fetches nothing, imports nothing heavy. Two
+kinds of regular expressions: linear ones, in time proportional to the text whatever the pattern, and those with
 look-around or back-references, which give up after a fixed number of steps. Both are deterministic.
 """
 
@@ -40,10 +39,9 @@ class _NotApplicable(Exception):
 
 
 def find(schema_json: str, value: Any, *, linear: bool) -> list[Found]:
-    """The violations of the schema in `value`, by place; `MAX_FOUND` at most.
-
-    An invalid schema accepts every value: its owner checks the value again. A reference that leads outside the schema,
-    or nowhere, is a violation of the value as a whole. Raises `NeedsSteps` if `linear` and the schema is not.
+    """The violations of the schema in `value`, by place; `MAX_FOUND` at most. An invalid schema accepts every value:
+    its owner checks the value again. A reference that leads outside the schema, or nowhere, is a violation of the value
+    as a whole. Raises `NeedsSteps` if `linear` and the schema is not.
     """
     try:
         validator = _validator(schema_json, linear)
@@ -60,7 +58,7 @@ def find(schema_json: str, value: Any, *, linear: bool) -> list[Found]:
 
 
 def flaw(schema_json: str) -> str | None:
-    """Why the schema cannot be applied: a wrong keyword, pattern or reference."""
+    """Return the reason why the schema cannot be applied: a wrong keyword, pattern or reference."""
     if schema_json.count('"pattern') > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
     try:
@@ -135,7 +133,7 @@ def _applicable(schema: Any) -> Any:
 
 
 def _subschemas(keyword: str, value: Any) -> Any:
-    """The keys of `properties` are names of fields, not keywords: a field may be called `nullable`."""
+    """Return the keys of `properties` are names of fields, not keywords: a field may be called `nullable`."""
     if keyword in ("const", "default", "enum", "examples"):
         return value
     if not isinstance(value, dict) or keyword not in ("properties", "patternProperties"):
@@ -198,7 +196,7 @@ def _rewritten_token(found: re.Match[str], numbers: dict[str, int]) -> str:
 
 
 def _numbers_of_groups(pattern: str) -> dict[str, int]:
-    """The number of each named group, counted among all groups that capture."""
+    """Return the number of each named group, counted among all groups that capture."""
     numbers: dict[str, int] = {}
     count = position = 0
     while found := _TOKEN.search(pattern, position):
@@ -212,7 +210,7 @@ def _numbers_of_groups(pattern: str) -> dict[str, int]:
 
 
 def _rewritten_set(text: str) -> str:
-    """A set in which a hyphen beside a class such as `\\w` stands for itself, and `\\b` for a backspace."""
+    """Return a set in which a hyphen beside a class such as `\\w` stands for itself, and `\\b` for a backspace."""
     parts = [r"\x08" if part == r"\b" else part for part in _IN_SET.findall(text)]
     for index in range(1, len(parts) - 1):
         beside = (parts[index - 1], parts[index + 1])

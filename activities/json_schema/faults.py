@@ -1,7 +1,6 @@
-"""JSON Schemas that are no JSON Schema (2020-12) in some place, without that place. Pure.
-
-People write `"type": "int"`, the `exclusiveMinimum: true` of older drafts, `null` for a schema, or a reference to a
-definition that is missing. Programs that only pass a schema on do not notice, and then a provider refuses it.
+"""JSON Schemas that are no JSON Schema (2020-12) in some place, without that place. Pure. People write `"type": "int"`,
+the `exclusiveMinimum: true` of older drafts, `null` for a schema, or a reference to a definition that is missing.
+Programs that only pass a schema on do not notice, and then a provider refuses it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ _OF_VALUES = frozenset({"const", "enum", "default", "examples"})
 
 def without_faults(schema: JsonObject) -> JsonObject:
     """`schema` without keywords whose values are not allowed and references to nothing; itself if it has none of these.
-
     What is left accepts more than was meant. A schema with very many faults, or nested too deeply to be checked, stays.
     """
     try:
@@ -49,7 +47,7 @@ def _mended(schema: JsonObject) -> JsonObject:
 
 
 def _lost_references(part: JsonValue, root: JsonObject) -> Iterator[JsonObject]:
-    """The parts of a schema with a reference into it that leads nowhere: no value could be checked."""
+    """Yield the parts of a schema with a reference into it that leads nowhere: no value could be checked."""
     if isinstance(part, list):
         for one in part:
             yield from _lost_references(one, root)

@@ -1,5 +1,4 @@
 """Violations of a JSON Schema in a value, found in workflow code, which must not wait and cannot be interrupted.
-
 `schema_violations` is for schemas of this program and its operator. For schemas from outside, such as an Actor's, use
 `quick_violations` in workflows, which refuses work that might take long, and `SchemaChecker` elsewhere.
 """
@@ -20,9 +19,8 @@ MAX_QUICK_PATTERN_WORK = 50_000
 
 
 def schema_violations(schema: dict[str, JsonValue], value: JsonValue) -> tuple[Violation, ...]:
-    """The violations of `schema` (JSON Schema 2020-12, with Apify's `nullable`) in `value`; 50 at most.
-
-    An invalid schema accepts every value: its owner checks the value again. Takes as long as it takes.
+    """The violations of `schema` (JSON Schema 2020-12, with Apify's `nullable`) in `value`; 50 at most. An invalid
+    schema accepts every value: its owner checks the value again. Takes as long as it takes.
     """
     return as_violations(find(as_text(schema), value, linear=False))
 
@@ -66,7 +64,6 @@ class _Count:
 
 def nodes_and_patterns(schema: Any) -> tuple[int, int]:
     """The number of values in `schema` with its references followed, and of regular expressions. Raises `NotCountable`.
-
     A value has to pass each of them once per part of it at most, so that this times its size bounds the work.
     """
     count = _Count()

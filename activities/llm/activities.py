@@ -1,6 +1,5 @@
-"""The activity that calls a model: one step of a conversation, streamed while the model writes.
-
-Around the call it applies request hooks, checks and books the caller's spending, and stores the messages of the step.
+"""The activity that calls a model: one step of a conversation, streamed while the model writes. Around the call it
+applies request hooks, checks and books the caller's spending, and stores the messages of the step.
 """
 
 import asyncio
@@ -21,15 +20,8 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.exceptions import NOT_CONFIGURED, REFUSED_HERE, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating
+from outlast.activities.llm import contracts as llm
 from outlast.activities.llm.context_window import check_window, is_too_long
-from outlast.activities.llm.contracts import (
-    ArgumentsDelta,
-    CallModelInput,
-    ChatParams,
-    ChatParamsHook,
-    ModelStep,
-    TextDelta,
-)
 from outlast.activities.llm.providers.models import (
     MATRIX,
     ModelLimits,
@@ -51,7 +43,6 @@ CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
 CALL_MODEL_HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 CALL_MODEL_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1),
-    backoff_coefficient=2,
     maximum_interval=timedelta(minutes=1),
     maximum_attempts=8,
 )
@@ -78,16 +69,13 @@ class ModelActivities:
         conversations: ConversationBlocks | None = None,
         prices: Mapping[str, Price] | None = None,
         open_sink: OpenSink = WorkflowDeltas,
-        hooks: Sequence[ChatParamsHook] = (),
+        hooks: Sequence[llm.ChatParamsHook] = (),
         limits: Mapping[str, ModelLimits] | None = None,
         ledgers: Ledgers | None = None,
     ) -> None:
-        """`providers` by `provider_id`; `prices` and the operator's `limits` by `provider/model`; `open_sink` opens the
-        sink of streamed text.
-
-        `hooks` see and change the parameters of every call, in their order. Without
-        `conversations`, for a provider alone, every call has to bring all messages itself. What calls cost is booked in
-        `ledgers`.
+        """Take `providers` by `provider_id`, `prices` and the operator's `limits` by `provider/model`. `open_sink`
+        opens the sink of streamed text; `hooks` change the parameters of every call, in order. Without `conversations`
+        every call has to contain all messages. Costs are booked in `ledgers`.
         """
         self._providers = providers
         self._conversations = conversations
@@ -100,10 +88,10 @@ class ModelActivities:
         self._warned: set[str] = set()
 
     @activity.defn
-    async def call_model(self, request: CallModelInput) -> ModelStep:
+    async def call_model(self, request: llm.CallModelInput) -> llm.ModelStep:
         """Call the model for one step, and publish its text while it writes.
 
-        Messages that are new are stored meanwhile, when the request says so: see `ModelStep.conversation`.
+        New messages are stored at the same time if the request asks for that: see `ModelStep.conversation`.
         Does not call it when a spending cap leaves nothing: the answer's `finish_reason` is `cap` then. A retry calls
         the model again, with a higher `attempt` in its deltas. A cancellation closes the connection.
         Fails with an `ErrorEnvelope`, which is retryable when the connection broke or the provider is overloaded.
@@ -114,7 +102,7 @@ class ModelActivities:
             async with heartbeating(1 / _BEATS_PER_TIMEOUT), self._open_sink() as sink:
                 over = await self.used_up(request)
                 if over is not None:
-                    return ModelStep(finish_reason="cap", warnings=(over,))
+                    return llm.ModelStep(finish_reason="cap", warnings=(over,))
                 whole = await self._whole(request)
                 listener = _PublishingListener(request, activity.info().attempt, sink)
                 async with kept_meanwhile(self._conversations, request) as kept:
@@ -125,12 +113,12 @@ class ModelActivities:
                         else step.model_copy(update={"conversation": await kept()})
                     )
 
-    async def ask(self, request: CallModelInput) -> ModelStep:
+    async def ask(self, request: llm.CallModelInput) -> llm.ModelStep:
         """Call the model for another activity; its text is not published. Raises `ProviderError`."""
         provider = self._provider(request.provider_id)
         return await self._timed(provider, checked_request(request, self._hooks, self._limits), _DiscardingListener())
 
-    async def _answered(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
+    async def _answered(self, provider: Provider, request: llm.CallModelInput, listener: Listener) -> llm.ModelStep:
         """The answer; where the turn can shorten the conversation, `too_long` is one, counted here or refused there."""
         try:
             if request.may_be_too_long:
@@ -139,9 +127,9 @@ class ModelActivities:
         except ProviderError as error:
             if not request.may_be_too_long or not is_too_long(error):
                 raise
-            return ModelStep(finish_reason="too_long", warnings=(error.message,))
+            return llm.ModelStep(finish_reason="too_long", warnings=(error.message,))
 
-    async def _timed(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
+    async def _timed(self, provider: Provider, request: llm.CallModelInput, listener: Listener) -> llm.ModelStep:
         began = time.monotonic()
         fitting = request.model_copy(update={"messages": with_portable_calls(request.messages)})
         with model_call(request) as span:
@@ -155,7 +143,7 @@ class ModelActivities:
             await book(self._ledgers, request, cost)
         return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
 
-    async def _accepted(self, provider: Provider, request: CallModelInput, listener: Listener) -> ModelStep:
+    async def _accepted(self, provider: Provider, request: llm.CallModelInput, listener: Listener) -> llm.ModelStep:
         """The answer; without a part of the conversation where the provider refuses it. A refusal costs nothing."""
         try:
             return await provider.call(request, listener)
@@ -172,13 +160,13 @@ class ModelActivities:
             return step.model_copy(update={"warnings": (*step.warnings, attempt.words)})
         raise refusal
 
-    async def used_up(self, request: CallModelInput) -> str | None:
-        """Which cap leaves nothing for the call. A model without a price costs nothing that is known."""
+    async def used_up(self, request: llm.CallModelInput) -> str | None:
+        """Return the spending limit that leaves nothing for the call. A model without a price has no known cost."""
         has_price = f"{request.provider_id}/{request.model_id}" in self._prices
         return await used_up(self._ledgers, request) if self._ledgers is not None and has_price else None
 
-    async def _whole(self, request: CallModelInput) -> CallModelInput:
-        """The call with all that the provider is sent. Raises `ConversationDamaged`."""
+    async def _whole(self, request: llm.CallModelInput) -> llm.CallModelInput:
+        """Return the call with all that the provider is sent. Raises `ConversationDamaged`."""
         if self._conversations is None:
             return request
         changes: dict[str, object] = {}
@@ -226,19 +214,18 @@ class _DiscardingListener:
 class _PublishingListener:
     """A `Listener` that numbers the pieces of one attempt."""
 
-    def __init__(self, request: CallModelInput, attempt: int, sink: DeltaSink) -> None:
+    def __init__(self, request: llm.CallModelInput, attempt: int, sink: DeltaSink) -> None:
         self._request, self._attempt, self._sink = request, attempt, sink
         self._index = 0
 
     def text(self, piece: str) -> None:
         if piece:
-            self._sink.publish(TextDelta.model_validate({**self._place(), "text": piece}))
+            self._sink.publish(llm.TextDelta.model_validate({**self._place(), "text": piece}))
 
     def arguments(self, call_id: str, tool: str, piece: str) -> None:
         if piece:
-            self._sink.publish(
-                ArgumentsDelta.model_validate({**self._place(), "call_id": call_id, "tool": tool, "text": piece})
-            )
+            call = {"call_id": call_id, "tool": tool, "text": piece}
+            self._sink.publish(llm.ArgumentsDelta.model_validate({**self._place(), **call}))
 
     def _place(self) -> dict[str, object]:
         request, index = self._request, self._index
@@ -246,10 +233,9 @@ class _PublishingListener:
         return {"turn_id": request.turn_id, "step": request.step, "attempt": self._attempt, "index": index}
 
 
-async def used_up(ledgers: Ledgers, request: CallModelInput) -> str | None:
-    """Which cap leaves nothing for the call, in words; None while it may begin.
-
-    Nothing is reserved: what a step costs is known when it has been answered.
+async def used_up(ledgers: Ledgers, request: llm.CallModelInput) -> str | None:
+    """The spending limit that leaves nothing, in words; None if the call may begin. Nothing is reserved: the cost
+    is known when it has been answered.
     """
     if request.caps is None:
         return None
@@ -259,13 +245,13 @@ async def used_up(ledgers: Ledgers, request: CallModelInput) -> str | None:
     return None if refusal is None else f"{rest_of(refusal)}.{resets(refusal)}"
 
 
-async def book(ledgers: Ledgers, request: CallModelInput, usd: float | None) -> None:
-    """Book what an answered call has cost. Each call of a provider is paid, so each is an entry of its own."""
+async def book(ledgers: Ledgers, request: llm.CallModelInput, usd: float | None) -> None:
+    """Book the cost of an answered call. Each call of a provider is paid, so each is a separate entry."""
     if usd:
         await ledgers.settle(request.caller, Settlement(spend=_spend(request), cost_usd=exact_usd(usd)))
 
 
-def _spend(request: CallModelInput) -> Spend:
+def _spend(request: llm.CallModelInput) -> Spend:
     return Spend(
         entry_id=uuid.uuid4().hex,
         kind="model",
@@ -276,15 +262,15 @@ def _spend(request: CallModelInput) -> Spend:
 
 
 _PATIENCE_SECONDS = 5.0
-"""How long an answer, which was paid for, waits for a store that is slower than the model."""
+"""The time that an answer, which was paid for, waits for a store that is slower than the model."""
 
 Kept = Callable[[], Awaitable[ConversationRef | None]]
 """Gives the conversation with the messages; None when they are not kept, and have to be sent again."""
 
 
 @asynccontextmanager
-async def kept_meanwhile(blocks: ConversationBlocks | None, request: CallModelInput) -> AsyncGenerator[Kept]:
-    """Write the messages of `request` as `request.keep` says, until the end of the block."""
+async def kept_meanwhile(blocks: ConversationBlocks | None, request: llm.CallModelInput) -> AsyncGenerator[Kept]:
+    """Write the messages of `request` as `request.keep` specifies, until the end of the block."""
     writing = asyncio.create_task(_kept(blocks, request))
 
     async def kept() -> ConversationRef | None:
@@ -294,12 +280,12 @@ async def kept_meanwhile(blocks: ConversationBlocks | None, request: CallModelIn
     try:
         yield kept
     finally:
-        # When the model failed, nobody asks what became of the messages: without this, asyncio would log their error.
+        # After a failure of the model, nothing awaits this task: without this, asyncio would log their error.
         writing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         writing.cancel()
 
 
-async def _kept(blocks: ConversationBlocks | None, request: CallModelInput) -> ConversationRef | None:
+async def _kept(blocks: ConversationBlocks | None, request: llm.CallModelInput) -> ConversationRef | None:
     if blocks is None or request.keep is None:
         return None
     block = Block(
@@ -321,12 +307,11 @@ CHAT_PARAMS_HOOKS = "CHAT_PARAMS_HOOKS"
 
 
 def checked_request(
-    request: CallModelInput, hooks: Sequence[ChatParamsHook], limits: Mapping[str, ModelLimits]
-) -> CallModelInput:
-    """The request after all hooks, in their order; `limits` are the operator's, by `provider/model`.
-
-    Raises `ProviderError` when a hook fails, when the provider or the model has no such control, and when the output
-    limit is more than the model can write.
+    request: llm.CallModelInput, hooks: Sequence[llm.ChatParamsHook], limits: Mapping[str, ModelLimits]
+) -> llm.CallModelInput:
+    """Return the request after all hooks, in their order; `limits` are the operator's, by `provider/model`. Raises
+    `ProviderError` when a hook fails, when the provider or the model has no such control, and when the output limit is
+    more than the model can write.
     """
     if hooks:
         params = _params(request)
@@ -348,8 +333,8 @@ def checked_request(
     return request
 
 
-def _params(request: CallModelInput) -> ChatParams:
-    return ChatParams(
+def _params(request: llm.CallModelInput) -> llm.ChatParams:
+    return llm.ChatParams(
         caller_id=request.caller.id,
         session_id=request.session_id,
         turn_id=request.turn_id,
@@ -361,10 +346,10 @@ def _params(request: CallModelInput) -> ChatParams:
     )
 
 
-def _applied(hook: ChatParamsHook, params: ChatParams, provider_id: str) -> ChatParams:
+def _applied(hook: llm.ChatParamsHook, params: llm.ChatParams, provider_id: str) -> llm.ChatParams:
     try:
         # Validated again: a hook may have changed its copy without validation.
-        return ChatParams.model_validate(hook(params).model_dump())
+        return llm.ChatParams.model_validate(hook(params).model_dump())
     except Exception as error:
         name = getattr(hook, "__qualname__", repr(hook))
         raise ProviderError(
@@ -375,8 +360,8 @@ def _applied(hook: ChatParamsHook, params: ChatParams, provider_id: str) -> Chat
 
 
 @contextmanager
-def model_call(request: CallModelInput) -> Generator[Span]:
-    """One call of a model, with all of its answer."""
+def model_call(request: llm.CallModelInput) -> Generator[Span]:
+    """Provide one call of a model, with all of its answer."""
     attributes: dict[str, str | int] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": request.provider_id,
@@ -389,7 +374,7 @@ def model_call(request: CallModelInput) -> Generator[Span]:
         yield span
 
 
-def model_answered(span: Span, step: ModelStep) -> None:
+def model_answered(span: Span, step: llm.ModelStep) -> None:
     """Record why a model stopped, and its tokens; those of the input include cached ones."""
     usage = step.usage
     span.set_attributes(

@@ -1,6 +1,6 @@
 """Activities that summarise a conversation that is too long for its model's window, piece by piece."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 from temporalio import activity
@@ -20,7 +20,7 @@ from outlast.activities.conversations.contracts import (
 )
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.exceptions import ProviderError
-from outlast.activities.heartbeat import heartbeating
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.context_window import CHARS_PER_TOKEN, is_too_long, tokens_of_message
 from outlast.activities.llm.contracts import CallModelInput, Usage
@@ -62,7 +62,7 @@ class Compaction(Contract):
 
 
 class Progress(Contract):
-    """How far a conversation is summarised."""
+    """The progress of a summary."""
 
     summary: str = Field(default="", description="Of everything up to `done_chars`.")
     done_chars: int = Field(default=0, description="How much of the conversation, as a transcript, is summarised.")
@@ -81,9 +81,7 @@ class SummarisedPiece(Contract):
 
     progress: Progress
     is_last: bool
-    over: str | None = Field(
-        default=None, description="The cap that left nothing for the call, in words: none was made."
-    )
+    over: str | None = Field(default=None, description="The cap that left nothing for the call: none was made.")
     usage: Usage = Usage()
     cost_usd: float | None = None
 
@@ -105,33 +103,28 @@ class Compacted(Contract):
 
 
 class CompactionActivities:
-    """Summarises conversations with the model that they are held with.
-
-    One activity makes one call of the model: what is paid for is recorded, and never paid for twice.
+    """Summarises conversations with the model that they are held with. One activity makes one call of the model: what
+    is paid for is recorded, and never paid for twice.
     """
 
     def __init__(self, models: ModelActivities, conversations: ConversationBlocks) -> None:
-        """Call `models`; read and write `conversations`."""
         self._models = models
         self._conversations = conversations
 
     @activity.defn
     async def summarise_piece(self, request: SummarisePieceInput) -> SummarisedPiece:
-        """Summarise the next piece of the conversation, together with the summary of what came before it.
-
-        A piece that the provider refuses for its length is halved; so are those after it. When a spending cap leaves
-        nothing, the model is not called.
+        """Summarise the next piece of the conversation, together with the summary of what came before it. A piece that
+        the provider refuses for its length is halved; so are those after it. When a spending cap leaves nothing, the
+        model is not called.
         """
-        with as_activity_failure():
-            async with heartbeating():
-                older, _ = await self._split(request.compaction)
-                return await self._summarised(request.compaction, request.progress, transcript_of(older))
+        async with activity_scope():
+            older, _ = await self._split(request.compaction)
+            return await self._summarised(request.compaction, request.progress, transcript_of(older))
 
     @activity.defn
     async def keep_summary(self, request: KeepSummaryInput) -> Compacted:
-        """Store the summary as the beginning of a new conversation.
-
-        Its block refers to the original conversation, which stays readable as long as the session.
+        """Store the summary as the beginning of a new conversation. Its block refers to the original conversation,
+        which stays readable as long as the session.
         """
         with as_activity_failure():
             owner, original = request.compaction.owner, request.compaction.conversation
@@ -147,7 +140,7 @@ class CompactionActivities:
             return Compacted(conversation=kept, summary=request.summary, summarised=len(older), locators=locators)
 
     async def _split(self, compaction: Compaction) -> tuple[tuple[ModelMessage, ...], tuple[ModelMessage, ...]]:
-        """The messages to be summarised, and those of the latest turn when they stay as they are."""
+        """Return the messages to be summarised, and those of the latest turn when they stay as they are."""
         messages = await self._conversations.messages(compaction.owner, compaction.conversation)
         if not compaction.keep_latest or compaction.conversation.head is None:
             return messages, ()
@@ -187,7 +180,7 @@ class CompactionActivities:
 
 
 def _request(compaction: Compaction, summary: str, piece: str) -> CallModelInput:
-    """The call of the model that summarises one piece, given the summary of those before."""
+    """Return the call of the model that summarises one piece, given the summary of those before."""
     so_far = f"Summary of what came before:\n{summary}\n\n" if summary else ""
     text = f"{so_far}The conversation:\n\n{piece}"
     return CallModelInput(
@@ -214,8 +207,9 @@ MAX_RESULT_CHARS = 4_000
 
 
 def transcript_of(messages: Sequence[ModelMessage]) -> str:
-    """The whole conversation as a text; long arguments and results are shortened."""
-    return "\n\n".join(_paragraphs(messages))
+    """Return the whole conversation as a text; long arguments and results are shortened."""
+    paragraphs = (_paragraph(message.role, part) for message in messages for part in message.parts)
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def piece_of_transcript(transcript: str, start: int, size: int) -> str:
@@ -227,16 +221,9 @@ def piece_of_transcript(transcript: str, start: int, size: int) -> str:
 
 
 def locators_of(messages: Iterable[ModelMessage]) -> tuple[str, ...]:
-    """The locators of stored outputs in `messages`, each once."""
+    """Return the locators of stored outputs in `messages`, each once."""
     parts = (part for message in messages for part in message.parts if isinstance(part, ToolResultPart))
     return tuple(dict.fromkeys(part.locator for part in parts if part.locator))
-
-
-def _paragraphs(messages: Sequence[ModelMessage]) -> Iterator[str]:
-    for message in messages:
-        for part in message.parts:
-            if line := _paragraph(message.role, part):
-                yield line
 
 
 def _paragraph(role: str, part: Part) -> str:

@@ -3,14 +3,7 @@
 import json
 import re
 
-from outlast.activities.conversations.contracts import (
-    ImagePart,
-    ModelMessage,
-    Part,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from outlast.activities.conversations import contracts as conversations
 from outlast.activities.failures.exceptions import TOO_LONG, ProviderError
 from outlast.activities.llm.contracts import CallModelInput
 
@@ -19,7 +12,7 @@ CHARS_PER_TOKEN = 4
 MEDIA_TOKENS = 1_600
 """About what a picture counts, whatever its size in bytes."""
 _FRAME_CHARS = 28
-"""What stands around a text or a call: its type, and the names of its fields."""
+"""Characters around a text or a call: its type, and the names of its fields."""
 _KINDS = frozenset(
     {TOO_LONG, "context_length_exceeded", "request_too_large", "model_max_prompt_tokens_exceeded", "1261"}
 )
@@ -30,7 +23,7 @@ _WORDS = re.compile(
 _STATUSES = frozenset({400, 413, 422})
 
 
-def tokens_of_message(message: ModelMessage) -> int:
+def tokens_of_message(message: conversations.ModelMessage) -> int:
     """About how many tokens a message counts."""
     return sum(_tokens_of_part(part) for part in message.parts)
 
@@ -56,20 +49,20 @@ def check_window(request: CallModelInput) -> None:
 
 
 def is_too_long(error: ProviderError) -> bool:
-    """Whether the provider refused the call because the conversation is too long."""
+    """Return True if the provider refused the call because the conversation is too long."""
     if not _KINDS.isdisjoint(error.kinds):
         return True
     return error.status in _STATUSES and _WORDS.search(error.message) is not None
 
 
-def _tokens_of_part(part: Part) -> int:
+def _tokens_of_part(part: conversations.Part) -> int:
     """Nothing is serialised for it: a long conversation has hundreds of texts, and each call counts them all."""
-    if isinstance(part, TextPart):
+    if isinstance(part, conversations.TextPart):
         return (_FRAME_CHARS + len(part.text)) // CHARS_PER_TOKEN
-    if isinstance(part, ToolCallPart):
+    if isinstance(part, conversations.ToolCallPart):
         return (_FRAME_CHARS + len(part.id) + len(part.name) + len(part.raw_arguments)) // CHARS_PER_TOKEN
-    if isinstance(part, ImagePart):
+    if isinstance(part, conversations.ImagePart):
         return MEDIA_TOKENS
-    if isinstance(part, ToolResultPart):
+    if isinstance(part, conversations.ToolResultPart):
         return len(part.text) // CHARS_PER_TOKEN + MEDIA_TOKENS * len(part.media)
     return len(json.dumps(part.model_dump(mode="json"), ensure_ascii=False)) // CHARS_PER_TOKEN

@@ -7,14 +7,7 @@ from pydantic import Field, JsonValue
 
 from outlast.activities.bounds import AtMost, Tokens
 from outlast.activities.contracts import Caller, Contract, Digest
-from outlast.activities.conversations.contracts import (
-    AnswerPart,
-    ConversationOwner,
-    ConversationRef,
-    ModelMessage,
-    TextPart,
-    ToolCallPart,
-)
+from outlast.activities.conversations import contracts as conversations
 from outlast.activities.spending.contracts import SpendingCaps
 
 ControlName = Literal["temperature", "effort", "thinking_tokens", "output_schema", "stop", "seed"]
@@ -22,9 +15,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ModelControls(Contract):
-    """Controls of a model call. One that is not set is left to the provider's default.
-
-    No provider has all of them (`capabilities.MATRIX` says which); one that a provider does not have is refused.
+    """Controls of a model call. One that is not set is left to the provider's default. No provider has all of them
+    (see `providers.models.MATRIX`); one that a provider does not have is refused.
     """
 
     temperature: float | None = Field(default=None, ge=0, le=2, description="Randomness; 0 is the least.")
@@ -59,10 +51,9 @@ class ModelControls(Contract):
 
 
 class ChatParams(Contract):
-    """What a request hook (`CHAT_PARAMS_HOOKS` of a tools module) gets before each call of a model, and returns.
-
-    It may change `controls`, `max_output_tokens` and `extra`. The other fields say which call it is; changes of them
-    have no effect, so that a hook cannot change what the model reads.
+    """Input and result of a request hook (`CHAT_PARAMS_HOOKS` of a tools module) for each call of a model. It may
+    change `controls`, `max_output_tokens` and `extra`. The other fields identify the call; changes of them have no
+    effect, so that a hook cannot change what the model reads.
     """
 
     caller_id: str
@@ -92,17 +83,16 @@ class Usage(Contract):
 
 
 class TurnPiece(Contract):
-    """How the messages of a call are kept: as a block of their turn, see `conversations.contracts.Block`."""
+    """The place of a call's messages: a block of their turn, see `conversations.contracts.Block`."""
 
     continues: bool = False
     repeated: int = 0
 
 
 class CallModelInput(Contract):
-    """Input of `call_model`: one model call.
-
-    The prompt begins with `definitions_json` and `system`, which are byte for byte the same in every step of a
-    conversation, whatever the mask. `dynamic` and `messages` follow; `active_tools` is not part of the prompt.
+    """Input of `call_model`: one model call. The prompt begins with `definitions_json` and `system`, which are byte for
+    byte the same in every step of a conversation, whatever the mask. `dynamic` and `messages` follow; `active_tools` is
+    not part of the prompt.
     """
 
     caller: Caller
@@ -119,10 +109,11 @@ class CallModelInput(Contract):
     )
     without_definitions: bool = Field(default=False, description="Whether the stored definitions are left out.")
     active_tools: tuple[str, ...] | None = Field(default=None, description="None: all; empty: none may be called.")
-    conversation: ConversationRef = Field(
-        default=ConversationRef(), description="What was said before `messages`; the activity reads it in the store."
+    conversation: conversations.ConversationRef = Field(
+        default=conversations.ConversationRef(),
+        description="The messages before `messages`; the activity reads them in the store.",
     )
-    messages: tuple[ModelMessage, ...]
+    messages: tuple[conversations.ModelMessage, ...]
     keep: TurnPiece | None = Field(
         default=None,
         description="Keep `messages` in the store while the model answers: the next call then refers to them.",
@@ -142,33 +133,35 @@ class CallModelInput(Contract):
     )
 
     @property
-    def owner(self) -> ConversationOwner:
+    def owner(self) -> conversations.ConversationOwner:
         """Whose conversation it is."""
-        return ConversationOwner(caller_id=self.caller.id, session_id=self.session_id)
+        return conversations.ConversationOwner(caller_id=self.caller.id, session_id=self.session_id)
 
 
 class ModelStep(Contract):
     """The model's answer in one step."""
 
-    parts: tuple[AnswerPart, ...] = Field(default=(), description="In the model's order, which reasoning depends on.")
+    parts: tuple[conversations.AnswerPart, ...] = Field(
+        default=(), description="In the order in which the model wrote them."
+    )
     finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other", "too_long", "cap"]
     usage: Usage = Usage()
     cost_usd: float | None = Field(default=None, description="None when the model's prices are not known.")
     warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, each once.")
     seconds: float = Field(default=0.0, description="From the request to the provider to the end of its answer.")
-    conversation: ConversationRef | None = Field(
-        default=None, description="The conversation with the messages of the call, when they were kept meanwhile."
+    conversation: conversations.ConversationRef | None = Field(
+        default=None, description="The conversation with the messages of the call, if they were stored."
     )
 
     @property
     def text(self) -> str:
         """The texts, put together."""
-        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+        return "".join(part.text for part in self.parts if isinstance(part, conversations.TextPart))
 
     @property
-    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+    def tool_calls(self) -> tuple[conversations.ToolCallPart, ...]:
         """The calls, in their order."""
-        return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
+        return tuple(part for part in self.parts if isinstance(part, conversations.ToolCallPart))
 
 
 class TextDelta(Contract):
@@ -189,7 +182,7 @@ class ArgumentsDelta(Contract):
     attempt: int
     index: int = Field(description="Number of the piece within its attempt, texts included.")
     call_id: str
-    tool: str = Field(description="The name that the model knows.")
+    tool: str = Field(description="The name that the model used.")
     text: str = Field(description="A piece of JSON; the pieces of one call, put together, are its arguments.")
 
 

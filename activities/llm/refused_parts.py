@@ -1,8 +1,6 @@
-"""Parts of a conversation that a provider refuses: replaced by words, so that the conversation can continue.
-
-A provider answers 400 to a whole request for one picture that it cannot read, for reasons that cannot all be known in
-advance: it is too large, cut off, animated, or behind a URL that no longer works. The part stays in the conversation,
-so that no later message would have an answer. The same holds for reasoning that the provider no longer recognises.
+"""Parts of a conversation that a provider refuses: replaced by words, so that the conversation can continue. A provider
+answers 400 to a whole request for one picture that it cannot read, or for reasoning that it no longer recognises. The
+part stays in the conversation, so every later message would fail, too.
 """
 
 import hashlib
@@ -12,15 +10,7 @@ from dataclasses import dataclass
 
 from cachetools import LRUCache
 
-from outlast.activities.conversations.contracts import (
-    ImagePart,
-    MediaPart,
-    ModelMessage,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolResultPart,
-)
+from outlast.activities.conversations import contracts as conversations
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.exceptions import ProviderError
 from outlast.activities.llm.context_window import is_too_long
@@ -33,11 +23,11 @@ _OF_MEDIA = re.compile(
     re.IGNORECASE,
 )
 _MOST_SINGLE_TRIES = 8
-"""How many pictures are left out one by one, the latest first, before all are."""
+"""The number of pictures that are left out one by one, the latest first, before all are."""
 _MOST_KEPT = 10_000
 _REASON_CHARS = 300
 
-Medium = ImagePart | MediaPart
+Medium = conversations.ImagePart | conversations.MediaPart
 Refused = Callable[[Medium], str | None]
 
 
@@ -49,18 +39,17 @@ class Attempt:
     left_out: tuple[str, ...]
     """Keys of the media that are left out."""
     words: str
-    """A warning that says what was left out, and why."""
+    """A warning with the parts that were left out, and the reason."""
 
 
 class RefusedParts:
     """Remembers which media were refused by which model, so that later requests are sent without them at once."""
 
     def __init__(self) -> None:
-        """Nothing was refused yet. What a process knows ends with it, and is then found again."""
         self._reasons: LRUCache[str, str] = LRUCache(_MOST_KEPT)
 
     def without_known(self, request: CallModelInput) -> CallModelInput:
-        """The request without what its model has refused before."""
+        """Return the request without what its model has refused before."""
         if not self._reasons:
             return request
         return _without(request, lambda medium: self._reasons.get(_key(request, medium)))
@@ -71,8 +60,7 @@ class RefusedParts:
 
 
 def simpler_requests(request: CallModelInput, error: ProviderError) -> Iterator[Attempt]:
-    """What may be sent instead of a request that was refused with `error`; nothing where no part can be the reason.
-
+    """Requests to send instead of one that was refused with `error`; none if no part can be the reason.
     First without one of the latest media, if the provider speaks of media; then without all; then without reasoning.
     """
     if error.status not in _STATUSES or is_too_long(error):
@@ -90,9 +78,7 @@ def simpler_requests(request: CallModelInput, error: ProviderError) -> Iterator[
         simpler = attempt.request
     unreasoned = [_without_reasoning(message) for message in simpler.messages]
     if unreasoned != list(simpler.messages):
-        words = (
-            f"{request.provider_id} refused the conversation, which was sent without its reasoning: {_reason(error)}"
-        )
+        words = f"{request.provider_id} refused the conversation, which was sent without reasoning: {_reason(error)}"
         yield Attempt(simpler.model_copy(update={"messages": tuple(unreasoned)}), tuple(singles), words)
 
 
@@ -109,17 +95,17 @@ def _reason(error: ProviderError) -> str:
 
 
 def _key(request: CallModelInput, medium: Medium) -> str:
-    content = medium.data or (medium.url if isinstance(medium, ImagePart) else None) or ""
+    content = medium.data or (medium.url if isinstance(medium, conversations.ImagePart) else None) or ""
     seed = f"{request.provider_id}\0{request.model_id}\0{medium.media_type}\0{content}"
     return hashlib.sha256(seed.encode()).hexdigest()
 
 
-def _media_of(messages: Sequence[ModelMessage]) -> Iterator[Medium]:
+def _media_of(messages: Sequence[conversations.ModelMessage]) -> Iterator[Medium]:
     for message in messages:
         for part in message.parts:
-            if isinstance(part, ImagePart):
+            if isinstance(part, conversations.ImagePart):
                 yield part
-            elif isinstance(part, ToolResultPart):
+            elif isinstance(part, conversations.ToolResultPart):
                 yield from part.media
 
 
@@ -128,21 +114,26 @@ def _without(request: CallModelInput, refused: Refused) -> CallModelInput:
     return request if messages == request.messages else request.model_copy(update={"messages": messages})
 
 
-def _message_without(message: ModelMessage, refused: Refused) -> ModelMessage:
+def _message_without(message: conversations.ModelMessage, refused: Refused) -> conversations.ModelMessage:
     if not any(
-        isinstance(part, ImagePart) or (isinstance(part, ToolResultPart) and part.media) for part in message.parts
+        isinstance(part, conversations.ImagePart) or (isinstance(part, conversations.ToolResultPart) and part.media)
+        for part in message.parts
     ):
         return message
     return message.model_copy(update={"parts": tuple(_part_without(part, refused) for part in message.parts)})
 
 
-def _part_without(part: Part, refused: Refused) -> Part:
+def _part_without(part: conversations.Part, refused: Refused) -> conversations.Part:
     match part:
-        case ImagePart():
+        case conversations.ImagePart():
             reason = refused(part)
             kind = part.media_type
-            return part if reason is None else TextPart(text=f"[The user sent a picture ({kind}): {reason}.]")
-        case ToolResultPart(media=media) if media:
+            return (
+                part
+                if reason is None
+                else conversations.TextPart(text=f"[The user sent a picture ({kind}): {reason}.]")
+            )
+        case conversations.ToolResultPart(media=media) if media:
             kept = tuple(one for one in media if refused(one) is None)
             words = [described(one.name, one.media_type, one.data, reason) for one in media if (reason := refused(one))]
             text = "\n".join(text for text in (part.text, *words) if text.strip())
@@ -151,6 +142,6 @@ def _part_without(part: Part, refused: Refused) -> Part:
             return part
 
 
-def _without_reasoning(message: ModelMessage) -> ModelMessage:
-    kept = tuple(part for part in message.parts if not isinstance(part, ReasoningPart))
+def _without_reasoning(message: conversations.ModelMessage) -> conversations.ModelMessage:
+    kept = tuple(part for part in message.parts if not isinstance(part, conversations.ReasoningPart))
     return message if len(kept) == len(message.parts) else message.model_copy(update={"parts": kept})

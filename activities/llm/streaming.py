@@ -34,22 +34,18 @@ class DeltaSink(Protocol):
 
     def publish(self, delta: Delta) -> None:
         """Send `delta` soon. Never blocks and never fails."""
-        ...
 
 
 OpenSink = Callable[[], AbstractAsyncContextManager[DeltaSink]]
 
 
 class WorkflowDeltas:
-    """Publishes to the workflow that scheduled the current activity, in batches.
-
-    The first batch is sent after `first`, later ones after growing pauses up to `steady`. Texts that follow each other
-    in a batch are joined into one delta, and so are arguments of one call. A batch that cannot be delivered is logged
-    and dropped: the step's result has the whole answer.
+    """Publishes to the workflow that scheduled the current activity, in batches: the first after `first`, later ones
+    after growing pauses up to `steady`. Consecutive texts, and arguments of one call, are joined. A batch that cannot
+    be delivered is logged and dropped: the step's result has the whole answer.
     """
 
     def __init__(self, *, first: timedelta = FIRST_FLUSH, steady: timedelta = STEADY_FLUSH) -> None:
-        """Only inside an activity."""
         self._client = WorkflowStreamClient.from_within_activity(batch_interval=_NEVER)
         self._texts = self._client.topic(DELTAS_TOPIC, type=TextDelta)
         self._arguments = self._client.topic(ARGUMENTS_TOPIC, type=ArgumentsDelta)
@@ -60,7 +56,6 @@ class WorkflowDeltas:
         self._flusher: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Start sending."""
         self._flusher = asyncio.create_task(self._flush_until_end())
         return self
 

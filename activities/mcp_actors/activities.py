@@ -1,6 +1,5 @@
-"""Activities that call Actors which are MCP servers, through an MCP client session with the Actor's standby URL.
-
-They return the results of tools unchanged, but for what concerns the session alone: this is a proxy.
+"""Activities that call Actors which are MCP servers, through an MCP client session with the Actor's standby URL. They
+return the results of tools unchanged, but for what concerns the session alone: this is a proxy.
 """
 
 import json
@@ -20,15 +19,7 @@ from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, redact
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import heartbeating
-from outlast.activities.mcp_actors.contracts import (
-    NOT_CALLED,
-    NOT_CONNECTED,
-    CallMcpToolInput,
-    CallPhase,
-    ListMcpToolsInput,
-    McpAnswer,
-    McpToolList,
-)
+from outlast.activities.mcp_actors import contracts as mcp_actors
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.spending.contracts import ReserveInput, Spend
 from outlast.activities.spending.ledger import Ledgers, refused_by_cap
@@ -36,15 +27,13 @@ from outlast.activities.spending.ledger import Ledgers, refused_by_cap
 CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 CALL_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1),
-    backoff_coefficient=2,
     maximum_interval=timedelta(seconds=10),
     maximum_attempts=6,
 )
-LIST_TIMEOUT = timedelta(seconds=90)
 MAX_ANSWER_BYTES: Final = 1_500_000
 """Temporal rejects payloads of 2 MB; larger results fail here, with a reason."""
 _OF_THE_PROTOCOL = "io.modelcontextprotocol/"
-"""Keys of `_meta` about the session with the Actor, such as who its server is. The front door tells its own clients."""
+"""Keys of `_meta` about the session with the Actor, such as its server. The entry point sends its own to clients."""
 
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -55,21 +44,19 @@ class McpActorActivities:
     """Lists and calls the tools of Actors that are MCP servers, on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform, ledgers: Ledgers) -> None:
-        """Look Actors up on `platform`, and what caps leave in `ledgers`."""
         self._platform = platform
         self._ledgers = ledgers
 
     @activity.defn
-    async def list_mcp_tools(self, request: ListMcpToolsInput) -> McpToolList:
-        """The tools of the server. Fails with `validation` for an Actor that is not an MCP server."""
+    async def list_mcp_tools(self, request: mcp_actors.ListMcpToolsInput) -> mcp_actors.McpToolList:
+        """Return the tools of the server. Fails with `validation` for an Actor that is not an MCP server."""
         with as_activity_failure():
             return await fetch_mcp_tools(self._platform, request.caller, request.actor)
 
     @activity.defn
-    async def call_mcp_tool(self, request: CallMcpToolInput) -> McpAnswer:
-        """Call a tool at most once: when the result of a call is lost, the activity fails and does not call again.
-
-        Does not call it when a spending cap leaves nothing.
+    async def call_mcp_tool(self, request: mcp_actors.CallMcpToolInput) -> mcp_actors.McpAnswer:
+        """Call a tool at most once: when the result of a call is lost, the activity fails and does not call again. Does
+        not call it when a spending cap leaves nothing.
         """
         with as_activity_failure():
             _refuse_second_call(request)
@@ -83,10 +70,9 @@ class McpActorActivities:
                 answer = await call_tool(url, token, request, arguments, heartbeats)
             return _answer_of(answer, request)
 
-    async def _check_caps(self, request: CallMcpToolInput) -> None:
-        """Raise `ToolFailure` when a cap leaves nothing.
-
-        Nothing is reserved or booked: the platform charges the Actor in standby, and says of no call what it cost.
+    async def _check_caps(self, request: mcp_actors.CallMcpToolInput) -> None:
+        """Raise `ToolFailure` when a cap leaves nothing. Nothing is reserved or booked: the platform charges the Actor
+        in standby, and does not report the cost of single calls.
         """
         if request.caps is None:
             return
@@ -98,20 +84,18 @@ class McpActorActivities:
             raise ToolFailure(refused_by_cap(refusal))
 
 
-async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> McpToolList:
-    """The tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
+async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> mcp_actors.McpToolList:
+    """Return the tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
     url, token = await _standby_address(platform, caller, actor)
     from outlast.activities.mcp_actors.sessions import list_tools  # noqa: PLC0415 (see above)
 
     tools, notes = await list_tools(url, token)
-    return McpToolList(actor=actor, tools=tools, notes=notes)
+    return mcp_actors.McpToolList(actor=actor, tools=tools, notes=notes)
 
 
 def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) -> str:
-    """The URL of an Actor that serves HTTP (Standby).
-
-    On Apify it is `https://USER--NAME.apify.actor`, or the Actor's id as the first label of the host; on another
-    platform it is `/standby/USER~NAME` on the API's own host.
+    """The URL of an Actor that serves HTTP (Standby). On Apify it is `https://USER--NAME.apify.actor`, or the Actor's
+    id as the first label of the host; on another platform it is `/standby/USER~NAME` on the API's own host.
     """
     if urlsplit(api_base_url).hostname != "api.apify.com":
         return f"{api_base_url}/standby/{full_name.replace('/', '~', 1)}{path}"
@@ -126,7 +110,7 @@ async def _standby_address(platform: ApifyPlatform, caller: Caller, actor: str) 
     if definition.mcp_path is None:
         raise mcp_failure(
             ErrorCategory.VALIDATION,
-            f"Actor {definition.full_name} is not an MCP server: it has no tools of its own.",
+            f"Actor {definition.full_name} is not an MCP server: it has no tools.",
             "Run it as `user/name`, without `:tool`.",
         )
     url = standby_url(
@@ -138,9 +122,9 @@ async def _standby_address(platform: ApifyPlatform, caller: Caller, actor: str) 
     return url, platform.token(caller)
 
 
-def _refuse_second_call(request: CallMcpToolInput) -> None:
+def _refuse_second_call(request: mcp_actors.CallMcpToolInput) -> None:
     details = activity.info().heartbeat_details
-    if details and CallPhase.model_validate(details[0]).sent:
+    if details and mcp_actors.CallPhase.model_validate(details[0]).sent:
         lost = ToolFailure.of(
             ErrorCategory.PLATFORM,
             "the worker that waited for its result was lost. The tool may have done its work.",
@@ -149,7 +133,7 @@ def _refuse_second_call(request: CallMcpToolInput) -> None:
         raise not_called(lost, request)
 
 
-def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
+def _answer_of(answer: dict[str, Any], request: mcp_actors.CallMcpToolInput) -> mcp_actors.McpAnswer:
     kind = answer.get("resultType", "complete")
     if kind != "complete":
         unknown = f"it returned a result of type {kind!r}, which is not supported here."
@@ -161,7 +145,7 @@ def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
         large = f"it returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported."
         raise not_called(mcp_failure(ErrorCategory.VALIDATION, large, "Ask the tool for less."), request)
     meta: dict[str, Any] = answer.get("_meta") or {}
-    return McpAnswer(
+    return mcp_actors.McpAnswer(
         content=tuple(answer.get("content") or ()),
         structured=answer.get("structuredContent"),
         is_error=answer.get("isError") is True,
@@ -170,18 +154,18 @@ def _answer_of(answer: dict[str, Any], request: CallMcpToolInput) -> McpAnswer:
 
 
 def mcp_failure(category: ErrorCategory, message: str, hint: str | None = None) -> ToolFailure:
-    """A failure of this category, retryable as the category is, without secrets in its message."""
+    """Return a failure of this category, retryable as the category is, without secrets in its message."""
     return ToolFailure.of(category, redact(message), hint, retryable=category in RETRYABLE)
 
 
-def not_connected(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
-    """The failure of a call whose server was not reached."""
-    return _with_message(error, f"{NOT_CONNECTED} {request.actor}: {error.envelope.message}")
+def not_connected(error: ToolFailure, request: mcp_actors.CallMcpToolInput) -> ToolFailure:
+    """Return the failure of a call whose server was not reached."""
+    return _with_message(error, f"{mcp_actors.NOT_CONNECTED} {request.actor}: {error.envelope.message}")
 
 
-def not_called(error: ToolFailure, request: CallMcpToolInput) -> ToolFailure:
-    """The failure of a call that was sent. Where trying again could help, nobody does: it may have done its work."""
-    where = f"{NOT_CALLED} '{request.tool}' on Actor '{request.actor}'"
+def not_called(error: ToolFailure, request: mcp_actors.CallMcpToolInput) -> ToolFailure:
+    """Return the failure of a call that was sent. It is never retried: the tool may have done its work."""
+    where = f"{mcp_actors.NOT_CALLED} '{request.tool}' on Actor '{request.actor}'"
     if not error.envelope.retryable:
         return _with_message(error, f"{where}: {error.envelope.message}")
     lost = _with_message(error, f"{where}: its result was lost: {error.envelope.message}")

@@ -8,9 +8,9 @@ from outlast.activities.contracts import Caller, Contract
 from outlast.activities.spending.contracts import SpendingCaps
 
 NOT_CONNECTED = "Failed to connect to MCP server"
-"""How the failure of a call begins whose server was not reached: its tool was not called."""
+"""The beginning of the message if the server was not reached: its tool was not called."""
 NOT_CALLED = "Failed to call MCP tool"
-"""How the failure of a call begins whose server was reached."""
+"""The beginning of the message if the server was reached."""
 
 
 class McpTool(Contract):
@@ -48,7 +48,7 @@ class CallMcpToolInput(Contract):
     caller: Caller
     actor: str
     tool: str
-    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold sealed values.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold encrypted values.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
 
 
@@ -68,7 +68,7 @@ class CallPhase(Contract):
 
 
 class RelayedQuestion(Contract):
-    """A question that the server asks while its tool runs; it goes to the caller of the tool."""
+    """A question of the server while its tool runs; it goes to the caller of the tool."""
 
     key: str = Field(description="Distinct within the call.")
     method: Literal["elicitation/create", "sampling/createMessage"]
@@ -78,14 +78,14 @@ class RelayedQuestion(Contract):
 
 
 class RelayedAnswer(Contract):
-    """The answer to a `RelayedQuestion`. `cancel` also means that nobody answered in time."""
+    """The answer to a `RelayedQuestion`. `cancel` also means that no answer came in time."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 RELAY_UPDATE = "relay_question"
-"""The update by which the activity that holds the session asks its workflow."""
+"""The update with which the activity that holds the session asks its workflow."""
 
 
 class McpAnswer(Contract):

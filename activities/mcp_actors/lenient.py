@@ -1,27 +1,15 @@
-"""Messages of other people's MCP servers, taken apart leniently before the SDK checks them.
-
-The SDK refuses a result as a whole for one part that breaks its schema: one tool without an input schema and none is
-known, one content block of a newer type and the answer is lost, although the tool has done its work. Here each part is
-judged by itself. What is understood stays as it is; the rest becomes JSON text, or a note. Pure but for the transport.
+"""Messages of MCP servers, read leniently before the SDK checks them. The SDK refuses a whole result for one part that
+breaks its schema. Here each part is checked by itself: valid parts stay unchanged; the rest becomes JSON text, or a
+note. Pure but for the transport.
 """
 
 import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Any, Self, cast, get_args, get_origin
 
+import mcp_types
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    PARSE_ERROR,
-    ContentBlock,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    Tool,
-)
 from mcp_types.methods import SERVER_RESULTS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -38,9 +26,8 @@ Object = dict[str, Any]
 
 
 def _adapters(method: str, field: str, *more: object) -> tuple[TypeAdapter[Any], ...]:
-    """The types, of each revision of the protocol, that the SDK checks a field of a method's result with.
-
-    For a list, they are those of its entries.
+    """The types, of each revision of the protocol, that the SDK checks a field of a method's result with. For a list,
+    they are those of its entries.
     """
     found: dict[Any, None] = dict.fromkeys(more)
     for (name, _), surface in SERVER_RESULTS.items():
@@ -51,8 +38,8 @@ def _adapters(method: str, field: str, *more: object) -> tuple[TypeAdapter[Any],
     return tuple(TypeAdapter(kind) for kind in found)
 
 
-_BLOCKS = _adapters("tools/call", "content", ContentBlock)
-_TOOLS = _adapters("tools/list", "tools", Tool)
+_BLOCKS = _adapters("tools/call", "content", mcp_types.ContentBlock)
+_TOOLS = _adapters("tools/list", "tools", mcp_types.Tool)
 _METAS = (*_adapters("tools/call", "meta"), *_adapters("tools/list", "meta"))
 _OBJECT: Object = {"type": "object", "properties": {}}
 
@@ -76,7 +63,7 @@ def understood_answer(result: Object) -> Object:
 
 
 def understood_tools(result: Object) -> Object:
-    """The result of `tools/list`: the tools that can be used, and notes on the others."""
+    """Return the result of `tools/list`: the tools that can be used, and notes on the others."""
     given = result.get("tools")
     listed = cast(list[object], given) if isinstance(given, list) else []
     notes = [] if isinstance(given, list) else ["The server's list of tools is no list."]
@@ -130,7 +117,7 @@ def understood_question(method: str, params: object) -> Object | None:
 
 
 def understood_questions(result: Object) -> Object:
-    """The result of a tool that asks for input (MCP 2026-07-28), with questions that can be passed on."""
+    """Return the result of a tool that asks for input (MCP 2026-07-28), with questions that can be passed on."""
     asked = result.get("inputRequests")
     requests: Object = {}
     for key, request in cast(Object, asked).items() if isinstance(asked, dict) else ():
@@ -146,7 +133,7 @@ def understood_questions(result: Object) -> Object:
 
 
 def understood(method: str, result: Object) -> Object:
-    """The result of a request of ours, by its method; the same object where this module knows no better."""
+    """Return the result of a request of ours, by its method; the same object if it needs no correction."""
     match method:
         case "tools/call" if result.get("resultType") == "input_required":
             return understood_questions(result)
@@ -164,20 +151,15 @@ def understood(method: str, result: Object) -> Object:
 async def lenient(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
     """`transport`, whose messages the SDK's session gets as they are understood here."""
     async with transport as (read, write):
-        methods: dict[RequestId, str] = {}
+        methods: dict[mcp_types.RequestId, str] = {}
         yield _Reading(read, methods), _Writing(write, methods)
 
 
-class _Writing:
-    """The stream to the server; remembers which request has which method."""
+class _Stream:
+    """One direction of the transport. `methods` has the methods of the requests without an answer."""
 
-    def __init__(self, stream: Any, methods: dict[RequestId, str]) -> None:
+    def __init__(self, stream: Any, methods: dict[mcp_types.RequestId, str]) -> None:
         self._stream, self._methods = stream, methods
-
-    async def send(self, item: SessionMessage) -> None:
-        if isinstance(item.message, JSONRPCRequest):
-            self._methods[item.message.id] = item.message.method
-        await self._stream.send(item)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -186,18 +168,18 @@ class _Writing:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stream.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._stream.__aexit__(*error)
 
 
-class _Reading:
-    """The stream from the server."""
+class _Writing(_Stream):
+    async def send(self, item: SessionMessage) -> None:
+        if isinstance(item.message, mcp_types.JSONRPCRequest):
+            self._methods[item.message.id] = item.message.method
+        await self._stream.send(item)
 
-    def __init__(self, stream: Any, methods: dict[RequestId, str]) -> None:
-        self._stream, self._methods = stream, methods
 
+class _Reading(_Stream):
     @property
     def last_context(self) -> object:
         """The sender's context, which the session restores (`mcp.shared`)."""
@@ -206,54 +188,44 @@ class _Reading:
     async def receive(self) -> SessionMessage | Exception:
         return self._understood(await self._stream.receive())
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         return self._understood(await anext(self._stream))
 
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stream.__aexit__(kind, error, trace)
-
     def _understood(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):
             return self._failed(item)
         message = item.message
-        if isinstance(message, JSONRPCResponse):
+        if isinstance(message, mcp_types.JSONRPCResponse):
             method = self._methods.pop(self._own_id(message.id), "")
             return _changed(item, message, id=self._own_id(message.id), result=understood(method, message.result))
-        if isinstance(message, JSONRPCError):
+        if isinstance(message, mcp_types.JSONRPCError):
             self._methods.pop(message.id, None) if message.id is not None else None
-        if isinstance(message, JSONRPCRequest):
+        if isinstance(message, mcp_types.JSONRPCRequest):
             params = understood_question(message.method, message.params)
             return item if params is None else _changed(item, message, params=params)
         return item
 
-    def _own_id(self, given: RequestId) -> RequestId:
-        """The id as it was sent: some servers give a number back as a text."""
+    def _own_id(self, given: mcp_types.RequestId) -> mcp_types.RequestId:
+        """Return the id as it was sent: some servers give a number back as a text."""
         if given in self._methods or not isinstance(given, str):
             return given
         return next((one for one in self._methods if str(one) == given), given)
 
     def _failed(self, error: Exception) -> SessionMessage | Exception:
-        """What the transport could not read. If one request is open, it was its answer, and nothing else will come."""
+        """Return the part that the transport could not read. If one request is open, it was its answer."""
         if len(self._methods) != 1:
             return error
         request_id, _ = self._methods.popitem()
-        reason = ErrorData(code=PARSE_ERROR, message=str(error))
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=reason))
+        reason = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=str(error))
+        return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=request_id, error=reason))
 
 
-def _changed(item: SessionMessage, message: JSONRPCResponse | JSONRPCRequest, **fields: object) -> SessionMessage:
+def _changed(
+    item: SessionMessage, message: mcp_types.JSONRPCResponse | mcp_types.JSONRPCRequest, **fields: object
+) -> SessionMessage:
     return SessionMessage(message.model_copy(update=fields), metadata=item.metadata)
 
 
@@ -278,14 +250,14 @@ def _is_block(block: Object) -> bool:
 
 
 def _understood_meta(result: Object) -> Object:
-    """The `_meta` of a result; an empty one for one that no revision of the protocol has."""
+    """Return the `_meta` of a result; an empty one for one that no revision of the protocol has."""
     given = result.get("_meta")
     meta = cast(Object, given) if isinstance(given, dict) else {}
     return meta if _error_of(_METAS, meta) is None else {}
 
 
 def _error_of(adapters: Iterable[TypeAdapter[Any]], value: object) -> ErrorDetails | None:
-    """The first place in which a value breaks the protocol's schema, in any of its revisions."""
+    """Return the first place in which a value breaks the protocol's schema, in any of its revisions."""
     for adapter in adapters:
         try:
             adapter.validate_python(value, by_name=False)
@@ -295,7 +267,7 @@ def _error_of(adapters: Iterable[TypeAdapter[Any]], value: object) -> ErrorDetai
 
 
 def _understood_tool(tool: object) -> tuple[Object | None, str]:
-    """The tool as it can be used, without optional fields that are malformed; else None, and why."""
+    """Return the tool as it can be used, without optional fields that are malformed; else None, and why."""
     if flaw := _flaw_of(tool):
         return None, flaw
     given = cast(Object, tool)
@@ -315,7 +287,7 @@ def _understood_tool(tool: object) -> tuple[Object | None, str]:
 
 
 def _flaw_of(tool: object) -> str:
-    """Why a tool cannot be used, whatever else it has."""
+    """Return the reason why a tool cannot be used, whatever its other fields."""
     if not isinstance(tool, dict):
         return "it is no object."
     given = cast(Object, tool)
@@ -346,7 +318,7 @@ def _is_true(value: object) -> bool:
 
 
 def _says(block: Object, value: object) -> bool:
-    """Whether a block of text is `value` as JSON."""
+    """Return True if a block of text is `value` as JSON."""
     try:
         return block.get("type") == "text" and json.loads(block["text"]) == value
     except ValueError:

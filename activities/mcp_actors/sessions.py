@@ -7,27 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
 import httpx2
+import mcp_types
 from mcp import Client, ClientSession, MCPError
 from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    CallToolRequest,
-    CallToolRequestParams,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequestFormParams,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    Implementation,
-    InputRequest,
-    InputRequiredResult,
-    InputResponse,
-    PaginatedRequestParams,
-)
 from mcp_types import Tool as WireTool
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, ValidationError
 from temporalio import activity
@@ -37,16 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from outlast.activities.failures.classify import ToolFailure, category_of_status, redact
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import Heartbeats, raise_cancellation
+from outlast.activities.mcp_actors import contracts as mcp_actors
 from outlast.activities.mcp_actors.activities import mcp_failure, not_called, not_connected
-from outlast.activities.mcp_actors.contracts import (
-    RELAY_UPDATE,
-    CallMcpToolInput,
-    CallPhase,
-    CallProgress,
-    McpTool,
-    RelayedAnswer,
-    RelayedQuestion,
-)
 from outlast.activities.mcp_actors.lenient import MAX_NOTES, NOTES, lenient
 from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
@@ -56,7 +31,7 @@ _OUTAGES = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED
 _OUTAGE_PAUSE_SECONDS = 1.0
 _outage_pauses = Looks(per_second=50)
 _MAX_ROUNDS = 50
-"""How often one call may ask for input (MCP 2026-07-28)."""
+"""The number of times that one call may ask for input (MCP 2026-07-28)."""
 _ROUND_PAUSE_SECONDS = 0.25
 
 
@@ -64,75 +39,80 @@ class Relay:
     """Callbacks of one session, for the call that the current activity makes."""
 
     def __init__(self, heartbeats: Heartbeats) -> None:
-        """Report progress with `heartbeats`."""
         self._heartbeats = heartbeats
         self._numbers = itertools.count(1)
 
     def sent(self) -> None:
         """Report that the call is being sent: a later attempt must not send it again."""
-        self._heartbeats.send(CallPhase(sent=True))
+        self._heartbeats.send(mcp_actors.CallPhase(sent=True))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Report `notifications/progress` of the call."""
         shown = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
-        reached = CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
-        self._heartbeats.send(CallPhase(sent=True, progress=reached))
+        reached = mcp_actors.CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
+        self._heartbeats.send(mcp_actors.CallPhase(sent=True, progress=reached))
 
     async def elicit(
         self,
         context: ClientRequestContext,  # noqa: ARG002  # the SDK gives it by name
-        params: ElicitRequestParams,
-    ) -> ElicitResult | ErrorData:
+        params: mcp_types.ElicitRequestParams,
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
         """`elicitation/create`: a form for the user. URLs to visit are declined, since they cannot be passed on."""
-        if not isinstance(params, ElicitRequestFormParams):
-            return ElicitResult(action="decline")
+        if not isinstance(params, mcp_types.ElicitRequestFormParams):
+            return mcp_types.ElicitResult(action="decline")
         schema: dict[str, Any] = dict(params.requested_schema)
         answer = await self._ask("elicitation/create", params.message, requested_schema=schema)
-        if isinstance(answer, ErrorData) or answer.action != "accept":
-            return answer if isinstance(answer, ErrorData) else ElicitResult(action=answer.action)
+        if isinstance(answer, mcp_types.ErrorData) or answer.action != "accept":
+            return answer if isinstance(answer, mcp_types.ErrorData) else mcp_types.ElicitResult(action=answer.action)
         content: Any = answer.content
-        return ElicitResult(action="accept", content=content)
+        return mcp_types.ElicitResult(action="accept", content=content)
 
     async def sample(
         self,
         context: ClientRequestContext,  # noqa: ARG002  # the SDK gives it by name
-        params: CreateMessageRequestParams,
-    ) -> CreateMessageResult | ErrorData:
+        params: mcp_types.CreateMessageRequestParams,
+    ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
         """`sampling/createMessage`: a completion by the client's model."""
         fields: dict[str, Any] = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         fields.pop("_meta", None)
         answer = await self._ask("sampling/createMessage", "The server asks for a completion.", params=fields)
-        if isinstance(answer, ErrorData):
+        if isinstance(answer, mcp_types.ErrorData):
             return answer
         if answer.action != "accept":
-            return ErrorData(code=INVALID_REQUEST, message="No completion: the caller declined or did not answer.")
+            declined = "No completion: the caller declined or did not answer."
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=declined)
         try:
-            return CreateMessageResult.model_validate(answer.content, by_name=False)
+            return mcp_types.CreateMessageResult.model_validate(answer.content, by_name=False)
         except ValidationError:
-            return ErrorData(code=INTERNAL_ERROR, message="The caller's completion is not valid.")
+            return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message="The caller's completion is not valid.")
 
-    async def _ask(self, method: Any, message: str, **question: Any) -> RelayedAnswer | ErrorData:
-        asked = RelayedQuestion(key=f"relayed-{next(self._numbers)}", method=method, message=message, **question)
+    async def _ask(self, method: Any, message: str, **question: Any) -> mcp_actors.RelayedAnswer | mcp_types.ErrorData:
+        key = f"relayed-{next(self._numbers)}"
+        asked = mcp_actors.RelayedQuestion(key=key, method=method, message=message, **question)
         while True:
             try:
                 return await _ask_workflow(asked)
             except WorkflowUpdateFailedError as error:
-                return ErrorData(code=INTERNAL_ERROR, message=redact(f"The caller cannot be asked: {error.cause}"))
+                return mcp_types.ErrorData(
+                    code=mcp_types.INTERNAL_ERROR, message=redact(f"The caller cannot be asked: {error.cause}")
+                )
             except WorkflowUpdateRPCTimeoutOrCancelledError as error:
                 raise_cancellation(error)
             except RPCError as error:
                 if error.status not in _OUTAGES:
-                    return ErrorData(code=INTERNAL_ERROR, message="The caller cannot be asked: its task has ended.")
+                    return mcp_types.ErrorData(
+                        code=mcp_types.INTERNAL_ERROR, message="The caller cannot be asked: its task has ended."
+                    )
             await _outage_pauses.pause(_OUTAGE_PAUSE_SECONDS)
 
 
-async def _ask_workflow(question: RelayedQuestion) -> RelayedAnswer:
+async def _ask_workflow(question: mcp_actors.RelayedQuestion) -> mcp_actors.RelayedAnswer:
     """Ask the question once, however often an attempt calls this: the update's id contains the question's key."""
     info = activity.info()
     handle = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
     update_id = f"{info.activity_id}-{info.attempt}-{question.key}"
     return await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-        RELAY_UPDATE, question, id=update_id, result_type=RelayedAnswer
+        mcp_actors.RELAY_UPDATE, question, id=update_id, result_type=mcp_actors.RelayedAnswer
     )
 
 
@@ -144,21 +124,23 @@ class _RawAnswer(BaseModel):
 
 async def call_to_its_end(session: ClientSession, tool: str, arguments: dict[str, Any], relay: Relay) -> dict[str, Any]:
     """The raw result of a tool. With MCP 2026-07-28, a tool that asks for input is called again with the answers."""
-    params = CallToolRequestParams(name=tool, arguments=arguments)
+    params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
     raw: dict[str, Any] = {}
     for _ in range(_MAX_ROUNDS):
-        request = CallToolRequest(params=params)
+        request = mcp_types.CallToolRequest(params=params)
         answer = await session.send_request(request, _RawAnswer, progress_callback=relay.progressed)
         raw = answer.model_extra or {}
         if raw.get("resultType") != "input_required":
             break
-        asked = InputRequiredResult.model_validate(raw, by_name=False)
+        asked = mcp_types.InputRequiredResult.model_validate(raw, by_name=False)
         answers = await _input_responses(session, asked)
         params = params.model_copy(update={"input_responses": answers, "request_state": asked.request_state})
     return raw
 
 
-async def _input_responses(session: ClientSession, asked: InputRequiredResult) -> dict[str, InputResponse] | None:
+async def _input_responses(
+    session: ClientSession, asked: mcp_types.InputRequiredResult
+) -> dict[str, mcp_types.InputResponse] | None:
     if not asked.input_requests:
         await asyncio.sleep(_ROUND_PAUSE_SECONDS)  # the server only wants the call again
         return None
@@ -167,12 +149,12 @@ async def _input_responses(session: ClientSession, asked: InputRequiredResult) -
     return dict(zip(requests, given, strict=True))
 
 
-async def _input_response(session: ClientSession, key: str, request: InputRequest) -> InputResponse:
-    """The answer of the session's callbacks, which also serve servers of earlier protocol versions."""
+async def _input_response(session: ClientSession, key: str, request: mcp_types.InputRequest) -> mcp_types.InputResponse:
+    """Return the answer of the session's callbacks, which also serve servers of earlier protocol versions."""
     meta = request.params.meta if request.params else None
     context = ClientRequestContext(session=session, request_id=key, meta=meta)
     answer = await session.dispatch_input_request(context, request)
-    if isinstance(answer, ErrorData):
+    if isinstance(answer, mcp_types.ErrorData):
         raise MCPError.from_error_data(answer)
     return answer
 
@@ -188,15 +170,15 @@ _OF_THE_BODY_AS_SENT = frozenset({b"content-encoding", b"content-length", b"tran
 Answer = TypeVar("Answer")
 
 
-async def list_tools(url: str, token: SecretStr) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
-    """The tools of the server that can be used, and notes on the others. Raises `ToolFailure`."""
+async def list_tools(url: str, token: SecretStr) -> tuple[tuple[mcp_actors.McpTool, ...], tuple[str, ...]]:
+    """Return the tools of the server that can be used, and notes on the others. Raises `ToolFailure`."""
 
     async def listed(session: ClientSession) -> tuple[list[WireTool], list[str]]:
         found, notes = list[WireTool](), list[str]()
         cursor, seen = None, set[str | None]()
         while cursor not in seen and len(seen) < _MAX_PAGES:
             seen.add(cursor)
-            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
             found += page.tools
             notes += (page.meta or {}).get(NOTES, [])
             cursor = page.next_cursor
@@ -209,7 +191,7 @@ async def list_tools(url: str, token: SecretStr) -> tuple[tuple[McpTool, ...], t
 
 
 async def call_tool(
-    url: str, token: SecretStr, request: CallMcpToolInput, arguments: dict[str, Any], heartbeats: Heartbeats
+    url: str, token: SecretStr, request: mcp_actors.CallMcpToolInput, arguments: dict[str, Any], heartbeats: Heartbeats
 ) -> dict[str, Any]:
     """The raw result of the tool, called with `arguments`. Raises `ToolFailure`: once it was called, none to retry."""
     relay = Relay(heartbeats)
@@ -230,7 +212,7 @@ async def call_tool(
 async def _with_session(
     url: str, token: SecretStr, use: Callable[[ClientSession], Awaitable[Answer]], *, relay: Relay | None = None
 ) -> Answer:
-    """The result of `use`, called with a session. Raises `ToolFailure` for every error."""
+    """Return the result of `use`, called with a session. Raises `ToolFailure` for every error."""
     try:
         async with _session(url, token, relay) as session:
             return await use(session)
@@ -244,7 +226,7 @@ async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGene
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
     async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_ValidText()) as http:
         transport = lenient(streamable_http_client(url, http_client=http))
-        info = Implementation(name="outlast", version="1")
+        info = mcp_types.Implementation(name="outlast", version="1")
         elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
         asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
         async with asked as client:
@@ -281,9 +263,9 @@ class _CleanedStream(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def _tool_of(tool: WireTool) -> McpTool:
+def _tool_of(tool: WireTool) -> mcp_actors.McpTool:
     hints = tool.annotations
-    return McpTool(
+    return mcp_actors.McpTool(
         name=tool.name,
         title=tool.title or (hints.title if hints else None),
         description=tool.description or "",
@@ -297,7 +279,7 @@ def _tool_of(tool: WireTool) -> McpTool:
 
 
 def _as_failure(error: BaseException) -> ToolFailure:
-    """The failure for an error of the SDK, whose task groups wrap it in one or more exception groups."""
+    """Return the failure for an error of the SDK, whose task groups wrap it in one or more exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     match error:
@@ -306,8 +288,8 @@ def _as_failure(error: BaseException) -> ToolFailure:
         case MCPError():
             # The SDK uses INTERNAL_ERROR for HTTP errors too, such as that of an Actor which is still starting, and
             # PARSE_ERROR, with the words of pydantic, for an answer that it cannot read.
-            is_lost = error.code in (INTERNAL_ERROR, PARSE_ERROR)
-            said = "no message of JSON-RPC" if error.code == PARSE_ERROR else f"{error} (code {error.code})"
+            is_lost = error.code in (mcp_types.INTERNAL_ERROR, mcp_types.PARSE_ERROR)
+            said = "no message of JSON-RPC" if error.code == mcp_types.PARSE_ERROR else f"{error} (code {error.code})"
             category = ErrorCategory.PLATFORM if is_lost else ErrorCategory.VALIDATION
             return mcp_failure(category, f"The MCP server answered: {said}")
         case httpx2.HTTPStatusError():

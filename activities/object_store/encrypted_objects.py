@@ -14,20 +14,14 @@ from dataclasses import dataclass
 
 from outlast.activities.failures.output_errors import OutputDamaged, StoredKeyMissing
 from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.secrets.encryption import (
-    NONCE_BYTES,
-    TAG_BYTES,
-    ContentCipher,
-    ContentDamaged,
-    ContentKeyMissing,
-)
+from outlast.activities.secrets import encryption
 
 _MAGIC = b"\x8eOL1"
 """Begins neither JSON, nor a Zstandard frame, nor a message of Protocol Buffers."""
 _HEADER = struct.Struct(">4s40s8sQ4x")
 _PREFIX_BYTES = 8
 CHUNK_BYTES = 64 * 1024
-_STORED_CHUNK_BYTES = CHUNK_BYTES + TAG_BYTES
+_STORED_CHUNK_BYTES = CHUNK_BYTES + encryption.TAG_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +43,7 @@ class _Header:
 class EncryptedObjects(OutputObjects):
     """Reads encrypted objects, and those from before encryption was on. With `encrypts` it writes encrypted ones."""
 
-    def __init__(self, plain: OutputObjects, cipher: ContentCipher, *, encrypts: bool) -> None:
-        """Keep objects where `plain` does."""
+    def __init__(self, plain: OutputObjects, cipher: encryption.ContentCipher, *, encrypts: bool) -> None:
         super().__init__(plain.store, plain.folder)
         self._cipher = cipher
         self._encrypts = encrypts
@@ -76,7 +69,7 @@ class EncryptedObjects(OutputObjects):
         if header is None:
             return await super().get_range(key, start, end)
         if not 0 <= start < end <= header.size:
-            raise OutputDamaged("A part is shorter than its index says.")
+            raise OutputDamaged("A part is shorter than in its index.")
         first, last = start // CHUNK_BYTES, (end - 1) // CHUNK_BYTES
         stored_end = min((last + 1) * _STORED_CHUNK_BYTES, _stored_size(header.size))
         sealed = await super().get_range(key, _HEADER.size + first * _STORED_CHUNK_BYTES, _HEADER.size + stored_end)
@@ -106,7 +99,7 @@ class EncryptedObjects(OutputObjects):
             sealed = self._cipher.encrypt(
                 data[start : start + CHUNK_BYTES], tenant=_tenant(key), bound_to=header + key.encode(), nonce=nonce
             )
-            pieces.append(sealed[NONCE_BYTES:])
+            pieces.append(sealed[encryption.NONCE_BYTES :])
         return b"".join(pieces)
 
     def _opened(self, key: str, header: _Header, sealed: bytes, first: int) -> bytes:
@@ -116,21 +109,21 @@ class EncryptedObjects(OutputObjects):
             bound_to = header.raw + key.encode()
             try:
                 pieces.append(self._cipher.decrypt(header.key_id, data, tenant=_tenant(key), bound_to=bound_to))
-            except ContentDamaged as error:
+            except encryption.ContentDamaged as error:
                 raise OutputDamaged(str(error)) from error
-            except ContentKeyMissing as error:
+            except encryption.ContentKeyMissing as error:
                 # Nothing is lost: it can be read again when the key is back.
                 raise StoredKeyMissing(str(error)) from error
         return b"".join(pieces)
 
 
 def _nonce(prefix: bytes, number: int) -> bytes:
-    return prefix + number.to_bytes(NONCE_BYTES - _PREFIX_BYTES, "big")
+    return prefix + number.to_bytes(encryption.NONCE_BYTES - _PREFIX_BYTES, "big")
 
 
 def _stored_size(content_bytes: int) -> int:
     chunks = -(-content_bytes // CHUNK_BYTES)
-    return content_bytes + chunks * TAG_BYTES
+    return content_bytes + chunks * encryption.TAG_BYTES
 
 
 def _tenant(key: str) -> str:

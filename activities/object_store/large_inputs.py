@@ -1,7 +1,6 @@
-"""Large parts of a run's input in the object store, and the input as text with the parts in their places.
-
-They lie beside the payloads of the task's workflow, `payloads/<namespace>/<workflow id>/<sha256>`, so that the sweep
-keeps them as long as Temporal keeps the workflow.
+"""Large parts of a run's input in the object store, and the input as text with the parts in their places. They lie
+beside the payloads of the task's workflow, `payloads/<namespace>/<workflow id>/<sha256>`, so that the sweep keeps them
+as long as Temporal keeps the workflow.
 """
 
 import asyncio
@@ -23,7 +22,6 @@ class KeptParts:
     """The large parts of the inputs of one namespace's tasks."""
 
     def __init__(self, objects: OutputObjects, *, namespace: str) -> None:
-        """Keep them in `objects`."""
         self._objects = objects
         self._namespace = namespace
 
@@ -34,10 +32,8 @@ class KeptParts:
         return KeptPart.of(text, digest, secret=secret).as_mark
 
     async def text_of(self, value: JsonValue, *, task_id: str, attempt: int = PATIENT_ATTEMPTS) -> bytes:
-        """`value` as JSON; the kept text when it is a mark.
-
-        Raises `ToolFailure` for a part that is missing or damaged, not to be retried after `PATIENT_ATTEMPTS`, and what
-        `OutputObjects` raises.
+        """`value` as JSON; the kept text when it is a mark. Raises `ToolFailure` for a part that is missing or damaged,
+        not to be retried after `PATIENT_ATTEMPTS`, and what `OutputObjects` raises.
         """
         part = part_of(value)
         if part is None:

@@ -45,20 +45,17 @@ class StoredObject:
 
 
 class OutputObjects:
-    """Reads and writes objects by key.
-
-    Every method raises `StoreUnavailable` (a retry may help), `PermissionError`, or `OSError` for a folder that cannot
-    be written.
+    """Reads and writes objects by key. Every method raises `StoreUnavailable` (a retry may help), `PermissionError`, or
+    `OSError` for a folder that cannot be written.
     """
 
     def __init__(self, store: ObjectStore, folder: Path | None = None) -> None:
-        """Keep objects in `store`; `folder` is its path when it is on disk."""
         self._store = store
         self._folder = folder
 
     @property
     def store(self) -> ObjectStore:
-        """Where the objects are."""
+        """The place of the objects."""
         return self._store
 
     @property
@@ -69,10 +66,8 @@ class OutputObjects:
     @classmethod
     def open(cls, url: str, **options: Any) -> "OutputObjects":
         """Open a store by its URL: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder`, or a folder's path.
-
-        Credentials and endpoints come from the usual environment variables of each service (`AWS_ACCESS_KEY_ID`,
-        `AWS_ENDPOINT_URL`, …) or from `options`, under obstore's names. Plain HTTP is used only for an endpoint that
-        starts with `http://`.
+        Credentials and endpoints come from the usual environment variables (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …)
+        or from `options` (obstore's names). Plain HTTP needs an endpoint with `http://`.
         """
         if "://" not in url or url.startswith("file://"):
             path = Path(unquote(urlsplit(url).path) if url.startswith("file://") else url).expanduser().resolve()
@@ -86,9 +81,8 @@ class OutputObjects:
             await obstore.put_async(self._store, key, data, use_multipart=False)
 
     async def get(self, key: str) -> bytes | None:
-        """The whole object, or None when it does not exist.
-
-        Raises `ObjectUnavailable` for a file that cannot be read, although others can.
+        """The whole object, or None when it does not exist. Raises `ObjectUnavailable` for a file that cannot be read,
+        although others can.
         """
         try:
             with _own_errors():
@@ -114,7 +108,7 @@ class OutputObjects:
     async def get_range(self, key: str, start: int, end: int) -> bytes:
         """Bytes `start` to `end` (exclusive). Raises `OutputDamaged` when the object is missing or too short."""
         if not 0 <= start < end:
-            raise OutputDamaged("A part is shorter than its index says.")
+            raise OutputDamaged("A part is shorter than in its index.")
         try:
             with _own_errors():
                 data = bytes(await obstore.get_range_async(self._store, key, start=start, end=end))
@@ -131,7 +125,7 @@ class OutputObjects:
         return data
 
     async def size(self, key: str) -> int | None:
-        """The size of an object in bytes, or None when it does not exist."""
+        """Return the size of an object in bytes, or None when it does not exist."""
         try:
             with _own_errors():
                 return (await obstore.head_async(self._store, key))["size"]
@@ -151,7 +145,7 @@ class OutputObjects:
                 continue
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
-        """The objects in the folder `prefix` and below it, without those that are still being written."""
+        """Yield the objects in the folder `prefix` and below it, without those that are still being written."""
         with _own_errors():
             chunks: ListStream[Sequence[ObjectMeta]]
             chunks = obstore.list(self._store, prefix, chunk_size=_LIST_CHUNK)  # pyright: ignore[reportUnknownMemberType]
@@ -178,7 +172,7 @@ def part_key(scope: str, upload: str, number: int, stored_digest: str) -> str:
 
 
 def parts_prefix(scope: str, upload: str) -> str:
-    """The prefix of the parts of one upload."""
+    """Return the prefix of the parts of one upload."""
     return f"parts/{scope}/{upload}"
 
 
@@ -207,7 +201,7 @@ def _own_errors() -> Generator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """The message without the dump of internal structures that obstore appends."""
+    """Return the message without the dump of internal structures that obstore appends."""
     return str(error).partition("\n")[0][:300]
 
 
@@ -225,7 +219,7 @@ def _staged_below(folder: Path) -> Iterable[StoredObject]:
         try:
             stat = path.stat()
         except FileNotFoundError:
-            continue  # It was completed meanwhile.
+            continue  # It was completed since.
         yield StoredObject(
             path.relative_to(folder).as_posix(), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC)
         )
@@ -245,18 +239,18 @@ class StoredPayload:
 
 
 def payload_key(payload: StoredPayload) -> str:
-    """The key of the payload."""
+    """Return the key of the payload."""
     return f"{payloads_prefix(payload.namespace, payload.workflow_id)}/{payload.digest}"
 
 
 def payloads_prefix(namespace: str, workflow_id: str | None = None) -> str:
-    """The prefix of the payloads of a namespace, or of one of its workflows."""
+    """Return the prefix of the payloads of a namespace, or of one of its workflows."""
     parts = (PAYLOADS, as_folder(namespace)) + ((as_folder(workflow_id),) if workflow_id is not None else ())
     return "/".join(parts)
 
 
 def parse_payload_key(key: str) -> StoredPayload | None:
-    """The parts of a payload's key; None for any other key."""
+    """Return the parts of a payload's key; None for any other key."""
     match key.split("/"):
         case [prefix, namespace, workflow_id, digest] if prefix == PAYLOADS and _DIGEST.fullmatch(digest):
             return StoredPayload(_from_folder(namespace), _from_folder(workflow_id), digest)

@@ -5,9 +5,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from typing import TypedDict, cast
 
 from pydantic import BaseModel
 from temporalio import activity
@@ -15,23 +13,14 @@ from temporalio.common import RetryPolicy
 
 from outlast.activities import apify
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure, explain_not_found, not_found
+from outlast.activities.failures.classify import ToolFailure, explain_not_found
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.output_errors import OutputError
-from outlast.activities.heartbeat import Heartbeats, heartbeating
+from outlast.activities.heartbeat import Heartbeats, activity_scope, heartbeating
 from outlast.activities.json_values import text_of
 from outlast.activities.media import kind_of
 from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.outputs.contracts import (
-    MAX_SUMMARY_CHARS,
-    RestoredOutput,
-    RestoreOutputInput,
-    StoreContentInput,
-    StoreDatasetInput,
-    StoredDataset,
-    StoredOutput,
-    StoreRecordInput,
-)
+from outlast.activities.outputs import contracts as outputs
 from outlast.activities.outputs.dataset_source import rows_from
 from outlast.activities.outputs.manifest import OutputManifest, stored_output
 from outlast.activities.outputs.reader import open_output
@@ -41,19 +30,14 @@ from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform.valid_responses import replaced_in
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.storages.datasets import fetch_page
+from outlast.activities.storages.records import streamed_record
 from outlast.activities.unicode_text import NOTE
 
 STORE_ATTEMPT_TIMEOUT = timedelta(hours=6)
 STORE_HEARTBEAT_TIMEOUT = timedelta(seconds=30)
-STORE_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
-)
-CONTENT_ATTEMPT_TIMEOUT = timedelta(minutes=5)
+STORE_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
 RESTORE_ATTEMPT_TIMEOUT = timedelta(seconds=60)
-RESTORE_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
-RESTORE_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=500), backoff_coefficient=2, maximum_interval=timedelta(seconds=10)
-)
+RESTORE_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=10))
 
 ROWS_CONTENT_TYPE = "application/x-ndjson"
 _WRITTEN_BYTES = 1024 * 1024
@@ -66,25 +50,18 @@ class StorePosition(BaseModel):
     bytes: int
 
 
-class _StreamedRecord(TypedDict):
-    content_type: str
-    value: "apify.HttpResponse"
-
-
 class OutputActivities:
     """Writes and reads stored outputs on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform, objects: OutputObjects) -> None:
-        """Read datasets and records through `platform`; keep outputs in `objects`."""
         self._platform = platform
         self._objects = objects
 
     @activity.defn
-    async def store_dataset(self, request: StoreDatasetInput) -> StoredDataset:
-        """Store a whole dataset, page by page. The result also has its first rows, shortened.
-
-        Memory use does not grow with the dataset. A retry continues after the last stored part, on any worker. The
-        heartbeat details hold the `StorePosition`. Fails with `not_found` when the caller has no such dataset.
+    async def store_dataset(self, request: outputs.StoreDatasetInput) -> outputs.StoredDataset:
+        """Store a whole dataset, page by page. The result also has its first rows, shortened. Memory use does not grow
+        with the dataset. A retry continues after the last stored part, on any worker. The heartbeat details hold the
+        `StorePosition`. Fails with `not_found` when the caller has no such dataset.
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
@@ -94,50 +71,43 @@ class OutputActivities:
                     page = await fetch_page(client, _preview_of(request))
                 except apify.NotFoundError:
                     raise await explain_not_found(client, "dataset", request.dataset_id) from None
-            return StoredDataset(output=output, preview=_counted(page, output.count or 0))
+            return outputs.StoredDataset(output=output, preview=_counted(page, output.count or 0))
 
     @activity.defn
-    async def store_record(self, request: StoreRecordInput) -> StoredOutput:
+    async def store_record(self, request: outputs.StoreRecordInput) -> outputs.StoredOutput:
         """Store a whole record of a key-value store. Fails with `not_found` for an unknown store or key."""
         with as_activity_failure():
             client = self._platform.client(request.caller)
-            async with heartbeating() as heartbeats:
-                stream = client.key_value_store(request.store_id).stream_record(request.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
-                async with cast("AbstractAsyncContextManager[_StreamedRecord | None]", stream) as found:
-                    if found is None:
-                        raise await _explain_missing_record(client, request)
-                    return await self._store_body(request, found["content_type"], found["value"], heartbeats)
+            record = streamed_record(client, request.store_id, request.key)
+            async with heartbeating() as heartbeats, record as found:
+                return await self._store_body(request, found["content_type"], found["value"], heartbeats)
 
     @activity.defn
-    async def store_content(self, request: StoreContentInput) -> StoredOutput:
+    async def store_content(self, request: outputs.StoreContentInput) -> outputs.StoredOutput:
         """Store the result of a tool. Fails with `validation` when the request lacks the content that `kind` names."""
-        with as_activity_failure():
-            async with heartbeating():
-                content = await asyncio.to_thread(_content_of, request)
-                what = f"content {request.kind} {request.content_type} "
-                what += await asyncio.to_thread(_digest_of, content)
-                async with OutputWriter(self._objects, request.scope, what=what, kind=request.kind) as writer:
-                    await writer.write(content)
-                    ttl = timedelta(seconds=request.ttl_seconds)
-                    return _without_fields(await writer.finish(content_type=request.content_type, ttl=ttl))
+        async with activity_scope():
+            content = await asyncio.to_thread(_content_of, request)
+            digest = await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
+            what = f"content {request.kind} {request.content_type} {digest}"
+            async with OutputWriter(self._objects, request.scope, what=what, kind=request.kind) as writer:
+                await writer.write(content)
+                ttl = timedelta(seconds=request.ttl_seconds)
+                return _without_fields(await writer.finish(content_type=request.content_type, ttl=ttl))
 
     @activity.defn
-    async def restore_output(self, request: RestoreOutputInput) -> RestoredOutput:
-        """Read a part of an output.
-
-        Fails with the envelope of `OutputError`: the locator is malformed, foreign or unknown, the output has expired,
-        was deleted or is damaged, or the selection is invalid.
+    async def restore_output(self, request: outputs.RestoreOutputInput) -> outputs.RestoredOutput:
+        """Read a part of an output. Fails with the envelope of `OutputError`: the locator is malformed, foreign or
+        unknown, the output has expired, was deleted or is damaged, or the selection is invalid.
         """
-        with as_activity_failure():
-            async with heartbeating():
-                try:
-                    return await select(await open_output(self._objects, request.locator, request.caller.id), request)
-                except OutputError as error:
-                    raise ToolFailure(error.envelope()) from None
+        async with activity_scope():
+            try:
+                return await select(await open_output(self._objects, request.locator, request.caller.id), request)
+            except OutputError as error:
+                raise ToolFailure(error.envelope()) from None
 
     async def _store_rows(
-        self, client: "apify.ApifyClientAsync", request: StoreDatasetInput, heartbeats: Heartbeats
-    ) -> StoredOutput:
+        self, client: "apify.ApifyClientAsync", request: outputs.StoreDatasetInput, heartbeats: Heartbeats
+    ) -> outputs.StoredOutput:
         what = f"dataset {request.dataset_id}"
         async with OutputWriter(self._objects, request.scope, what=what, kind="rows") as writer:
             begun = await writer.resume()
@@ -152,9 +122,13 @@ class OutputActivities:
             return _with_note(output) if replaced_text else output
 
     async def _store_body(
-        self, request: StoreRecordInput, content_type: str, response: "apify.HttpResponse", heartbeats: Heartbeats
-    ) -> StoredOutput:
-        """Store the whole body. A retry starts at the beginning: the record may have changed meanwhile."""
+        self,
+        request: outputs.StoreRecordInput,
+        content_type: str,
+        response: "apify.HttpResponse",
+        heartbeats: Heartbeats,
+    ) -> outputs.StoredOutput:
+        """Store the whole body. A retry starts at the beginning: the record may have changed."""
         what = f"record {request.store_id} {request.key}"
         async with OutputWriter(self._objects, request.scope, what=what, kind=kind_of(content_type)) as writer:
             size = 0
@@ -167,18 +141,18 @@ class OutputActivities:
             return _with_note(output) if replaced_in(response) else output
 
 
-def _without_fields(manifest: OutputManifest) -> StoredOutput:
-    """The output as the history holds it. The summary names the fields; their data is in the manifest."""
+def _without_fields(manifest: OutputManifest) -> outputs.StoredOutput:
+    """Return the output as the history holds it. The summary names the fields; their data is in the manifest."""
     return stored_output(manifest).model_copy(update={"fields": ()})
 
 
-def _with_note(output: StoredOutput) -> StoredOutput:
-    """The output, whose summary says that invalid Unicode was replaced in it."""
-    summary = output.summary[: MAX_SUMMARY_CHARS - len(NOTE) - 1]
+def _with_note(output: outputs.StoredOutput) -> outputs.StoredOutput:
+    """Return the output with a note in its summary that invalid Unicode was replaced."""
+    summary = output.summary[: outputs.MAX_SUMMARY_CHARS - len(NOTE) - 1]
     return output.model_copy(update={"summary": f"{summary} {NOTE}"})
 
 
-def _preview_of(request: StoreDatasetInput) -> DatasetItemsInput:
+def _preview_of(request: outputs.StoreDatasetInput) -> DatasetItemsInput:
     return DatasetItemsInput(
         caller=request.caller,
         dataset_id=request.dataset_id,
@@ -189,21 +163,13 @@ def _preview_of(request: StoreDatasetInput) -> DatasetItemsInput:
 
 
 def _counted(page: DatasetPage, rows: int) -> DatasetPage:
-    """The preview, with the number of rows that were stored: the platform's own count may lag."""
+    """Return the preview, with the number of rows that were stored: the platform's own count may lag."""
     rows_cut = max(0, min(page.limit, rows) - page.end) if page.rows_cut else 0
     return page.model_copy(update={"total": rows, "rows_cut": rows_cut})
 
 
-async def _explain_missing_record(client: "apify.ApifyClientAsync", request: StoreRecordInput) -> ToolFailure:
-    if await client.key_value_store(request.store_id).get() is None:
-        return await explain_not_found(client, "key-value store", request.store_id)
-    return not_found(
-        f"There is no record {request.key!r} in key-value store {request.store_id}.", "List the store's keys."
-    )
-
-
 async def _larger_pieces(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in larger pieces."""
+    """Yield the same bytes in larger pieces."""
     pieces: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -216,8 +182,8 @@ async def _larger_pieces(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(pieces)
 
 
-def _content_of(request: StoreContentInput) -> bytes:
-    """The bytes to store. Raises `ToolFailure` when the request lacks the content that its kind names."""
+def _content_of(request: outputs.StoreContentInput) -> bytes:
+    """Return the bytes to store. Raises `ToolFailure` when the request lacks the content that its kind names."""
     if request.kind == "binary" and request.blob_base64 is not None:
         try:
             return base64.b64decode(request.blob_base64, validate=True)
@@ -238,7 +204,3 @@ def _content_of(request: StoreContentInput) -> bytes:
 
 def _invalid(message: str) -> ToolFailure:
     return ToolFailure.of(ErrorCategory.VALIDATION, message)
-
-
-def _digest_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -23,7 +23,7 @@ MAX_RESTORE_BYTES = 49_152
 
 
 class OutputPolicy(Contract):
-    """When the outputs of a call are stored, and for how long. Sizes are bytes of UTF-8."""
+    """Limits for storing the outputs of a call, and their time to live. Sizes are bytes of UTF-8."""
 
     compress: bool = Field(default=True, description="False keeps outputs in the answer, up to `inline_limit_bytes`.")
     threshold_bytes: int | None = Field(
@@ -112,10 +112,9 @@ class StoreContentInput(Contract):
 
 
 class RestoreOutputInput(Contract):
-    """Input of `restore_output`: a part of a stored output.
-
-    `offset` and `limit` count rows when the output has rows, and bytes otherwise. `filter` (JMESPath, on each row) and
-    `fields` (dot paths) apply to rows; `query` (JMESPath) to each row, or to the whole value.
+    """Input of `restore_output`: a part of a stored output. `offset` and `limit` count rows when the output has rows,
+    and bytes otherwise. `filter` (JMESPath, on each row) and `fields` (dot paths) apply to rows; `query` (JMESPath) to
+    each row, or to the whole value.
     """
 
     caller: Caller

@@ -29,7 +29,7 @@ _READING_BYTES = 1024 * 1024
 """Memory of a request while its response is read."""
 _PROBES = 7
 _PROBE_PAUSE_SECONDS = 0.5
-"""A replica that answers can lag a few seconds behind the one that was asked before."""
+"""A replica can lag a few seconds behind the one that answered before."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,8 @@ class _NoRowFits(Exception):
 
 @dataclass
 class _Page:
-    """Rows that were read, the last batch first, and the error that has kept further ones from coming, if any.
-
-    The error is in a list, so that it can be taken out: an error keeps its frames alive, with all that they have read.
+    """Rows that were read, the last batch first, and the error that has kept further ones from coming, if any. The
+    error is in a list, so that it can be taken out: an error keeps its frames alive, with all that they have read.
     """
 
     batches: list[RowBatch] = field(default_factory=list[RowBatch])
@@ -69,14 +68,11 @@ class _Page:
 
 class GrowingDataset:
     """A dataset that a run may still be writing to, and how far it was read: each row once, whichever replica answers.
-
     Rows are only ever added at its end, and a replica of the platform that lags shows a beginning of them. So the
-    number of rows that were read says where to go on, and nothing that an answer counts does: `counted` is the most
-    that any has told.
+    number of rows read is the next offset, whatever an answer counts: `counted` is the highest count in any answer.
     """
 
     def __init__(self, client: "apify.ApifyClientAsync", dataset_id: str, *, offset: int = 0) -> None:
-        """Read on after `offset` rows."""
         self._client = client
         self.dataset_id = dataset_id
         self.offset = offset
@@ -84,14 +80,13 @@ class GrowingDataset:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the platform has told of rows that it has not shown yet."""
+        """True if the platform has counted rows that it has not shown yet."""
         return self.offset < self.counted
 
     async def new_rows(self) -> AsyncGenerator[RowBatch]:
-        """The rows after `offset` that are shown now, without empty lines. `offset` moves with each batch.
-
-        Raises `NotFoundError` for an unknown dataset, `ToolFailure` for a row that is too large, `ConnectionError` for
-        a page whose end is missing. Rows that came before that are read.
+        """Yield the rows after `offset` that are shown now, without empty lines. `offset` moves with each batch. Raises
+        `NotFoundError` for an unknown dataset, `ToolFailure` for a row that is too large, `ConnectionError` for a page
+        whose end is missing. Rows that came before that are read.
         """
         page_rows = _FIRST_PAGE_ROWS
         while True:
@@ -106,9 +101,8 @@ class GrowingDataset:
             page_rows = max(100, min(_MOST_PAGE_ROWS, _PAGE_BYTES * rows // size))
 
     async def new_rows_into(self, room: Room) -> AsyncGenerator[RowBatch]:
-        """As `new_rows`, for a reader who may be slow: page by page, and nothing is held open between them.
-
-        Each page is in `room` until its last batch was taken.
+        """As `new_rows`, for a reader who may be slow: page by page, and nothing is held open between them. Each page
+        is in `room` until its last batch was taken.
         """
         page_rows, page_bytes = _FIRST_SMALL_PAGE_ROWS, _FIRST_SMALL_PAGE_BYTES
         while True:
@@ -150,9 +144,8 @@ class GrowingDataset:
         return page
 
     async def _page(self, page_rows: int, batch_bytes: int, most_bytes: int | None = None) -> AsyncGenerator[RowBatch]:
-        """The rows after `offset`, `page_rows` at most. Raises `_NoRowFits` for a first row beyond `most_bytes`.
-
-        Small pages have 30 seconds: a response that hangs delays a client who waits for rows no longer than that.
+        """The rows after `offset`, `page_rows` at most. Raises `_NoRowFits` for a first row beyond `most_bytes`. Small
+        pages have 30 seconds: a response that hangs delays a client who waits for rows no longer than that.
         """
         is_small = most_bytes is not None and most_bytes <= 2 * _MOST_SMALL_PAGE_BYTES
         async with self._client.dataset(self.dataset_id).stream_items(
@@ -163,14 +156,13 @@ class GrowingDataset:
                 yield batch
 
     def _is_last(self, rows: int, page_rows: int) -> bool:
-        """True if a page of so many rows is the last one.
-
-        A short page is not the end when the platform counts more rows. The count alone is not reliable.
+        """True if a page of so many rows is the last one. A short page is not the end when the platform counts more
+        rows. The count alone is not reliable.
         """
         return rows == 0 or (rows < page_rows and not self.is_behind)
 
     async def count(self) -> int:
-        """How many rows there are, as far as the platform has told. Raises what apify-client raises."""
+        """Return the number of rows, as far as the platform has counted them. Raises what apify-client raises."""
         found = await self._client.dataset(self.dataset_id).get()
         if found is not None:
             self._learn(found.item_count)
@@ -181,9 +173,8 @@ class GrowingDataset:
 
 
 async def rows_from(client: "apify.ApifyClientAsync", dataset_id: str, offset: int) -> AsyncIterator[RowBatch]:
-    """Rows from `offset` to the end of a dataset that is complete, in batches of about a megabyte.
-
-    Rows that the platform counts and does not show are awaited for a few seconds. Raises as `GrowingDataset` does.
+    """Rows from `offset` to the end of a dataset that is complete, in batches of about a megabyte. Rows that the
+    platform counts and does not show are awaited for a few seconds. Raises as `GrowingDataset` does.
     """
     dataset = GrowingDataset(client, dataset_id, offset=offset)
     for probe in range(_PROBES):
@@ -200,9 +191,8 @@ async def rows_from(client: "apify.ApifyClientAsync", dataset_id: str, offset: i
 async def row_batches(
     response: "apify.HttpResponse", offset: int = 0, batch_bytes: int = _BATCH_BYTES, most_bytes: int | None = None
 ) -> AsyncIterator[RowBatch]:
-    """The rows of one streamed body of JSON lines, in batches of about so many bytes.
-
-    `offset` is the number of the first row. Raises `_NoRowFits` for a row beyond `most_bytes`.
+    """The rows of one streamed body of JSON lines, in batches of about so many bytes. `offset` is the number of the
+    first row. Raises `_NoRowFits` for a row beyond `most_bytes`.
     """
     pieces: list[bytes] = []
     size, has_row = 0, False
@@ -227,7 +217,7 @@ async def row_batches(
 
 
 def _batch(lines: bytes, offset: int, *, replaced_text: bool) -> RowBatch:
-    """The batch of `lines` without empty ones. Raises `ToolFailure` for a row that is too large."""
+    """Return the batch of `lines` without empty ones. Raises `ToolFailure` for a row that is too large."""
     if lines.startswith(b"\n") or b"\n\n" in lines or b"\r" in lines:
         kept = [line for line in lines.split(b"\n") if line.strip()]
         lines = b"".join(line + b"\n" for line in kept)

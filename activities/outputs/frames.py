@@ -1,7 +1,6 @@
-"""Frames and parts of stored content: independent zstd frames that end at the end of a row, with an index per part.
-
-The end of a frame depends on the content alone: the same content gives the same frames and the same digest, whatever
-the page sizes and however often the writing was interrupted.
+"""Frames and parts of stored content: independent zstd frames that end at the end of a row, with an index per part. The
+end of a frame depends on the content alone: the same content gives the same frames and the same digest, whatever the
+page sizes and however often the writing was interrupted.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ ZSTD_LEVEL = 3
 
 @dataclass(frozen=True)
 class Sizes:
-    """When frames and parts are closed, in bytes of content. Digests depend on them: do not change the defaults."""
+    """Sizes of closed frames and parts, in bytes of content. Digests depend on them: do not change the defaults."""
 
     frame: int = FRAME_BYTES
     part: int = PART_BYTES
@@ -80,7 +79,7 @@ class Cutter:
             yield self._close_part()
 
     def _frame_end(self, content: bytes, start: int) -> tuple[int, bool]:
-        """The end in `content` of the current frame's bytes, and whether the frame ends there."""
+        """Return the end in `content` of the current frame's bytes, and whether the frame ends there."""
         wanted = self._sizes.frame - self._frame_size
         if len(content) - start < wanted:
             return len(content), False
@@ -100,9 +99,8 @@ class Cutter:
 
 
 def compress(contents: list[bytes], *, aligned: bool, level: int = ZSTD_LEVEL) -> list[Frame]:
-    """Compress the contents into frames, and empty the list: what is compressed needs no memory any more.
-
-    Run it in a thread: most of it runs without the interpreter's lock.
+    """Compress the contents into frames, and empty the list: compressed content needs no memory. Run it in a
+    thread: most of it runs without the interpreter's lock.
     """
     compressor = zstandard.ZstdCompressor(level=level, write_checksum=False, write_content_size=True)
     frames: list[Frame] = []
@@ -131,7 +129,7 @@ def decompress(compressed: bytes, *, raw_size: int, digest: bytes) -> bytes:
 MAGIC = b"OUTLAST\x01"
 FOOTER_BYTES = 16
 FRAME_HEADER_BYTES = 8
-"""Of a skippable frame: its magic number and its size."""
+"""Size of the header of a skippable frame: its magic number and its size."""
 SKIPPABLE_MAGIC = 0x184D2A5E
 _MAX_INDEX_BYTES = 4 * 1024 * 1024
 
@@ -196,7 +194,8 @@ def build_part(frames: Sequence[Frame]) -> Part:
         )
         offset += len(frame.compressed)
     index = PartIndex(version=1, frames=tuple(entries))
-    return Part(b"".join([*(frame.compressed for frame in frames), index_frame(_index_json(index))]), index)
+    index_json = json.dumps(index.model_dump(), separators=(",", ":")).encode()
+    return Part(b"".join([*(frame.compressed for frame in frames), index_frame(index_json)]), index)
 
 
 def index_length(footer: bytes) -> int:
@@ -210,7 +209,7 @@ def index_length(footer: bytes) -> int:
 
 
 def parse_index(text: bytes) -> PartIndex:
-    """The index from its JSON. Raises `OutputDamaged`."""
+    """Return the index from its JSON. Raises `OutputDamaged`."""
     try:
         index = PartIndex.model_validate_json(text)
         _ = index.digest
@@ -227,10 +226,6 @@ def parse_index(text: bytes) -> PartIndex:
 
 
 def index_frame(text: bytes) -> bytes:
-    """The skippable frame that holds the index's JSON."""
+    """Return the skippable frame that holds the index's JSON."""
     payload = text + struct.pack("<Q", len(text)) + MAGIC
     return struct.pack("<II", SKIPPABLE_MAGIC, len(payload)) + payload
-
-
-def _index_json(index: PartIndex) -> bytes:
-    return json.dumps(index.model_dump(), separators=(",", ":")).encode()

@@ -22,7 +22,7 @@ MAX_JSON_BYTES = 32 * 1024 * 1024
 """Larger values are not evaluated: parsed, they would need more memory than the process has."""
 
 _ANSWER_SECONDS = 30
-"""How long one batch may take. The process's limit of CPU time stops an expression that computes for too long; this one
+"""The time limit of one batch. The process's limit of CPU time stops an expression that computes for too long; this one
 only ends the wait on a machine that gives the process no CPU time. It is shorter than an attempt of a read activity."""
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
@@ -31,11 +31,10 @@ class Expressions:
     """Evaluates one query on batches of rows, or on a whole value."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Use `process`, which runs `outlast.activities.outputs.jmespath_process`."""
         self._process = process
 
     async def evaluate(self, batch: bytes) -> dict[str, Any]:
-        """The result of `jmespath_process.Evaluator` for these rows or this value. Raises `OutputError`."""
+        """Return the result of `jmespath_process.Evaluator` for these rows or this value. Raises `OutputError`."""
         return await self.send(b"%d\n" % len(batch), batch)
 
     async def send(self, *pieces: bytes) -> dict[str, Any]:
@@ -64,10 +63,10 @@ class Expressions:
 
 @asynccontextmanager
 async def expressions(query: Query) -> AsyncGenerator[Expressions]:
-    """An evaluator of `query` for the block. Raises `OutputError` (bad_selection) for an invalid expression."""
+    """Provide an evaluator of `query` for the block. Raises `OutputError` (bad_selection) for an invalid expression."""
     for expression in (query.filter, query.select):
-        if expression is not None:
-            _check_size(expression)
+        if expression is not None and (problem := size_problem(expression)) is not None:
+            raise OutputError("bad_selection", problem)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",  # no module of the current folder
@@ -91,7 +90,7 @@ async def expressions(query: Query) -> AsyncGenerator[Expressions]:
 
 
 def size_problem(expression: str) -> str | None:
-    """Why an expression is not even read; None when it may be."""
+    """Return the reason why an expression is not even parsed; None if it may be."""
     if len(expression) > MAX_EXPRESSION_CHARS:
         return f"An expression may have at most {MAX_EXPRESSION_CHARS} characters."
     depth = deepest = 0
@@ -103,11 +102,6 @@ def size_problem(expression: str) -> str | None:
     return None
 
 
-def _check_size(expression: str) -> None:
-    if (problem := size_problem(expression)) is not None:
-        raise OutputError("bad_selection", problem)
-
-
 def _over_limits() -> OutputError:
     return OutputError(
         "bad_selection",
@@ -117,7 +111,7 @@ def _over_limits() -> OutputError:
 
 
 def problem_of(expression: str) -> str | None:
-    """What is wrong with `expression`; None when it can be applied. What it does with a value only the value shows."""
+    """Return the problem with `expression`; None if it can be applied. Errors that depend on the value appear later."""
     problem = size_problem(expression)
     if problem is not None:
         return problem

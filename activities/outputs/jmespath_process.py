@@ -1,14 +1,11 @@
-"""`python -m outlast.activities.outputs.jmespath_process`: evaluates JMESPath on rows, in a separate process.
-
-A caller's expression can run forever or fill the memory, so it runs in a process whose CPU time and memory the kernel
-limits. Standard input: a line with the `Query`, then batches, each a line with its size in bytes, followed by that many
-bytes of rows. Standard output: a line of JSON for the query and for each batch.
+"""`python -m outlast.activities.outputs.jmespath_process`: evaluates JMESPath on rows, within the CPU time and memory
+that the kernel allows. Standard input: a line with the `Query`, then batches of rows, each after a line with its size
+in bytes. Standard output: a line of JSON for the query and for each batch.
 """
 
 import os
 import resource
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
@@ -29,7 +26,6 @@ Answer = dict[str, Any]
 @dataclass(frozen=True)
 class Query:
     """The rows to keep (`filter`), the expression to apply to them (`select`), and the most bytes of results per batch.
-
     With `paging`, each batch is one JSON value; of a result that is a list, at most `limit` elements from the index
     `paging` on are returned.
     """
@@ -51,7 +47,8 @@ def main() -> int:
     try:
         evaluator = Evaluator(query)
         _write(target, {})
-        for batch in _batches(source):
+        while line := source.readline():
+            batch = source.read(int(line))
             _write(target, evaluator.of_value(batch) if query.paging is not None else evaluator.of_rows(batch))
     except JMESPathError as error:
         _write(target, {"error": f"The expression is not valid JMESPath: {' '.join(str(error).split())[:300]}"})
@@ -76,10 +73,9 @@ class Evaluator:
         self._pick: Any = jmespath.compile(query.select) if query.select else None
 
     def of_rows(self, batch: bytes) -> Answer:
-        """`found`: for each matching row its number in the batch, and the result when the query has a `select`.
-
-        A row on which the expression fails (a function on a value of another type) does not match. The scan ends early,
-        after `scanned` rows, when the results reach `max_bytes`; a larger single result is replaced by its size.
+        """`found`: for each matching row its number in the batch, and the result when the query has a `select`. A row
+        on which the expression fails (a function on a value of another type) does not match. The scan ends early, after
+        `scanned` rows, when the results reach `max_bytes`; a larger single result is replaced by its size.
         """
         found: list[list[Any]] = []
         mismatches: list[str] = []
@@ -149,11 +145,6 @@ def _next(position: int, values: list[Any]) -> int | None:
 def _is_true(value: Any) -> bool:
     """Truth as JMESPath defines it: 0 is true."""
     return value is not None and value is not False and value not in ("", [], {})
-
-
-def _batches(source: BinaryIO) -> Iterator[bytes]:
-    while line := source.readline():
-        yield source.read(int(line))
 
 
 def _write(target: BinaryIO, answer: Answer) -> None:

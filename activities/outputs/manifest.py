@@ -31,21 +31,20 @@ class Locator:
 
 
 def scope_of(caller_id: str) -> str:
-    """The part of a locator that identifies its owner: 13 characters."""
+    """Return the part of a locator that identifies its owner: 13 characters."""
     return _digest("scope", caller_id)[:13]
 
 
 def locator_for(scope: OutputScope, kind: OutputKind, digest: str) -> Locator:
-    """The locator of an output, derived from its call, its kind and the digest of its content."""
+    """Return the locator of an output, derived from its call, its kind and the digest of its content."""
     call = (scope.caller_id, scope.session_id, scope.message_id, scope.tool_call_id)
     name = _digest("name", *call, kind, digest)
     return Locator(scope_of(scope.caller_id), name[:32])
 
 
 def upload_name(scope: OutputScope, what: str) -> str:
-    """`<task id>.<16 hex>`: the same for every attempt to store `what` for this call, on any worker.
-
-    A task id with characters that are not safe in a key is replaced by its digest.
+    """`<task id>.<16 hex>`: the same for every attempt to store `what` for this call, on any worker. A task id with
+    characters that are not safe in a key is replaced by its digest.
     """
     is_safe = _TASK_ID.fullmatch(scope.task_id) is not None
     task = scope.task_id if is_safe else "task-" + _digest("task", scope.task_id)[:32]
@@ -88,12 +87,12 @@ def references_in(text: str) -> tuple[str, ...]:
 
 
 def locators_in(text: str) -> tuple[str, ...]:
-    """The locators in a text, each once. Their check may be wrong: `parse_locator` says so."""
+    """Return the locators in a text, each once. Their check characters may be wrong, see `parse_locator`."""
     return tuple(dict.fromkeys(found[0] for found in _LOCATOR.finditer(text)))
 
 
 def reference_to(locator: str) -> str:
-    """The short name of one locator."""
+    """Return the short name of one locator."""
     return locator.split("_")[2][:16]
 
 
@@ -150,18 +149,18 @@ class OutputManifest(Contract):
 
 
 def locator_of(manifest: OutputManifest) -> Locator:
-    """The locator of an output: it follows from its call and its content, or from its series when it grows."""
+    """Return the locator of an output: it follows from its call and its content, or from its series when it grows."""
     return locator_for(manifest.scope, manifest.kind, manifest.series or manifest.digest)
 
 
 def content_digest(parts: tuple[StoredPart, ...]) -> str:
-    """One digest over the digests of all parts, and through them of all frames."""
+    """Return one digest over the digests of all parts, and through them of all frames."""
     found = hashlib.sha256(b"".join(bytes.fromhex(part.digest) for part in parts))
     return DIGEST_PREFIX + found.hexdigest()
 
 
 def manifest_text(manifest: OutputManifest) -> bytes:
-    """The manifest as it is stored: JSON whose first member is the checksum of the rest."""
+    """Return the manifest as it is stored: JSON whose first member is the checksum of the rest."""
     text = manifest.model_dump_json().encode()
     return b'{"checksum":"%s%s",%s' % (DIGEST_PREFIX.encode(), hashlib.sha256(text).hexdigest().encode(), text[1:])
 
@@ -192,7 +191,7 @@ def _check_consistency(manifest: OutputManifest) -> None:
 
 
 def stored_output(manifest: OutputManifest) -> StoredOutput:
-    """The description of the output that answers contain instead of its content."""
+    """Return the description of the output that answers contain instead of its content."""
     return StoredOutput(
         locator=manifest.locator,
         kind=manifest.kind,

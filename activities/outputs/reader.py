@@ -1,6 +1,5 @@
-"""Reads and removes outputs. Every byte that is read is verified against the digest in the manifest first.
-
-A removed output leaves a tombstone, so that its locator still gives the reason.
+"""Reads and removes outputs. Every byte that is read is verified against the digest in the manifest first. A removed
+output leaves a tombstone, so that its locator still gives the reason.
 """
 
 import asyncio
@@ -40,7 +39,6 @@ class Held(Protocol):
 
     def holds(self, size_bytes: int) -> None:
         """Set the size, when less or more than expected was read."""
-        ...
 
 
 class Room(Protocol):
@@ -62,7 +60,7 @@ _CACHED_INDEXES = 512
 _COPIES_OF_ROWS = 3
 """The frame, its rows, and what a reader makes of them."""
 _MOST_AHEAD_BYTES = 4 * FRAME_BYTES
-"""What a reader with limited room reads at once at most. It begins with a frame, and reads more while it is taken."""
+"""The maximum that a reader with limited room reads at once. It begins with a frame, and reads more over time."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,8 @@ class OutputReader:
     """Reads one output; a slice reads only the frames that contain it. Raises `OutputError` (damaged)."""
 
     def __init__(self, objects: OutputObjects, manifest: OutputManifest, room: Room | None = None) -> None:
-        """Read into `room`, a few frames at a time; without it, whole parts, and the next one ahead.
-
-        Raises `OutputDamaged` when the manifest contradicts itself.
+        """Read into `room`, a few frames at a time; without it, whole parts, and the next one ahead. Raises
+        `OutputDamaged` when the manifest contradicts itself.
         """
         if content_digest(manifest.parts) != manifest.digest:
             raise OutputDamaged("Its manifest contradicts itself.")
@@ -113,9 +110,8 @@ class OutputReader:
     async def row_batches(
         self, offset: int = 0, limit: int | None = None, *, copies: int = _COPIES_OF_ROWS
     ) -> AsyncGenerator[list[bytes]]:
-        """The same rows, in lists of about a quarter of a megabyte: faster for many rows.
-
-        With limited room, it has room for so many copies of each list until the next one is asked for.
+        """The same rows, in lists of about a quarter of a megabyte: faster for many rows. With limited room, it has
+        room for so many copies of each list until the next one is requested.
         """
         end = self.manifest.rows if limit is None else min(offset + limit, self.manifest.rows)
         async with aclosing(self._contents(offset, end, copies, counts_rows=True)) as contents:
@@ -126,7 +122,6 @@ class OutputReader:
     @asynccontextmanager
     async def whole(self, *, copies: int) -> AsyncGenerator[bytes]:
         """The whole content in one piece. With limited room, it has room for so many copies until the end of the block.
-
         Where that is more than all the room there is, it comes alone.
         """
         taken = nullcontext() if self._room is None else self._room.hold(copies * self.manifest.raw_size)
@@ -143,18 +138,17 @@ class OutputReader:
                 del content
 
     async def _contents(self, start: int, end: int, copies: int, *, counts_rows: bool) -> AsyncGenerator[_Content]:
-        """The requested frames, with the range of each."""
+        """Yield the requested frames, with the range of each."""
         spans = _spans(self.manifest.parts, start, end, counts_rows=counts_rows)
-        contents = (
-            self._whole_parts(spans, counts_rows) if self._room is None else self._few(spans, copies, counts_rows)
-        )
+        whole = self._room is None
+        contents = self._whole_parts(spans, counts_rows) if whole else self._few(spans, copies, counts_rows)
         async with aclosing(contents):
             async for content in contents:
                 yield content
                 del content  # with limited room, nothing holds what was sent while the next one waits for room
 
     async def _few(self, spans: Sequence[_Span], copies: int, counts_rows: bool) -> AsyncGenerator[_Content]:
-        """A few frames at a time: more than one only where that takes no room from other readers."""
+        """Yield a few frames at a time: more than one only where that takes no room from other readers."""
         assert self._room is not None
         ahead = FRAME_BYTES
         for span in spans:
@@ -171,7 +165,7 @@ class OutputReader:
                 ahead = min(2 * ahead, _MOST_AHEAD_BYTES)
 
     async def _whole_parts(self, spans: Sequence[_Span], counts_rows: bool) -> AsyncGenerator[_Content]:
-        """One part at a time; the next part is read and decompressed in the background."""
+        """Yield one part at a time; the next part is read and decompressed in the background."""
         upcoming = asyncio.create_task(self._unpack(spans[0], counts_rows)) if spans else None
         try:
             for number in range(len(spans)):
@@ -188,7 +182,7 @@ class OutputReader:
                 await asyncio.gather(upcoming, return_exceptions=True)
 
     async def _unpack(self, span: _Span, counts_rows: bool) -> list[_Content]:
-        """The requested frames of a part."""
+        """Return the requested frames of a part."""
         index = await self._read_index(span.part)
         return await self._read(span.part, _frames_in(index.frames, span, counts_rows=counts_rows))
 
@@ -244,7 +238,7 @@ def _frames_in(frames: Sequence[FrameEntry], span: _Span, *, counts_rows: bool) 
 
 
 def _first(wanted: list[_Wanted], size: int) -> tuple[list[_Wanted], list[_Wanted]]:
-    """The first of the frames, up to the one with which they have `size` bytes, and the rest."""
+    """Return the first of the frames, up to the one with which they have `size` bytes, and the rest."""
     total = 0
     for count, (frame, _, _) in enumerate(wanted, start=1):
         total += frame.raw_size
@@ -273,22 +267,21 @@ class Tombstone(Contract):
 
 
 def manifest_key(locator: Locator) -> str:
-    """The key of an output's manifest."""
+    """Return the key of an output's manifest."""
     return f"manifests/{locator.scope}/{locator.name}.json"
 
 
 def tombstone_key(locator: Locator) -> str:
-    """The key of a removed output's tombstone."""
+    """Return the key of a removed output's tombstone."""
     return f"tombstones/{locator.scope}/{locator.name}.json"
 
 
 async def open_output(
     objects: OutputObjects, locator: str, caller_id: str, now: datetime | None = None, room: Room | None = None
 ) -> OutputReader:
-    """A reader of the output with this locator, for its owner; with `room`, for one who may be slow.
-
-    Raises `OutputError`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too when stored
-    bytes were changed.
+    """Return a reader of the output with this locator, for its owner; with `room`, for one who may be slow. Raises
+    `OutputError`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too when stored bytes
+    were changed.
     """
     found = parse_locator(locator, caller_id=caller_id)
     manifest = await load_manifest(objects, found)
@@ -300,7 +293,7 @@ async def open_output(
 
 
 async def load_manifest(objects: OutputObjects, locator: Locator) -> OutputManifest | None:
-    """The manifest of a locator, expired or not; None when there is none. Raises `OutputDamaged`."""
+    """Return the manifest of a locator, expired or not; None when there is none. Raises `OutputDamaged`."""
     text = await objects.get(manifest_key(locator))
     if text is None:
         return None
@@ -329,10 +322,9 @@ def _removed(reason: Literal["expired", "deleted"], at: datetime) -> OutputError
 async def remove_output(
     objects: OutputObjects, manifest: OutputManifest, *, reason: Literal["expired", "deleted"], at: datetime
 ) -> int:
-    """Remove an output and leave its tombstone. Returns the number of bytes freed.
-
-    The tombstone is written first and the parts are deleted last: a reader in between, or after a crash in between,
-    gets the reason. The sweep deletes parts that no manifest names.
+    """Remove an output and leave its tombstone. Returns the number of bytes freed. The tombstone is written first and
+    the parts are deleted last: a reader in between, or after a crash in between, gets the reason. The sweep deletes
+    parts that no manifest names.
     """
     locator = parse_locator(manifest.locator, caller_id=manifest.caller_id)
     tombstone = Tombstone(reason=reason, at=at)
@@ -343,10 +335,8 @@ async def remove_output(
 
 
 async def delete_output(objects: OutputObjects, locator: str, caller_id: str) -> None:
-    """Delete an output for its owner, also a damaged one. Raises `OutputError` as `open_output` does.
-
-    It cannot be read any more. The next sweep deletes its parts, unless another output (of a repeated attempt) shares
-    them.
+    """Delete an output for its owner, also a damaged one. Raises `OutputError` as `open_output` does. It cannot be read
+    The next sweep deletes its parts, unless another output (of a repeated attempt) shares them.
     """
     found = parse_locator(locator, caller_id=caller_id)
     with suppress(OutputDamaged):

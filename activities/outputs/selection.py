@@ -25,14 +25,13 @@ _LONGEST_CHARACTER = 4
 
 
 async def select(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
-    """The part that `request` selects. Raises `OutputError`: bad_selection or damaged."""
+    """Return the part that `request` selects. Raises `OutputError`: bad_selection or damaged."""
     kind = reader.manifest.kind
     if kind == "rows":
         return await select_rows(reader, request)
     if request.filter or request.fields:
-        raise OutputError(
-            "bad_selection", f"Filter and fields need rows; this output is {kind}.", "Use a query, or a range."
-        )
+        message = f"Filter and fields need rows; this output is {kind}."
+        raise OutputError("bad_selection", message, "Use a query, or a range.")
     if request.query:
         return await _query_value(reader, request)
     if (
@@ -47,7 +46,7 @@ async def select(reader: OutputReader, request: RestoreOutputInput) -> RestoredO
 
 
 async def _select_text(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
-    """A range that ends with a whole character."""
+    """Return a range that ends with a whole character."""
     size = max(min(request.limit or request.max_bytes, request.max_bytes), _LONGEST_CHARACTER)
     raw = await _read_range(reader, request.offset, size)
     end = request.offset + len(raw)
@@ -57,7 +56,7 @@ async def _select_text(reader: OutputReader, request: RestoreOutputInput) -> Res
 
 
 async def _select_blob(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
-    """A range whose Base64 fits."""
+    """Return a range whose Base64 fits."""
     most = max(1, request.max_bytes // 4 * 3)
     raw = await _read_range(reader, request.offset, min(request.limit or most, most))
     end = request.offset + len(raw)
@@ -66,7 +65,7 @@ async def _select_blob(reader: OutputReader, request: RestoreOutputInput) -> Res
 
 
 async def _query_value(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
-    """The query's result on the whole value; of a list, elements from `offset` on."""
+    """Return the query's result on the whole value; of a list, elements from `offset` on."""
     if reader.manifest.kind != "json" or reader.manifest.raw_size > MAX_JSON_BYTES:
         raise OutputError(
             "bad_selection",
@@ -97,7 +96,7 @@ async def _read_range(reader: OutputReader, offset: int, size: int) -> bytes:
 
 
 SCAN_SECONDS = 4.0
-"""A filter that matches few rows stops after this time; the answer says where to continue."""
+"""A filter that matches few rows stops after this time; the answer has the next offset."""
 _WINDOW_ROWS = 1_000
 """Without an expression, rows are read in windows of this many: few answers hold more."""
 
@@ -129,7 +128,7 @@ class _Selection:
 
 
 async def select_rows(reader: OutputReader, request: RestoreOutputInput) -> RestoredOutput:
-    """The rows that `request` selects. Raises `OutputError`: bad_selection or damaged."""
+    """Return the rows that `request` selects. Raises `OutputError`: bad_selection or damaged."""
     if request.query and request.fields:
         raise OutputError("bad_selection", "Fields and a query exclude each other.", "Name the fields in the query.")
     found = _Selection(request, request.offset)
@@ -207,7 +206,7 @@ def _sized(row: bytes, request: RestoreOutputInput) -> tuple[JsonValue, int]:
 
 
 def restored(manifest: OutputManifest, request: RestoreOutputInput, **found: Any) -> RestoredOutput:
-    """The result of `request`."""
+    """Return the result of `request`."""
     return RestoredOutput(
         locator=manifest.locator,
         kind=manifest.kind,
@@ -248,9 +247,8 @@ async def matches_stream(
     where: str | None = None,
     query: str | None = None,
 ) -> AsyncGenerator[bytes]:
-    """At most `limit` rows from `offset` on for which `where` is true, or the result of `query` for each of them.
-
-    For a JSON value, the result of `query`. Lines of JSON, in pieces. Raises `OutputError` (bad_selection).
+    """At most `limit` rows from `offset` on for which `where` is true, or the result of `query` for each of them. For a
+    JSON value, the result of `query`. Lines of JSON, in pieces. Raises `OutputError` (bad_selection).
     """
     if reader.manifest.kind == "json" and query and not where and not fields:
         yield await _query_whole_value(reader, query)
@@ -282,7 +280,7 @@ async def matches_stream(
 
 
 def _matching_lines(rows: list[bytes], found: list[list[Any]], fields: Sequence[str], most: int | None) -> list[bytes]:
-    """A line for each of at most `most` matches: the row, its fields, or the query's result."""
+    """Return a line for each of at most `most` matches: the row, its fields, or the query's result."""
     lines: list[bytes] = []
     for number, *result in found:
         if len(lines) == most:
@@ -303,9 +301,8 @@ def _picked(rows: Sequence[bytes], fields: Sequence[str]) -> list[bytes]:
 
 async def _query_whole_value(reader: OutputReader, query: str) -> bytes:
     if reader.manifest.raw_size > MAX_JSON_BYTES:
-        raise OutputError(
-            "bad_selection", f"A query needs a JSON value of at most {MAX_JSON_BYTES // 2**20} MB.", "Read a range."
-        )
+        message = f"A query needs a JSON value of at most {MAX_JSON_BYTES // 2**20} MB."
+        raise OutputError("bad_selection", message, "Read a range.")
     async with (
         reader.whole(copies=_COPIES_OF_ROWS) as whole,
         expressions(Query(None, query, _RESULT_BYTES, paging=0)) as evaluator,

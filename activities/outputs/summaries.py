@@ -1,6 +1,5 @@
-"""Summaries of outputs: a short text from which a model can decide which part to restore.
-
-A summary depends on the stored content alone: the same output always has the same summary.
+"""Summaries of outputs: a short text from which a model can decide which part to restore. A summary depends on the
+stored content alone: the same output always has the same summary.
 """
 
 import asyncio
@@ -195,7 +194,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _size(size: int) -> str:
-    """The size in units of powers of 1,000."""
+    """Return the size in units of powers of 1,000."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB"):
         if amount < 1000:
@@ -247,7 +246,7 @@ class Outline(HTMLParser):
 
 
 def outline_of(page: str) -> Outline:
-    """The outline of a page, or of the beginning of one."""
+    """Return the outline of a page, or of the beginning of one."""
     outline = Outline()
     outline.feed(page)
     outline.headings = [heading for heading in outline.headings if heading]

@@ -45,7 +45,7 @@ _CONVERSATIONS = "conversations:"
 
 
 DAMAGED_KEPT = timedelta(days=30)
-"""How long a manifest that cannot be read is kept. While it exists, no part of its scope counts as an orphan."""
+"""The time that an unreadable manifest is kept. While it exists, no part of its scope counts as an orphan."""
 LONGEST_TASK = timedelta(days=31)
 """Age at which parts whose key does not contain their task are swept: a task's deadline is at most 30 days."""
 
@@ -61,7 +61,7 @@ class Tally:
     freed_bytes: int = 0
 
     def report(self, cursor: str | None) -> SweepReport:
-        """The result of the activity."""
+        """Return the result of the activity."""
         return SweepReport(scanned=self.scanned, deleted=self.deleted, freed_bytes=self.freed_bytes, cursor=cursor)
 
 
@@ -77,8 +77,7 @@ class Ownership(Protocol):
     """Knows whose outputs are in the store."""
 
     async def require(self) -> None:
-        """Raise `RuntimeError` when they are not those of the tasks that the sweep knows."""
-        ...
+        """Raise `RuntimeError` if the objects do not belong to the tasks of this namespace."""
 
 
 class OutputSweepActivities:
@@ -93,9 +92,8 @@ class OutputSweepActivities:
         conversations: SweptPages | None = None,
         ownership: Ownership | None = None,
     ) -> None:
-        """Sweep `objects`, except those that `tasks` reports as in use and those younger than `grace`.
-
-        `conversations` comes last, page by page. `ownership` is asked before each page.
+        """Sweep `objects`, except those that `tasks` reports as in use and those younger than `grace`. `conversations`
+        comes last, page by page. `ownership` is checked before each page.
         """
         self._ownership = ownership
         self._conversations = conversations
@@ -116,9 +114,8 @@ class OutputSweepActivities:
                 case str(cursor) if cursor == _LEFTOVERS:
                     report = await self._sweep_leftovers()
                 case str(cursor) if cursor.startswith(_CONVERSATIONS) and self._conversations is not None:
-                    tally, folder = await self._conversations.page(
-                        cursor.removeprefix(_CONVERSATIONS), request.page_size
-                    )
+                    folder = cursor.removeprefix(_CONVERSATIONS)
+                    tally, folder = await self._conversations.page(folder, request.page_size)
                     report = tally.report(None if folder is None else _CONVERSATIONS + folder)
                 case _:
                     report = await self._sweep_payloads()
@@ -166,10 +163,9 @@ class OutputSweepActivities:
                 stored[payload.workflow_id].append(entry)
         quiet = {one for one, entries in stored.items() if all(entry.modified_at <= quiet_since for entry in entries)}
         for workflow_id in sorted(quiet - await self._tasks.known(quiet)):
-            # Listed again: a new start of this workflow may have written its payloads meanwhile.
-            now_there = [
-                entry async for entry in self._objects.list(payloads_prefix(self._tasks.namespace, workflow_id))
-            ]
+            # Listed again: a new start of this workflow may have written its payloads since.
+            prefix = payloads_prefix(self._tasks.namespace, workflow_id)
+            now_there = [entry async for entry in self._objects.list(prefix)]
             if all(entry.modified_at <= quiet_since for entry in now_there):
                 await delete_counted(self._objects, tally, now_there)
         return tally.report(_CONVERSATIONS if self._conversations is not None else None)
@@ -238,7 +234,7 @@ class ScopeSweep:
         """Remove an expired output. Returns the parts that were deleted; parts that another output shares stay."""
         manifest = manifests.read[key]
         if await self._read_manifest(key) != manifest:
-            return set()  # Stored again meanwhile, by a retry of the same call.
+            return set()  # Stored again since, by a retry of the same call.
         own = tuple(part for part in manifest.parts if owners[part.key] == 1)
         owners.subtract(part.key for part in manifest.parts)
         alone = manifest.model_copy(update={"parts": own})
@@ -249,7 +245,7 @@ class ScopeSweep:
         return {part.key for part in own}
 
     async def _uploads(self, scope: str) -> dict[str, list[StoredObject]]:
-        """The parts of the scope by the upload that wrote them."""
+        """Return the parts of the scope by the upload that wrote them."""
         uploads: dict[str, list[StoredObject]] = defaultdict(list)
         async for entry in self._objects.list(f"parts/{scope}"):
             uploads[entry.key.split("/")[2]].append(entry)
@@ -277,7 +273,7 @@ class ScopeSweep:
     def _suspects(
         self, uploads: Mapping[str, Collection[StoredObject]], named: Collection[str]
     ) -> dict[str, list[StoredObject]]:
-        """The parts that no manifest names, of uploads without new parts during the grace period."""
+        """Return the parts that no manifest names, of uploads without new parts during the grace period."""
         now = datetime.now(UTC)
         suspects: dict[str, list[StoredObject]] = {}
         for upload, parts in uploads.items():
@@ -288,7 +284,7 @@ class ScopeSweep:
         return suspects
 
     async def _manifests(self, scope: str, known: _Manifests | None = None) -> _Manifests:
-        """All manifests of a scope; unchanged ones of `known` are not read again."""
+        """Return all manifests of a scope; unchanged ones of `known` are not read again."""
         found = _Manifests({entry.key: entry async for entry in self._objects.list(f"manifests/{scope}")})
         if known is not None:
             unchanged = {key for key, entry in known.entries.items() if found.entries.get(key) == entry}
@@ -327,5 +323,5 @@ def _task_of(upload: str) -> str:
 
 
 def _is_anonymous(upload: str) -> bool:
-    """Whether the upload's name has a digest instead of the task's id (`locators.upload_name`)."""
+    """Return True if the upload's name has a digest instead of the task's id (`manifest.upload_name`)."""
     return _task_of(upload).startswith("task-") and len(_task_of(upload)) == len("task-") + 32

@@ -1,12 +1,12 @@
-"""Running tasks and the outputs they refer to, as Temporal knows them; the sweep keeps those outputs."""
+"""Running tasks and the outputs they refer to, as recorded in Temporal; the sweep keeps those outputs."""
 
 import asyncio
 from collections.abc import Collection
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
-from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.missing_workflows import described
 from outlast.activities.outputs.manifest import REFERENCES_ATTRIBUTE, reference_to
 
 _AT_ONCE = 16
@@ -16,27 +16,25 @@ _REFERENCES = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)
 
 class TemporalTasks:
     """The state of tasks. Every method raises `RPCError` when Temporal does not respond: then nothing may be removed.
-
     Whether a workflow has ended comes from the workflow itself, since visibility lags behind.
     """
 
     def __init__(self, client: Client) -> None:
-        """Ask about workflows of `client`'s namespace."""
         self._client = client
         self.namespace = client.namespace
 
     async def running(self, task_ids: Collection[str]) -> set[str]:
-        """The tasks whose workflow has not ended."""
+        """Return the tasks whose workflow has not ended."""
         statuses = await self._statuses(task_ids)
         return {task_id for task_id, status in statuses.items() if status is WorkflowExecutionStatus.RUNNING}
 
     async def known(self, workflow_ids: Collection[str]) -> set[str]:
-        """The workflows whose history Temporal still keeps."""
+        """Return the workflows whose history Temporal still keeps."""
         statuses = await self._statuses(workflow_ids)
         return {workflow_id for workflow_id, status in statuses.items() if status is not None}
 
     async def referred_to(self, locators: Collection[str]) -> set[str]:
-        """The locators that occur in the arguments of a running task."""
+        """Return the locators that occur in the arguments of a running task."""
         by_reference = {reference_to(locator): locator for locator in locators}
         ordered = sorted(by_reference)
         found: set[str] = set()
@@ -56,10 +54,6 @@ class TemporalTasks:
         return found
 
     async def _status(self, workflow_id: str) -> WorkflowExecutionStatus | None:
-        """The workflow's status; None when Temporal does not know it."""
-        try:
-            return (await self._client.get_workflow_handle(workflow_id).describe()).status
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
+        """Return the workflow's status, None if it does not exist."""
+        description = await described(self._client, workflow_id)
+        return None if description is None else description.status

@@ -29,9 +29,8 @@ class PartReport:
 
 
 async def verify_output(source: OutputObjects | Path | str, manifest: OutputManifest | str) -> tuple[str, ...]:
-    """Read a whole output; returns what is wrong with it, nothing when it is intact.
-
-    `source` is the store, its folder or its URL; `manifest` is the output's manifest or its key.
+    """Read a whole output; returns what is wrong with it, nothing when it is intact. `source` is the store, its folder
+    or its URL; `manifest` is the output's manifest or its key.
     """
     objects = source if isinstance(source, OutputObjects) else OutputObjects.open(str(source))
     if isinstance(manifest, str):

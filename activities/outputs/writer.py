@@ -29,11 +29,11 @@ from outlast.activities.outputs.frames import (
     parse_index,
 )
 from outlast.activities.outputs.manifest import (
-    Locator,
     OutputManifest,
     StoredPart,
     content_digest,
     locator_for,
+    locator_of,
     manifest_text,
     scope_of,
     upload_name,
@@ -50,16 +50,15 @@ _INLINE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Position:
-    """How much of an output is stored: where the source has to continue."""
+    """The stored part of an output: the offset at which the source continues."""
 
     rows: int
     raw_size: int
 
 
 class OutputWriter:
-    """Stores content in parts, and the manifest at the end. Compression and hashing run in threads.
-
-    Use it in `async with`, so that nothing keeps running when the block fails.
+    """Stores content in parts, and the manifest at the end. Compression and hashing run in threads. Use it in `async
+    with`, so that nothing keeps running when the block fails.
     """
 
     def __init__(
@@ -123,10 +122,8 @@ class OutputWriter:
             await self._start_storing(frames)
 
     async def finish(self, *, content_type: str, ttl: timedelta) -> OutputManifest:
-        """Store the rest and the manifest, which makes the output visible.
-
-        The same content of the same call is stored once: when it exists already and has half of its time left, the
-        existing manifest is returned.
+        """Store the rest and the manifest, which makes the output visible. The same content of the same call is stored
+        once: when it exists already and has half of its time left, the existing manifest is returned.
         """
         for frames in await asyncio.to_thread(lambda: list(self._cutter.finish())):
             await self._start_storing(frames)
@@ -137,7 +134,7 @@ class OutputWriter:
         if existing is not None:
             await self._delete_duplicates(existing)
             return existing
-        locator = _locator_of(manifest)
+        locator = locator_of(manifest)
         await self._objects.put(manifest_key(locator), manifest_text(manifest))
         await self._objects.delete([tombstone_key(locator)])
         return manifest
@@ -166,7 +163,7 @@ class OutputWriter:
         return part, hashlib.sha256(part.data).hexdigest()
 
     async def _full_part(self, stored: StoredObject) -> StoredPart | None:
-        """The part in an object; None when it is damaged or the last of an attempt, which may lack content."""
+        """Return the part in an object; None when it is damaged or the last of an attempt, which may lack content."""
         size = stored.size
         try:
             length = index_length(await self._objects.get_range(stored.key, size - FOOTER_BYTES, size))
@@ -197,7 +194,7 @@ class OutputWriter:
         )
 
     async def _with_summary(self, manifest: OutputManifest) -> OutputManifest:
-        """The manifest with its summary. Content with a JSON type that is not JSON becomes text."""
+        """Return the manifest with its summary. Content with a JSON type that is not JSON becomes text."""
         found = await summarise(OutputReader(self._objects, manifest))
         return manifest.model_copy(
             update={
@@ -210,9 +207,9 @@ class OutputWriter:
         )
 
     async def _find_existing(self, manifest: OutputManifest, ttl: timedelta) -> OutputManifest | None:
-        """The manifest of the same output stored earlier, when it is complete and has half of its time left."""
+        """Return the manifest of the same output stored earlier, when it is complete and has half of its time left."""
         try:
-            found = await load_manifest(self._objects, _locator_of(manifest))
+            found = await load_manifest(self._objects, locator_of(manifest))
         except OutputDamaged:
             return None
         if found is None or found.expires_at < manifest.expires_at - ttl / 2:
@@ -229,12 +226,8 @@ class OutputWriter:
         await self._objects.delete([part.key for part in self._parts if part.key not in kept])
 
 
-def _locator_of(manifest: OutputManifest) -> Locator:
-    return locator_for(manifest.scope, manifest.kind, manifest.digest)
-
-
 def _number_in(key: str) -> int:
-    """The number of a part, from its key; -1 for any other key."""
+    """Return the number of a part, from its key; -1 for any other key."""
     number = key.rpartition("/")[2].partition(".")[0]
     return int(number) if number.isdecimal() else -1
 
@@ -248,12 +241,12 @@ _ADDED_NICENESS = 10
 
 
 async def in_background(work: Callable[[], Result]) -> Result:
-    """The result of `work`, which should run without the interpreter's lock for most of its time."""
+    """Return the result of `work`, which should run without the interpreter's lock for most of its time."""
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
 def _give_way() -> None:
-    # On Linux a thread has a niceness of its own; elsewhere it is that of the process, event loop included.
+    # On Linux each thread has its own niceness; elsewhere it is that of the process, event loop included.
     if sys.platform != "linux":
         return
     thread = threading.get_native_id()
@@ -265,4 +258,4 @@ def _give_way() -> None:
 
 
 _threads = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="background", initializer=_give_way)
-"""No more than processors: more would not be faster, and each has memory of its own."""
+"""At most one thread per processor: more would not be faster, and each takes memory."""

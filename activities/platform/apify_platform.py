@@ -1,6 +1,5 @@
-"""Access to the Apify platform on behalf of a caller: `apify-client` with its own retries turned off.
-
-Temporal retries. A client that retries a start by itself can pay for two runs, as both official clients do.
+"""Access to the Apify platform on behalf of a caller: `apify-client` with its own retries turned off. Temporal retries.
+A client that retries a start by itself can pay for two runs, as both official clients do.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import impit
 
 DEFAULT_REQUEST_TIMEOUT = timedelta(seconds=60)
-"""How long to wait for one response of the platform."""
+"""The time limit of one response of the platform."""
 
 _MAX_CLIENTS = 256
 _MAX_PAID_CLIENTS = 32
@@ -38,7 +37,7 @@ _MAX_ID_CHARS = 1_000
 
 
 class ApifyPlatform:
-    """Clients of the platform, one per token. The only place that opens sealed secrets."""
+    """Clients of the platform, one per token. The only place that opens encrypted secrets."""
 
     def __init__(
         self,
@@ -50,8 +49,7 @@ class ApifyPlatform:
         kept: KeptParts | None = None,
     ) -> None:
         """`api_base_url` is the platform's root, without `/v2`; `operator_token` pays for callers without a token.
-
-        `kept` has the large parts of inputs; without it only inputs without such parts can be opened.
+        `kept` has the large parts of inputs; without it, inputs with large parts cannot be opened.
         """
         self._kept = kept
         self.api_base_url = api_base_url.rstrip("/")
@@ -71,7 +69,6 @@ class ApifyPlatform:
 
     def account_client(self, caller: Caller) -> "apify.ApifyClientAsync":
         """The client that reaches all of the account: to start runs, and to find those of an operation by its marker.
-
         Nothing that a caller names may be looked up with it, unless its payment came with the call: then the account is
         that of the payer. Raises `ToolFailure` when there is no token.
         """
@@ -80,11 +77,11 @@ class ApifyPlatform:
         return self.client_for_token(self.token(caller))
 
     def owner_mark(self, caller: Caller) -> str:
-        """The mark that names `caller` as the owner of the runs that are started for it, see `marked_as`."""
+        """Return the mark that names `caller` as the owner of the runs that are started for it, see `marked_as`."""
         return self._owners.mark(caller.id)
 
     def token(self, caller: Caller) -> SecretStr:
-        """The token that acts for `caller`, in the clear. Raises `ToolFailure` when there is none."""
+        """Return the token that acts for `caller`, in the clear. Raises `ToolFailure` when there is none."""
         if caller.apify_token is not None:
             return self._sealer.open(caller.apify_token, purpose=caller.id)
         if self._operator_token is not None:
@@ -96,18 +93,17 @@ class ApifyPlatform:
         )
 
     def open_payment(self, payment: SealedSecret | None, caller: Caller) -> SecretStr | None:
-        """The payment token for a run of `caller`, in the clear; None when the account pays."""
+        """Return the payment token for a run of `caller`, in the clear; None when the account pays."""
         return self._sealer.open(payment, purpose=caller.id) if payment else None
 
     def open_input(self, run_input: JsonValue, caller: Caller) -> JsonValue:
-        """`run_input` with the values that the API sealed for `caller` in the clear. Raises `SealError`."""
+        """`run_input` with the values that the API encrypted for `caller` in the clear. Raises `SealError`."""
         return open_values(run_input, self._sealer, purpose=caller.id)
 
     async def input_text(self, run_input: JsonValue, caller: Caller, *, task_id: str, attempt: int) -> bytes:
-        """`run_input` as JSON, with sealed values in the clear and kept parts in their places.
-
-        The parts are not decoded: they may be millions of values. Marks count at the top and as fields of the input,
-        where the API puts them. Raises `SealError`, and what `KeptParts.text_of` raises.
+        """`run_input` as JSON, with encrypted values in the clear and kept parts in their places. The parts are not
+        decoded: they may be millions of values. Marks count at the top and as fields of the input, where the API puts
+        them. Raises `SealError`, and what `KeptParts.text_of` raises.
         """
 
         async def text_of(value: JsonValue) -> bytes:
@@ -122,9 +118,8 @@ class ApifyPlatform:
         return b"{" + b",".join(members) + b"}"
 
     def url_of(self, collection: str, resource_id: str) -> str:
-        """The URL of one resource. The id is escaped, so that it stays one segment of the path.
-
-        Raises `ToolFailure` for an id that no server takes in an address.
+        """The URL of one resource. The id is escaped, so that it stays one segment of the path. Raises `ToolFailure`
+        for an id that no server takes in an address.
         """
         if len(resource_id) > _MAX_ID_CHARS:
             raise ToolFailure.of(
@@ -135,15 +130,15 @@ class ApifyPlatform:
         return f"{self.api_base_url}/v2/{collection}/{quote(resource_id, safe='')}"
 
     def client_for_token(self, token: SecretStr) -> "apify.ApifyClientAsync":
-        """The client of one token that is known to be good. Clients are kept."""
+        """Return the client of one token that is known to be good. Clients are kept."""
         return self._client(token)
 
     def client_for_unknown_token(self, token: SecretStr) -> "apify.ApifyClientAsync":
-        """A client that nobody keeps, to find out whether the token is good."""
+        """Return a client that is not cached, to check whether the token is valid."""
         return self._build_client(token, None)
 
     def _paid_client(self, caller: Caller, payment: CallPayment) -> "apify.ApifyClientAsync":
-        """The client of one payment, which names no account."""
+        """Return the client of one payment, which names no account."""
         secret = self._sealer.open(payment.secret, purpose=caller.id)
         key = (_digest(secret), payment.protocol)
         client = self._paid_clients.get(key)

@@ -1,12 +1,11 @@
-"""apify-client's transport, with what Outlast adds to its requests, and with valid text in its responses.
-
-Only `ApifyPlatform` imports this, for its first client: it loads apify-client (`activities/apify.py`).
+"""apify-client's transport, with what Outlast adds to its requests, and with valid text in its responses. Only
+`ApifyPlatform` imports this, for its first client: it loads apify-client (`activities/apify.py`).
 """
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import impit
 from apify_client.http_clients import HttpClientAsync, ImpitHttpClientAsync
@@ -23,7 +22,7 @@ _LONG_TIMEOUT = timedelta(seconds=360)
 
 
 def connection_pool() -> impit.AsyncClient:
-    """A pool of connections that clients of any number of tokens share. It keeps no cookies."""
+    """Return a pool of connections that clients of any number of tokens share. It keeps no cookies."""
     return impit.AsyncClient(follow_redirects=True)
 
 
@@ -36,7 +35,6 @@ class MarkingHttpClient(ImpitHttpClientAsync):
     """The payment for each request, where no account pays."""
 
     def __init__(self, pool: impit.AsyncClient, *, token: str | None, request_timeout: timedelta) -> None:
-        """Send requests through `pool`, with `token` or without one. An answer may take `request_timeout`."""
         # Not the initializer of ImpitHttpClientAsync: that one makes a TLS configuration and a pool per client.
         HttpClientAsync.__init__(
             self,
@@ -68,34 +66,21 @@ class MarkingHttpClient(ImpitHttpClientAsync):
             headers = {**headers, "User-Agent": f"{headers['User-Agent']}; {marks}"}
             if mark.payment is not None:
                 headers[PAYMENT_HEADER] = mark.payment.get_secret_value()
-        send = self._send
-        if self.fence is None:
-            return await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
 
         async def look(address: str) -> impit.Response:
-            return await send(method="GET", url=address, headers=headers, content=None, timeout=timeout, stream=False)
+            return await self._send("GET", address, headers=headers, content=None, timeout=timeout, stream=False)
 
-        refused = await self.fence.answer(method, url, look)
+        refused = None if self.fence is None else await self.fence.answer(method, url, look)
         if refused is not None:
             return refused
-        response = await send(method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream)
-        self.fence.started(method, url, response)
+        response = await self._send(method, url, headers=headers, content=content, timeout=timeout, stream=stream)
+        if self.fence is not None:
+            self.fence.started(method, url, response)
         return response
 
-    async def _send(
-        self,
-        *,
-        method: str,
-        url: str,
-        headers: dict[str, str],
-        content: bytes | AsyncIterator[bytes] | None,
-        timeout: float | None,
-        stream: bool,
-    ) -> impit.Response:
+    async def _send(self, method: str, url: str, *, stream: bool, **fields: Any) -> impit.Response:
         with platform_request(method, url) as span:
-            response = await super().send_request(
-                method=method, url=url, headers=headers, content=content, timeout=timeout, stream=stream
-            )
+            response = await super().send_request(method=method, url=url, stream=stream, **fields)
             answered_with(span, response.status_code)
             # apify-client takes every `HttpResponse`, and its own method names only one kind of it.
             return cast(impit.Response, with_valid_text(response, stream=stream))

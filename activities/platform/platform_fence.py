@@ -1,7 +1,6 @@
-"""Keeps a caller to the runs and storages of its own, on an account that it shares with others.
-
-Every request to the platform passes here, so no activity has to think of it. The caller's own are the runs that were
-started for it, and the storages that those runs have made. What is refused looks as if it did not exist.
+"""Limits a caller to its own runs and storages, on an account that it shares with others. Every request to the
+platform passes here, so no activity has to think of it. The caller's own are the runs that were started for it, and the
+storages that those runs have made. What is refused looks as if it did not exist.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ _OWNED = frozenset({_RUNS, "datasets", "key-value-stores", "request-queues"})
 _FREE = frozenset({"acts", "actors", "actor-builds", "store", "users"})
 """Collections that hold nothing of other callers, apart from the runs below Actors."""
 _OF_THE_ACCOUNT = frozenset({"actor-tasks", "schedules"})
-"""Collections of which the platform does not say for whom of an account something was made."""
+"""Collections for which the platform does not show which user of an account created an object."""
 _FORBIDDEN = 403
 _DEFAULTS = {
     "datasets": "defaultDatasetId",
@@ -52,14 +51,13 @@ class PlatformFence:
     """The fence around one caller. What belongs to whom never changes, so each id is looked at once."""
 
     def __init__(self, owners: RunOwners, caller_id: str, *, api_base_url: str) -> None:
-        """Let the caller reach what `owners` says is its own, on the platform at `api_base_url`."""
         self._owners = owners
         self._caller_id = caller_id
         self._root = f"{api_base_url}/v2/"
         self._known: LRUCache[tuple[str, str], bool] = LRUCache(_MAX_KNOWN)
 
     async def answer(self, method: str, url: str, send: Send) -> impit.Response | None:
-        """The answer in the platform's place; None when the request may be sent."""
+        """Return the answer in the platform's place; None when the request may be sent."""
         match self._path_of(url), method:
             case (["acts" | "actors", _, "runs"], "POST"):
                 refused = None
@@ -70,7 +68,7 @@ class PlatformFence:
             case ([collection, *_], "GET") if collection in _FREE:
                 refused = None
             case (["logs", run_id], _):
-                # The log of a build is at such an address, too, so what is no run is refused here.
+                # The log of a build is at such an address, too, so anything but a run is refused here.
                 refused = await self._unless_own(_RUNS, run_id, send, unknown=_missing())
             case ([collection], "GET") if collection in _OWNED:
                 refused = await self._own_of_list(collection, url, send)
@@ -105,14 +103,14 @@ class PlatformFence:
     async def _unless_own(
         self, collection: str, resource_id: str, send: Send, *, unknown: impit.Response | None = None
     ) -> impit.Response | None:
-        """The refusal of what is not the caller's own; `unknown` where the platform knows no such thing."""
+        """Return the refusal of an object of another caller; `unknown` if the platform has no such object."""
         found = await self._look(collection, resource_id, send)
         if isinstance(found, bool):
             return None if found else _missing(collection)
         return unknown if found.status_code == _NOT_FOUND else found
 
     async def _look(self, collection: str, resource_id: str, send: Send) -> bool | impit.Response:
-        """Whether it is the caller's own; the platform's answer when it is no run or storage."""
+        """True if the object is the caller's own; the platform's answer if it is neither a run nor a storage."""
         known = self._known.get((collection, resource_id))
         if known is not None:
             return known
@@ -139,7 +137,7 @@ class PlatformFence:
         return found if isinstance(found, bool) or found.status_code != _NOT_FOUND else False
 
     async def _own_of_list(self, collection: str, url: str, send: Send) -> impit.Response:
-        """The caller's own entries of a list, as the page that was asked for."""
+        """Return the caller's own entries of a list, as the requested page."""
         query = dict(parse_qsl(urlsplit(url).query))
         offset, limit = int(query.get("offset") or 0), int(query.get("limit") or MAX_LISTED)
         everything = {**query, "offset": "0", "limit": str(MAX_LISTED)}
@@ -172,7 +170,7 @@ class PlatformFence:
         return [storage for storage in storages if storage.get("actRunId") in own]
 
     async def _own_ids(self, run_ids: Iterable[str], send: Send) -> set[str]:
-        """The ids of the caller's own runs among these. Of those that nobody has looked at, the first 200 count."""
+        """Return the ids of the caller's own runs among these. Of those not checked before, the first 200 count."""
         ids = tuple(dict.fromkeys(run_ids))
         unknown = [run_id for run_id in ids if (_RUNS, run_id) not in self._known][:_MAX_LOOKS]
         for start in range(0, len(unknown), _LOOKS_AT_ONCE):
@@ -196,14 +194,14 @@ def _data_of(response: impit.Response) -> JsonObject:
 
 
 def _missing(collection: str = _RUNS) -> impit.Response:
-    """The platform's answer for an id that does not exist (Apify API v2, `record-not-found`)."""
+    """Return the platform's answer for an id that does not exist (Apify API v2, `record-not-found`)."""
     kind = collection.removesuffix("s").replace("-", " ").capitalize()
     message = f"{kind} was not found"
     return _answer(_NOT_FOUND, {"error": {"type": "record-not-found", "message": message}})
 
 
 def _shared(collection: str) -> impit.Response:
-    """The same for everything of a collection: whether there is something is not said."""
+    """Return the same for everything of a collection: whether there is something is not said."""
     what = "Saved tasks" if collection == "actor-tasks" else "Schedules"
     message = f"{what} belong to the whole account, which you share with other callers of this server"
     return _answer(_FORBIDDEN, {"error": {"type": "insufficient-permissions", "message": message}})

@@ -1,8 +1,6 @@
-"""Marks in requests to the platform: the operation, the owner of a run, and the payment.
-
-The User-Agent of a start names the operation, by which a lost run is found again, and its owner, which the platform
-stores as `run.meta.userAgent`. The owner is a keyed digest: it reveals nothing to other users of the account, and
-nobody can forge another caller's.
+"""Marks in requests to the platform: the operation, the owner of a run, and the payment. The User-Agent of a start has
+the operation, which finds a lost run, and the owner; the platform stores it as `run.meta.userAgent`. The owner is a
+keyed digest, which no caller can read or forge.
 """
 
 import hashlib
@@ -42,10 +40,8 @@ _mark: ContextVar[RequestMark | None] = ContextVar("outlast_operation", default=
 @contextmanager
 def marked_as(operation_id: str, *, owner: str, payment: SecretStr | None = None) -> Generator[None]:
     """Name operation and owner in the User-Agent of the requests made inside the block; the platform stores it with a
-    run.
-
-    `owner` is a mark of `RunOwners`. The requests also carry `payment`, the id of a Skyfire token that pays instead of
-    the account.
+    run. `owner` is a mark of `RunOwners`. The requests also carry `payment`, the id of a Skyfire token that pays
+    instead of the account.
     """
     token = _mark.set(RequestMark(operation_id, owner, payment))
     try:
@@ -55,23 +51,22 @@ def marked_as(operation_id: str, *, owner: str, payment: SecretStr | None = None
 
 
 def current_mark() -> RequestMark | None:
-    """The marks of the innermost `marked_as` around the caller; None outside of all."""
+    """Return the marks of the innermost `marked_as` around the caller; None outside of all."""
     return _mark.get()
 
 
 class RunOwners:
-    """Writes and reads the marks of callers, under keys that are derived from the ring of sealing keys."""
+    """Writes and reads the marks of callers, under keys that are derived from the ring of encrypting keys."""
 
     def __init__(self, sealer: SecretSealer) -> None:
-        """Write with the first key of the ring of `sealer`; read with all of them."""
         self._keys = tuple(sealer.derived_keys(_PURPOSE).values())
 
     def mark(self, caller_id: str) -> str:
-        """The part of a User-Agent that names the caller."""
+        """Return the part of a User-Agent that names the caller."""
         return _owner_mark(self._keys[0], caller_id)
 
     def is_of(self, user_agent: str | None, caller_id: str) -> bool:
-        """Whether a run that was started with this User-Agent is the caller's."""
+        """Return True if a run that was started with this User-Agent is the caller's."""
         parts = set((user_agent or "").replace(";", " ").split())
         return any(_owner_mark(key, caller_id) in parts for key in self._keys)
 

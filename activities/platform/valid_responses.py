@@ -1,7 +1,6 @@
-"""Responses of the platform with valid text: what a JSON body holds is cleaned before anybody parses it.
-
-The platform keeps rows and records as Actors write them, with halves of characters too. Its bodies of JSON and of JSON
-lines are cleaned here, whole or chunk by chunk (`activities.unicode_text`); all other bodies are left as they are.
+"""Responses of the platform with valid text: what a JSON body holds is cleaned before anybody parses it. The platform
+keeps rows and records as Actors write them, with halves of characters too. Its bodies of JSON and of JSON lines are
+cleaned here, whole or chunk by chunk (`activities.unicode_text`); all other bodies are left as they are.
 """
 
 import json
@@ -21,13 +20,12 @@ class StreamedResponse:
     """A streamed response (`apify_client.http_clients.HttpResponse`) whose body is JSON, cleaned as it is read."""
 
     def __init__(self, response: impit.Response) -> None:
-        """Read the body of `response`."""
         self._response = response
         self._cleaner = JsonTextCleaner()
 
     @property
     def replaced(self) -> int:
-        """How many characters were replaced so far in what `aiter_bytes` gave."""
+        """The number of characters replaced so far in the output of `aiter_bytes`."""
         return self._cleaner.replaced
 
     @property
@@ -51,7 +49,7 @@ class StreamedResponse:
         return self.content.decode()
 
     def json(self) -> Any:
-        """The whole body, parsed. Raises `ValueError` if it is not JSON."""
+        """Return the whole body, parsed. Raises `ValueError` if it is not JSON."""
         return json.loads(self.content)
 
     def read(self) -> bytes:
@@ -71,7 +69,7 @@ class StreamedResponse:
         await self._response.aclose()
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """The body in chunks."""
+        """Yield the body in chunks."""
         for chunk in self._response.iter_bytes():
             if piece := self._cleaner.feed(chunk):
                 yield piece
@@ -79,7 +77,7 @@ class StreamedResponse:
             yield rest
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The body in chunks."""
+        """Yield the body in chunks."""
         async for chunk in self._response.aiter_bytes():
             if piece := self._cleaner.feed(chunk):
                 yield piece
@@ -101,7 +99,7 @@ def with_valid_text(response: impit.Response, *, stream: bool) -> impit.Response
 
 
 def replaced_in(response: object) -> bool:
-    """Whether characters were replaced in what was read so far of a streamed response."""
+    """Return True if characters were replaced in the part of a streamed response that was read."""
     return isinstance(response, StreamedResponse) and response.replaced > 0
 
 

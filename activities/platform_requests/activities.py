@@ -15,7 +15,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import ToolFailure, not_found
 from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.heartbeat import Heartbeats, activity_scope, heartbeating
+from outlast.activities.heartbeat import activity_scope, heartbeating
 from outlast.activities.json_values import loads
 from outlast.activities.pacing import Looks
 from outlast.activities.platform.apify_platform import ApifyPlatform
@@ -35,7 +35,7 @@ from outlast.activities.storages.records import RecordActivities
 
 _ATTEMPT_TIMEOUT = timedelta(seconds=30)
 _NO_SEGMENTS = frozenset({"", ".", ".."})
-"""What means another address than it reads."""
+"""Path segments that change the address."""
 _MAX_PARAMETER_CHARS = 1_000
 _SIGNING_KEYS = frozenset({"urlSigningSecretKey"})
 _SIGNATURES = frozenset({"signature", "token"})
@@ -45,12 +45,11 @@ class PlatformReadActivities:
     """Reads on behalf of the caller that each request names, and reaches what that caller may."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Read through `platform`."""
         self._platform = platform
 
     @activity.defn
     async def read_platform(self, request: PlatformReadInput) -> PlatformObject:
-        """The object at a path. Fails with `not_found` when the caller has none there."""
+        """Return the object at a path. Fails with `not_found` when the caller has none there."""
         async with activity_scope():
             client = self._platform.client(request.caller)
             _check_parameters(request)
@@ -62,20 +61,18 @@ class PlatformReadActivities:
             )
             body = response.read()
             if len(body) > request.max_bytes:
-                raise _too_large(request, len(body))
+                message = f"The platform's answer about {'/'.join(request.path)} has {len(body)} bytes; "
+                message += f"the limit is {request.max_bytes}."
+                raise ToolFailure.of(ErrorCategory.VALIDATION, message, "Ask for fewer entries.")
             answer: JsonValue = loads(body)
             data = unsigned(answer.get("data")) if isinstance(answer, dict) else answer
-            return PlatformObject(data=_only(request.members, data))
-
-
-def _only(members: tuple[str, ...] | None, data: JsonValue) -> JsonValue:
-    if members is None or not isinstance(data, dict):
-        return data
-    return {name: data[name] for name in members if name in data}
+            if request.members is not None and isinstance(data, dict):
+                data = {name: data[name] for name in request.members if name in data}
+            return PlatformObject(data=data)
 
 
 def url_of_path(platform: ApifyPlatform, path: Sequence[str]) -> str:
-    """The address of a path below `/v2`. Raises `ToolFailure` for an id that no server takes in an address."""
+    """Return the address of a path below `/v2`. Raises `ToolFailure` for an id that no server takes in an address."""
     collection, *rest = path
     for segment in rest:
         platform.url_of(collection, segment)
@@ -114,14 +111,6 @@ def _without_signature(address: str) -> str:
     return address if len(kept) == len(given) else urlunsplit(parts._replace(query=urlencode(kept)))
 
 
-def _too_large(request: PlatformReadInput, size: int) -> ToolFailure:
-    return ToolFailure.of(
-        ErrorCategory.VALIDATION,
-        f"What the platform says of {'/'.join(request.path)} has {size} bytes; the limit is {request.max_bytes}.",
-        "Ask for fewer entries.",
-    )
-
-
 _TIMEOUT = timedelta(seconds=30)
 _CLOCKS_DIFFER = timedelta(minutes=1)
 _CONFLICT = 409
@@ -131,12 +120,11 @@ class PlatformWriteActivities:
     """Writes on behalf of the caller that each request names, within what that caller may reach."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Write through `platform`."""
         self._platform = platform
 
     @activity.defn
     async def write_platform(self, request: PlatformWriteInput) -> PlatformObject:
-        """The object as it is then; of a deleted one nothing."""
+        """Return the object as it is then; of a deleted one nothing."""
         async with activity_scope():
             client = self._platform.client(request.caller)
             written = await self._written(client, request)
@@ -176,7 +164,7 @@ class PlatformWriteActivities:
         return PlatformObject(data=unsigned(answer.get("data")) if isinstance(answer, dict) else None)
 
     async def _made_before(self, client: "apify.ApifyClientAsync", path: tuple[str, ...]) -> PlatformObject | None:
-        """The object of this name, when it was made since this write was asked for: by an earlier attempt."""
+        """Return the object of this name if it was made since this write was requested: by an earlier attempt."""
         response = await client.http_client.call(method="GET", url=url_of_path(self._platform, path), timeout=_TIMEOUT)
         found = cast(JsonObject, orjson.loads(response.read()))["data"]
         created = found.get("createdAt") if isinstance(found, dict) else None
@@ -187,7 +175,7 @@ class PlatformWriteActivities:
 
 
 def with_text_at(value: JsonValue, place: Sequence[str]) -> JsonValue:
-    """`value` with the JSON text of what lies at `place`; `*` stands for every element of a list."""
+    """Return `value` with the value at `place` as JSON text; `*` matches every element of a list."""
     if not place:
         return orjson.dumps(value).decode()
     here, below = place[0], place[1:]
@@ -199,7 +187,7 @@ def with_text_at(value: JsonValue, place: Sequence[str]) -> JsonValue:
 
 
 def without(value: JsonValue, place: Sequence[str]) -> JsonValue:
-    """`value` without what lies at `place`; `*` stands for every element of a list."""
+    """Return `value` without the value at `place`; `*` matches every element of a list."""
     here, below = place[0], place[1:]
     if isinstance(value, list) and here == "*":
         return [without(entry, below) for entry in value]
@@ -211,7 +199,7 @@ def without(value: JsonValue, place: Sequence[str]) -> JsonValue:
 
 
 def _may_have_been_done() -> bool:
-    """Whether an earlier attempt may have done it, and its answer was lost."""
+    """Return an earlier attempt may have done it, and its answer was lost."""
     return activity.info().attempt > 1
 
 
@@ -230,16 +218,14 @@ class RunWatchActivities:
     """Watches runs that their callers name; what they may not reach looks as if it did not exist."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Ask `platform`."""
         self._platform = platform
         self._looks = Looks(_LOOKS_PER_SECOND)
 
     @activity.defn
     async def watch_run(self, request: WatchRunInput) -> WatchRunResult:
-        """The run when it has ended, or after the time to wait. Fails with `not_found` when the caller has no such run.
-
-        The heartbeat details are a `WatchedRun`: progress is readable and adds nothing to the history. Another attempt
-        waits for what is left of the time.
+        """The run when it has ended, or after the time to wait. Fails with `not_found` if the caller cannot see the
+        run. The heartbeat details are a `WatchedRun`: progress is readable and adds nothing to the history. Another
+        attempt waits for what is left of the time.
         """
         with as_activity_failure():
             client = self._platform.client(request.caller)
@@ -252,7 +238,7 @@ class RunWatchActivities:
                 with self._looks.follower():
                     while True:
                         watched = _watched(run, actor)
-                        _tell(heartbeats, watched)
+                        heartbeats.send(watched)  # Temporal's SDK holds back those that follow too soon
                         if _is_final(run) or _left(until) <= timedelta(0):
                             return WatchRunResult(data=run, watched=watched)
                         every = timedelta(seconds=self._looks.pause_seconds(_LOOK_EVERY.total_seconds()))
@@ -261,7 +247,7 @@ class RunWatchActivities:
     async def _look(
         self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
     ) -> JsonObject:
-        """The run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
+        """Return the run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
         seconds = max(round(wait.total_seconds()), 1) if wait else 0
         response = await client.http_client.call(
             method="GET",
@@ -272,7 +258,7 @@ class RunWatchActivities:
         return cast(JsonObject, unsigned(cast("dict[str, JsonValue]", orjson.loads(response.read()))["data"]))
 
     async def _actor_name(self, client: "apify.ApifyClientAsync", run: JsonObject) -> str | None:
-        """The Actor as `user/name`; None when it cannot be looked up."""
+        """Return the Actor as `user/name`; None when it cannot be looked up."""
         try:
             url = url_of_path(self._platform, ("acts", str(run.get("actId"))))
             response = await client.http_client.call(method="GET", url=url, timeout=_ATTEMPT_TIMEOUT)
@@ -283,7 +269,7 @@ class RunWatchActivities:
 
 
 def _watched(run: JsonObject, actor: str | None) -> WatchedRun:
-    """How the run stands. What it last said while it ran says nothing of its end."""
+    """Return the state of the run. The last status message of a running run does not describe its end."""
     message = run.get("statusMessage")
     counts = not _is_final(run) or run.get("isStatusMessageTerminal") is True
     return WatchedRun(
@@ -292,11 +278,6 @@ def _watched(run: JsonObject, actor: str | None) -> WatchedRun:
         run_status=str(run.get("status")),
         run_message=str(message) if message and counts else None,
     )
-
-
-def _tell(heartbeats: Heartbeats, watched: WatchedRun) -> None:
-    """Send a heartbeat at once; Temporal's SDK holds back those that follow too soon."""
-    heartbeats.send(watched)
 
 
 def _is_final(run: JsonObject) -> bool:
@@ -308,7 +289,7 @@ def _left(until: datetime) -> timedelta:
 
 
 def platform_reads(platform: ApifyPlatform) -> Sequence[Callable[..., Any]]:
-    """Those that change nothing and are paid by nobody."""
+    """Methods that change nothing and cost nothing."""
     actors, datasets = ActorActivities(platform), DatasetActivities(platform)
     listings, records = ListingActivities(platform), RecordActivities(platform)
     return (

@@ -21,9 +21,8 @@ class PlatformReadInput(Contract):
 
 
 class PlatformObject(Contract):
-    """The `data` of the platform's answer, or its members that were asked for.
-
-    Keys for signing and signatures in addresses are left out.
+    """The `data` of the platform's answer, or its members that were requested. Keys for signing and signatures in
+    addresses are left out.
     """
 
     data: JsonValue = None
@@ -38,12 +37,12 @@ class WatchRunInput(Contract):
 
 
 class WatchedRun(Contract):
-    """How a run stands that is waited for."""
+    """The state of a run that is awaited."""
 
     run_id: str
     actor_name: str | None = Field(default=None, description="As `user/name`; None when it cannot be looked up.")
     run_status: str
-    run_message: str | None = Field(default=None, description="What the run says; of an ended one, what it said last.")
+    run_message: str | None = Field(default=None, description="The latest status message of the run.")
 
     @property
     def in_words(self) -> str:
@@ -66,16 +65,16 @@ class PlatformWriteInput(Contract):
     path: tuple[str, ...] = Field(description="The segments of the path, not escaped: `actor-tasks`, an id.")
     body: JsonValue = Field(
         default=None,
-        description="Values that the API sealed may be anywhere in it.",
+        description="Values that the API encrypted may be anywhere in it.",
     )
     texts: tuple[str, ...] = Field(
         default=(),
         description="Places of the body whose values are sent as their JSON text: `actions/*/runInput/body`. "
-        "A value that is sealed can become a text only here.",
+        "A value that is encrypted can become a text only here.",
     )
     hidden: tuple[str, ...] = Field(
         default=(),
-        description="Places of the object that are not answered: inputs, which may hold what was sealed.",
+        description="Places of the object that are not answered: inputs, which may hold what was encrypted.",
     )
     made: tuple[str, ...] | None = Field(
         default=None,

@@ -23,7 +23,7 @@ _TIMEOUT = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class PlatformBody:
-    """An answer of the platform. `data` is None where it is larger than was asked for."""
+    """An answer of the platform. `data` is None if it is larger than the requested maximum."""
 
     content_type: str | None
     data: bytes | None
@@ -41,7 +41,6 @@ class PlatformBodies:
     """Reads bodies for callers, who reach what they may."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Read through `platform`."""
         self._platform = platform
 
     @property
@@ -52,9 +51,8 @@ class PlatformBodies:
     async def read(
         self, caller: Caller, path: tuple[str, ...], parameters: Mapping[str, str], *, max_bytes: int, is_object: bool
     ) -> PlatformBody:
-        """`GET` of a path below `/v2`; of an object of the API without keys for signing. Raises `PlatformRefusal`.
-
-        No more than `max_bytes` are read, and nothing is repeated.
+        """`GET` of a path below `/v2`; of an object of the API without keys for signing. Raises `PlatformRefusal`. No
+        more than `max_bytes` are read, and nothing is repeated.
         """
         try:
             response = await self._platform.client(caller).http_client.call(
@@ -103,14 +101,12 @@ class RecordLinks:
     """Signs the addresses of records for callers who reach them."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Of stores on `platform`."""
         self._platform = platform
 
     async def signed(self, caller: Caller, uri: str) -> str:
         """The address of a record with its signature. Any other address is returned as it is, and so is that of a
-        record for which the platform gives no signature.
-
-        A payment that came with a call is for the call alone: nothing is asked of the platform with it.
+        record for which the platform gives no signature. A payment that came with a call is for the call alone: nothing
+        is requested from the platform with it.
         """
         place = self._record_at(uri)
         if place is None or caller.payment is not None:
@@ -125,7 +121,7 @@ class RecordLinks:
         return f"{uri}?{urlencode({'signature': signature[0]})}" if signature else uri
 
     def _record_at(self, uri: str) -> tuple[str, str] | None:
-        """The store and the key of a record's address; None for any other."""
+        """Return the store and the key of a record's address; None for any other."""
         root = f"{self._platform.api_base_url}/v2/{_STORES}/"
         store, *rest = uri.removeprefix(root).split("/", 2)
         if not uri.startswith(root) or "?" in uri or len(rest) != 2 or rest[0] != _RECORDS:

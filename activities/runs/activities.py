@@ -39,19 +39,13 @@ from outlast.activities.spending.ledger import Ledgers
 
 START_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 START_ATTEMPT_TIMEOUT = timedelta(minutes=3)
-START_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
-)
-WAIT_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
-)
+START_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
+WAIT_RETRY_POLICY = START_RETRY_POLICY
 ABORT_ATTEMPT_TIMEOUT = timedelta(minutes=5)
 ABORT_RETRY_POLICY = WAIT_RETRY_POLICY
 READ_ATTEMPT_TIMEOUT = timedelta(seconds=60)
 READ_HEARTBEAT_TIMEOUT = timedelta(seconds=10)
-READ_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=500), backoff_coefficient=2, maximum_interval=timedelta(seconds=10)
-)
+READ_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=10))
 
 _NEW_RUN_GRACE = timedelta(minutes=1)
 """A run that has just started may not be readable yet: reads go to replicas (apify-client waits for it too)."""
@@ -70,7 +64,7 @@ class RunTiming(BaseModel):
     """Times and rates of the activities. Settings of the worker, with these defaults."""
 
     start_settle: timedelta = timedelta(seconds=10)
-    """How long to look for a run whose start got no response, before another run is started."""
+    """The time to look for a run whose start got no response, before another run is started."""
     poll_min: timedelta = timedelta(seconds=1)
     """Longest wait of one poll of a young run; its status message is at most this old."""
     poll_max: timedelta = timedelta(seconds=30)
@@ -79,12 +73,11 @@ class RunTiming(BaseModel):
     """Polls of one worker for all its runs: with more runs each poll waits longer, up to the longest that the platform
     allows. The end of a run ends its poll."""
     request_timeout: timedelta = DEFAULT_REQUEST_TIMEOUT
-    """How long to wait for one response of the platform, in addition to the wait that the request asks for."""
+    """The time limit of one response of the platform, in addition to the wait that the request asks for."""
 
     def wait_of_poll(self, age: timedelta, followed_runs: int, *, is_judged: bool = False) -> timedelta:
-        """How long one poll of a run of this age waits, on a worker that follows so many.
-
-        One that is stopped when it has produced enough is looked at more often.
+        """The wait of one poll of a run of this age, on a worker that follows so many. One that is stopped when it
+        has produced enough is looked at more often.
         """
         by_age = min(age / 10, min(self.poll_max, _JUDGED_POLL_MAX) if is_judged else self.poll_max)
         fair_share = timedelta(seconds=followed_runs / self.polls_per_second)
@@ -110,8 +103,8 @@ class RunActivities:
         restored: RestoredInterval | None = None,
         notices: BudgetNotices | None = None,
     ) -> None:
-        """Book what runs cost in `ledgers`; tell with `notices` of those that near their limit. `console_url` is the
-        root of the web console that shows runs, if any; `restored` says when another system went on with the tasks of
+        """Book what runs cost in `ledgers`; `notices` reports those that near their limit. `console_url` is the root of
+        the web console that shows runs, if any; `restored` is the time in which another system continued the tasks of
         this one.
         """
         self._platform = platform
@@ -132,8 +125,8 @@ class RunActivities:
         of the cap that does not leave as much. When the account has no memory or run slot left, it is retried until
         the task's deadline.
 
-        As a local activity it is tried once, and never for a caller with caps, whose ledger is asked first: a normal
-        one goes on when that fails in any way but a refusal.
+        As a local activity it is tried once, and never for a caller with caps, whose ledger is queried first: a normal
+        one continues if that fails, except after a refusal.
         """
         with as_activity_failure(waits_of=request.caller.id):
             if request.local is not None:
@@ -160,7 +153,7 @@ class RunActivities:
 
         With `until`, a run that has produced enough is stopped gracefully, and followed to its end (`until_met`).
         With `rows_within_bytes`, the result of an ended run includes its rows when they fit. The heartbeat details hold
-        the latest `RunState`: progress is readable and adds nothing to the history. When its worker is asked to stop,
+        the latest `RunState`: progress is readable and adds nothing to the history. When its worker stops,
         another one follows the run at once.
         """
         with as_activity_failure(waits_of=request.caller.id):
@@ -197,19 +190,19 @@ class RunActivities:
 
     @activity.defn
     async def get_run(self, request: RunRef) -> RunState:
-        """Look a run up. Fails with `not_found` when the caller has no such run."""
+        """Look a run up. Fails with `not_found` if the caller cannot see it."""
         with as_activity_failure():
             client = self._platform.client(request.caller)
             async with heartbeating():
-                return self._state(await self._get_run(client, request.run_id))
+                return self._reads.state(await self._reads.run(client, request.run_id))
 
     async def _start_locally(self, request: StartRunInput, attempt: LocalStart) -> RunState:
         if self._restored is not None and self._restored.matters_at(datetime.now(UTC)):
-            raise GoesOver("slow")  # A run that this system does not know of is looked for first.
+            raise GoesOver("slow")  # A run that is not recorded here is searched first.
         start = asyncio.ensure_future(self._request_start(request, attempt.about_to_send))
         run = await attempt.answer_to(start)
         count_run_event("started")
-        return self._state(run).model_copy(update={"limit_usd": request.spec.budget.max_total_charge_usd})
+        return self._reads.state(run).model_copy(update={"limit_usd": request.spec.budget.max_total_charge_usd})
 
     async def _adopt_started(self, client: "apify.ApifyClientAsync", request: StartRunInput) -> RunState | None:
         info = activity.info()
@@ -230,10 +223,10 @@ class RunActivities:
             if request.spend is not None:
                 spend = request.spend.model_copy(update={"entry_id": f"{request.spend.entry_id}/{surplus}"})
                 await settle_run(self._ledgers, request.caller, spend, stopped)
-        return self._state(await self._get_started(client, run_ids[0]), adopted=True)
+        return self._reads.state(await self._get_started(client, run_ids[0]), adopted=True)
 
     async def _find_unrecorded(self, client: "apify.ApifyClientAsync", actor: str, operation_id: str) -> list[str]:
-        """The runs of an operation that were started after the backup from which this system was restored."""
+        """Return the runs of an operation that were started after the backup from which this system was restored."""
         restored = self._restored
         if restored is None or not restored.matters_at(activity.info().scheduled_time):
             return []
@@ -260,7 +253,7 @@ class RunActivities:
             await self._release(request)
             raise
         count_run_event("started")
-        return self._state(run)
+        return self._reads.state(run)
 
     async def _release(self, request: StartRunInput) -> None:
         """Give back what was reserved: this attempt started nothing, and the next one reserves again."""
@@ -289,7 +282,7 @@ class RunActivities:
         options = start_options(request.spec, run_input)
         payment = self._platform.open_payment(request.payment, request.caller)
         with marked_as(request.operation_id, owner=self._platform.owner_mark(request.caller), payment=payment):
-            starting = self._platform.client(request.caller)  # it knows from then on that the run is the caller's
+            starting = self._platform.client(request.caller)  # it then counts the run as the caller's
             about_to_send()
             if request.spec.saved_task is not None:
                 url = f"{self._platform.url_of('actor-tasks', request.spec.saved_task)}/runs"
@@ -297,7 +290,7 @@ class RunActivities:
             return await starting.actor(request.spec.actor).start(**options, timeout=self._start_timeout())
 
     def _start_timeout(self) -> timedelta:
-        """A timeout that ends before the activity does: nobody would follow a run that started later."""
+        """Return a timeout that ends before the activity does: a run that started later would not be followed."""
         info = activity.info()
         if info.schedule_to_close_timeout is None:
             return self._timing.request_timeout
@@ -331,10 +324,9 @@ class RunActivities:
     async def _judged(
         self, client: "apify.ApifyClientAsync", state: RunState, judge: StopCondition, heartbeats: Heartbeats
     ) -> RunState:
-        """The state with the condition that the run meets, which is stopped gracefully when it does.
-
-        A run that has ended by itself was not stopped. One that ended otherwise is judged to the end: the worker that
-        stopped it may have been lost since.
+        """The state with the condition that the run meets, which is stopped gracefully when it does. A run that has
+        ended by itself was not stopped. One that ended otherwise is judged to the end: the worker that stopped it may
+        have been lost since.
         """
         if state.status == "SUCCEEDED":
             return state
@@ -348,16 +340,16 @@ class RunActivities:
         return state
 
     async def _poll(self, client: "apify.ApifyClientAsync", run_id: str, *, is_judged: bool = False) -> RunState:
-        """One long poll: short for a young run (fresh status messages), long for an old one (few requests)."""
+        """Return one long poll: short for a young run (fresh status messages), long for an old one (few requests)."""
         wait = self._timing.wait_of_poll(_time_since_scheduled(), self._followed_runs, is_judged=is_judged)
-        return self._state(await self._get_started(client, run_id, wait=wait))
+        return self._reads.state(await self._get_started(client, run_id, wait=wait))
 
     async def _get_started(
         self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
     ) -> "apify.Run":
         """A run that is known to exist. Soon after its start, "not found" means "not readable yet", and is retried."""
         try:
-            return await self._get_run(client, run_id, wait=wait)
+            return await self._reads.run(client, run_id, wait=wait)
         except apify.NotFoundError as error:
             if _time_since_scheduled() > _NEW_RUN_GRACE:
                 raise
@@ -373,7 +365,7 @@ class RunActivities:
         return list(dict.fromkeys([*unrecorded, *found]))
 
     def _settle(self, *, starts_late: bool) -> timedelta:
-        """How long to look for a run. A local start may be sent as late as that after its worker was given up."""
+        """Return the time to look for a run. A local start may be sent this long after its worker was given up."""
         return self._timing.start_settle + (LOCAL_START_AGE if starts_late else timedelta(0))
 
     async def _abort_for(
@@ -397,38 +389,30 @@ class RunActivities:
         """Look for a while whether the run was resurrected after it had ended: that may show late."""
         deadline = time.monotonic() + self._timing.start_settle.total_seconds()
         while time.monotonic() < deadline:
-            state = self._state(await self._get_run(client, run_id))
+            state = self._reads.state(await self._reads.run(client, run_id))
             if not state.is_final or state.finished_at != ended:
                 return
             await asyncio.sleep(_OLD_STATE_PAUSE_SECONDS)
 
     async def _abort(self, client: "apify.ApifyClientAsync", run_id: str, *, gracefully: bool) -> RunState:
-        state = self._state(await self._get_run(client, run_id))
+        state = self._reads.state(await self._reads.run(client, run_id))
         while not state.is_final:
             if state.status != "ABORTING":
                 count_run_event("abort_requested")
                 await client.run(run_id).abort(gracefully=gracefully)
-            state = self._state(await self._get_run(client, run_id, wait=timedelta(seconds=_ABORT_POLL_SECONDS)))
+            wait = timedelta(seconds=_ABORT_POLL_SECONDS)
+            state = self._reads.state(await self._reads.run(client, run_id, wait=wait))
         return state
-
-    async def _get_run(
-        self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
-    ) -> "apify.Run":
-        """The run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
-        return await self._reads.run(client, run_id, wait=wait)
-
-    def _state(self, run: "apify.Run", *, adopted: bool = False) -> RunState:
-        return self._reads.state(run, adopted=adopted)
 
 
 def _is_old(state: RunState, ended_before: datetime | None) -> bool:
-    """Whether a replica shows the end of an earlier life of a run that was resurrected. It does so for a while only."""
+    """Return True if a replica shows an earlier end of a run that was resurrected. It does so for a while only."""
     shows_earlier_end = ended_before is not None and state.finished_at == ended_before
     return shows_earlier_end and _time_since_scheduled() <= _NEW_RUN_GRACE
 
 
 async def _stop_gracefully(client: "apify.ApifyClientAsync", state: RunState) -> None:
-    """Ask the run to end. The next look at it tells whether it was heard: it is asked again then, or has ended."""
+    """Request that the run ends. The next poll shows the effect: the request is repeated, or the run has ended."""
     count_run_event("abort_requested")
     try:
         await client.run(state.run_id).abort(gracefully=True)
@@ -437,33 +421,33 @@ async def _stop_gracefully(client: "apify.ApifyClientAsync", state: RunState) ->
 
 
 def _time_since_scheduled() -> timedelta:
-    """How long ago the workflow scheduled this activity, whatever the attempt."""
+    """Return the time since the workflow scheduled this activity, whatever the attempt."""
     return datetime.now(UTC) - activity.info().scheduled_time
 
 
 def _may_have_started(info: activity.Info) -> bool:
-    """Whether the start request of the previous attempt may have reached the platform. True when nothing is known."""
+    """Return True if the start request of the previous attempt may have reached the platform, or if that is unknown."""
     if not info.heartbeat_details:
         return True
     return StartPhase.model_validate(info.heartbeat_details[0]).may_have_started
 
 
 def _is_news(state: RunState, reported: RunState) -> bool:
-    """Whether to send a heartbeat at once. What changes with every poll (usage, statistics) goes with the regular
+    """Return True to send a heartbeat at once. What changes with every poll (usage, statistics) goes with the regular
     heartbeats: each is a write on the Temporal server, and a worker may follow thousands of runs.
     """
     return (state.status, state.status_message) != (reported.status, reported.status_message)
 
 
 def refuse_after_silence(heartbeats: Heartbeats) -> None:
-    """Raise when this process was suspended or swapped out: another attempt may have replaced this one meanwhile."""
+    """Raise if this process was suspended or swapped out: another attempt may have replaced this one."""
     if heartbeats.silence > _LONGEST_SILENCE:
         message = "This attempt was suspended for too long; another attempt may be starting the run."
         raise ToolFailure.of(ErrorCategory.PLATFORM, message, retryable=True)
 
 
 def _took_payment_before(request: StartRunInput, error: "apify.ApifyApiError") -> bool:
-    """Whether a payment may be refused because it was taken for the run of an earlier attempt, not listed yet."""
+    """Return True if a payment may have been taken for the run of an earlier attempt, not listed yet."""
     info = activity.info()
     had_sent = (info.attempt > 1 and _may_have_started(info)) or request.may_have_begun_since is not None
     is_unpaid = error.status_code == HTTPStatus.PAYMENT_REQUIRED and request.caller.payment is not None

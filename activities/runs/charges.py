@@ -8,22 +8,13 @@ from temporalio import activity
 
 from outlast.activities import apify
 from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.heartbeat import heartbeating
+from outlast.activities.heartbeat import activity_scope
 from outlast.activities.outputs.temporal_tasks import TemporalTasks
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 from outlast.activities.runs.spending import count_run_event
 from outlast.activities.runs.starts import StartedRuns
-from outlast.activities.spending.contracts import (
-    FinalCharges,
-    FindChargesInput,
-    FoundCharges,
-    KeepUsageInput,
-    OpenEntry,
-    ReadChargesInput,
-    Settlement,
-    exact_usd,
-)
+from outlast.activities.spending import contracts as spending
 from outlast.activities.spending.usage_store import UsageStore
 
 KEEP_ATTEMPT_TIMEOUT = timedelta(minutes=1)
@@ -36,53 +27,50 @@ class SpendingActivities:
     """The work of the ledger that touches the outside world."""
 
     def __init__(self, platform: ApifyPlatform, tasks: TemporalTasks, store: UsageStore) -> None:
-        """Ask `platform` about runs and `tasks` about tasks; keep records in `store`."""
         self._platform = platform
         self._tasks = tasks
         self._store = store
 
     @activity.defn
-    async def keep_usage(self, bundle: KeepUsageInput) -> None:
+    async def keep_usage(self, bundle: spending.KeepUsageInput) -> None:
         """Write settled entries to the store."""
         with as_activity_failure():
             await self._store.keep(bundle)
 
     @activity.defn
-    async def find_charges(self, request: FindChargesInput) -> FoundCharges:
-        """The outcome of reservations whose tasks have ended. A run that goes on keeps its reservation."""
-        with as_activity_failure():
-            async with heartbeating():
-                tasks = {entry.spend.task_id for entry in request.entries if entry.spend.task_id}
-                running = await self._tasks.running(tasks)
-                settled: list[Settlement] = []
-                released: list[str] = []
-                for entry in request.entries:
-                    if entry.spend.task_id in running:
-                        continue
-                    found = await self._charge(entry)
-                    if isinstance(found, Settlement):
-                        settled.append(found)
-                    elif found == "nothing":
-                        released.append(entry.spend.entry_id)
-                return FoundCharges(settled=tuple(settled), released=tuple(released))
+    async def find_charges(self, request: spending.FindChargesInput) -> spending.FoundCharges:
+        """Return the outcome of reservations whose tasks have ended. A running run keeps its reservation."""
+        async with activity_scope():
+            tasks = {entry.spend.task_id for entry in request.entries if entry.spend.task_id}
+            running = await self._tasks.running(tasks)
+            settled: list[spending.Settlement] = []
+            released: list[str] = []
+            for entry in request.entries:
+                if entry.spend.task_id in running:
+                    continue
+                found = await self._charge(entry)
+                if isinstance(found, spending.Settlement):
+                    settled.append(found)
+                elif found == "nothing":
+                    released.append(entry.spend.entry_id)
+            return spending.FoundCharges(settled=tuple(settled), released=tuple(released))
 
     @activity.defn
-    async def read_charges(self, request: ReadChargesInput) -> FinalCharges:
-        """The final costs of ended runs, where they differ from what was booked."""
-        with as_activity_failure():
-            async with heartbeating():
-                client = self._platform.client(request.caller)
-                changed: dict[str, Decimal] = {}
-                for start in range(0, len(request.runs), _READS_AT_ONCE):
-                    batch = request.runs[start : start + _READS_AT_ONCE]
-                    costs = await asyncio.gather(*(_final_cost(client, run.run_id) for run in batch))
-                    for run, whole in zip(batch, costs, strict=True):
-                        if whole is not None and (cost := run.spend.share_of(whole)) != run.cost_usd:
-                            changed[run.spend.entry_id] = cost
-                return FinalCharges(changed=changed)
+    async def read_charges(self, request: spending.ReadChargesInput) -> spending.FinalCharges:
+        """Return the final costs of ended runs, where they differ from what was booked."""
+        async with activity_scope():
+            client = self._platform.client(request.caller)
+            changed: dict[str, Decimal] = {}
+            for start in range(0, len(request.runs), _READS_AT_ONCE):
+                batch = request.runs[start : start + _READS_AT_ONCE]
+                costs = await asyncio.gather(*(_final_cost(client, run.run_id) for run in batch))
+                for run, whole in zip(batch, costs, strict=True):
+                    if whole is not None and (cost := run.spend.share_of(whole)) != run.cost_usd:
+                        changed[run.spend.entry_id] = cost
+            return spending.FinalCharges(changed=changed)
 
-    async def _charge(self, entry: OpenEntry) -> Settlement | str:
-        """The cost of the entry's run; `nothing` when there is none, `running` while it goes on."""
+    async def _charge(self, entry: spending.OpenEntry) -> spending.Settlement | str:
+        """Return the cost of the entry's run; `nothing` if there is none, `running` while it runs."""
         if entry.spend.actor is None:
             return "nothing"
         client = self._platform.account_client(entry.caller)
@@ -93,22 +81,25 @@ class SpendingActivities:
 
 
 async def _final_cost(client: "apify.ApifyClientAsync", run_id: str) -> Decimal | None:
-    """The cost of a run; None when it was deleted, or goes on because it was resurrected."""
+    """Return the cost of a run; None if it was deleted, or runs again because it was resurrected."""
     run = await client.run(run_id).get()
     if run is None or str(run.status) not in FINAL_RUN_STATUSES:
         return None
-    return exact_usd(run.usage_total_usd or 0.0)
+    return spending.exact_usd(run.usage_total_usd or 0.0)
 
 
-async def _settled(client: "apify.ApifyClientAsync", entry: OpenEntry, run_ids: list[str]) -> Settlement | str:
+async def _settled(
+    client: "apify.ApifyClientAsync", entry: spending.OpenEntry, run_ids: list[str]
+) -> spending.Settlement | str:
     found = [run for run in [await client.run(run_id).get() for run_id in run_ids] if run is not None]
     if not found:
         return "nothing"
     running = [run.id for run in found if str(run.status) not in FINAL_RUN_STATUSES]
     for run_id in running:
         count_run_event("orphaned")
-        activity.logger.warning("Run %s goes on, and its task %s has ended.", run_id, entry.spend.task_id)
+        activity.logger.warning("Run %s still runs, and its task %s has ended.", run_id, entry.spend.task_id)
     if running:
         return "running"
-    cost = entry.spend.share_of(sum((exact_usd(run.usage_total_usd or 0.0) for run in found), exact_usd(0.0)))
-    return Settlement(spend=entry.spend, cost_usd=cost, run_id=found[0].id if len(found) == 1 else None)
+    costs = (spending.exact_usd(run.usage_total_usd or 0.0) for run in found)
+    cost = entry.spend.share_of(sum(costs, spending.exact_usd(0.0)))
+    return spending.Settlement(spend=entry.spend, cost_usd=cost, run_id=found[0].id if len(found) == 1 else None)

@@ -18,7 +18,7 @@ FINAL_RUN_STATUSES = frozenset({"SUCCEEDED", "FAILED", "TIMED-OUT", "ABORTED"})
 """Run states after which the platform neither changes nor charges the run (Apify API v2, run object, `status`)."""
 
 LOCAL_START_LIMIT = timedelta(seconds=6)
-"""When a local attempt to start a run is given up. Temporal's SDK prolongs a workflow task that takes 8 seconds."""
+"""The time after which a local start is given up. Temporal's SDK prolongs a workflow task that takes 8 seconds."""
 LEAST_TASK_TIMEOUT = timedelta(seconds=10)
 """A workflow task that is given to another worker sooner starts no run itself. It is Temporal's default."""
 
@@ -28,9 +28,7 @@ class Budget(Contract):
 
     max_total_charge_usd: Usd | None = Field(default=None, description="Maximum cost of the run, in US dollars.")
     max_items: PositiveCount | None = Field(default=None, description="Maximum number of dataset items of the run.")
-    max_run_seconds: PositiveSeconds | None = Field(
-        default=None, description="Maximum duration of the run, in seconds."
-    )
+    max_run_seconds: PositiveSeconds | None = Field(default=None, description="Maximum duration of the run in seconds.")
 
     def within(self, limit_usd: Decimal | None) -> Self:
         """These limits, with this one on the cost when there is one: it is never above the budget's own."""
@@ -38,7 +36,7 @@ class Budget(Contract):
 
 
 class Until(Contract):
-    """When a run has produced enough: it is stopped gracefully as soon as any of these is true of it."""
+    """Conditions under which a run has produced enough: it is stopped gracefully as soon as it meets one of them."""
 
     rows: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="It has written so many rows.")
     expression: str | None = Field(
@@ -54,19 +52,19 @@ class Until(Contract):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.rows is None and self.expression is None and self.usd is None:
-            raise ValueError("say `rows`, `expression` or `usd`")
+            raise ValueError("set `rows`, `expression` or `usd`")
         if "matches" in self.model_fields_set and self.expression is None and self.matches != 1:
-            raise ValueError("`matches` counts rows that match an `expression`: say one")
+            raise ValueError("`matches` counts rows that match an `expression`: set one")
         return self
 
 
 class UntilMet(Contract):
-    """Which condition of `Until` a run has met, and how it stood then."""
+    """The condition of `Until` that a run has met, with its numbers at that moment."""
 
     condition: Annotated[Literal["rows", "expression", "usd"], OPEN]
-    rows: int | None = Field(default=None, description="Rows that it had written by then, at least.")
+    rows: int | None = Field(default=None, description="Rows that it had written, at least.")
     matches: int | None = Field(default=None, description="Rows that had matched the expression.")
-    usd: float | None = Field(default=None, description="What it had cost by then.")
+    usd: float | None = Field(default=None, description="Its cost at that moment.")
 
     @property
     def in_words(self) -> str:
@@ -82,7 +80,7 @@ class UntilMet(Contract):
 
 
 class UntilProgress(Contract):
-    """How far the rows of a run were judged: part of the heartbeat of `wait_for_run`, where another worker goes on."""
+    """The progress of judging a run's rows, in the heartbeat of `wait_for_run`: another worker continues from it."""
 
     offset: int = 0
     matches: int = 0
@@ -104,9 +102,8 @@ class RunSpec(Contract):
 
 
 class LocalTerms(Contract):
-    """What a local attempt to start a run must know of the workflow task that it belongs to.
-
-    No history holds it: what it says may differ when the workflow is replayed.
+    """The workflow task that a local start belongs to. No history holds it: the values
+    may differ when the workflow is replayed.
     """
 
     task_began: datetime = Field(description="When the workflow task began, by the server's clock.")
@@ -117,7 +114,7 @@ class LocalTerms(Contract):
 
     @property
     def may_send(self) -> bool:
-        """Whether the attempt may start the run at all; else a normal activity does."""
+        """The attempt may start the run; otherwise a normal activity does."""
         return self.is_first_step and not self.is_repeated
 
 
@@ -125,53 +122,49 @@ class StartRunInput(Contract):
     """Input of `start_run`: starts one paid run, at most once for `operation_id`, whatever fails."""
 
     local_limit: ClassVar[timedelta] = LOCAL_START_LIMIT
-    """How long a local attempt may take, see `activities.local_reads`."""
+    """The time limit of a local attempt, see `activities.local_reads`."""
 
     caller: Caller
     spec: RunSpec
-    payment: SealedSecret | None = Field(
-        default=None, description="Token that pays for the run instead of the account."
-    )
-    operation_id: str = Field(
-        description="Marks the run on the platform, so that a retry finds a run whose start was lost."
-    )
+    payment: SealedSecret | None = Field(default=None, description="Token that pays for the run, not the account.")
+    operation_id: str = Field(description="Marks the run on the platform, so that a retry finds it.")
     spend: Spend | None = Field(default=None, description="What is booked in the caller's ledger.")
     caps: SpendingCaps | None = Field(default=None, description="None: nothing is reserved.")
     task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task have cost.")
     local: LocalTerms | None = Field(default=None, description="Set for a local attempt only.")
     may_have_begun_since: datetime | None = Field(
-        default=None, description="Set when a local attempt may have started the run, of which nothing else tells."
+        default=None, description="Set when a local attempt may have started the run, without a record of it."
     )
 
     @property
     def may_have_acted(self) -> bool:
-        """Whether an attempt before this local one may have started the run, see `activities.local_reads`."""
+        """An attempt before this local one may have started the run, see `activities.local_reads`."""
         return self.local is not None and self.local.is_repeated
 
 
 MAX_RESURRECTIONS = 10
-"""As often may a run be resurrected at most without somebody's order."""
+"""The maximum number of resurrections of a run without an explicit request."""
 
 
 class Resurrection(Contract):
-    """Whether a run that was cut short may be resurrected: it goes on with its storages instead of being paid again."""
+    """Permission to resurrect a run that was cut short: it continues with its storages instead of being paid again."""
 
     max_times: int = Field(
         ge=0,
         le=MAX_RESURRECTIONS,
-        description="How often one run may be resurrected in all; 0: never, whatever the operator's policy says.",
+        description="Maximum resurrections of one run in all; 0: never, whatever the operator's policy allows.",
     )
 
 
 class Production(Contract):
-    """What a run has produced, as far as its storages tell."""
+    """The output of a run, as far as its storages show it."""
 
     rows: int = Field(default=0, description="Rows of its dataset.")
     requests: int = Field(default=0, description="Requests of its queue that it has handled.")
     records: int = Field(default=0, description="Records of its key-value store, without its input.")
 
     def is_more_than(self, before: "Production") -> bool:
-        """Whether anything was added."""
+        """Return True if anything was added."""
         return self.rows > before.rows or self.requests > before.requests or self.records > before.records
 
 
@@ -195,18 +188,15 @@ class WaitRunInput(RunRef):
         description="A run that may be resurrected by this is neither settled nor are its rows read: the workflow has "
         "`resurrect_run` decide.",
     )
-    ended_before: datetime | None = Field(
-        default=None, description="When its earlier life ended: a state that says so is old."
-    )
+    ended_before: datetime | None = Field(default=None, description="Previous end: a state with this end is old.")
     until: Until | None = Field(default=None, description="When the run has produced enough, and is stopped.")
-    watch: BudgetWatch | None = Field(default=None, description="Whom to tell when most of the budget is spent.")
+    watch: BudgetWatch | None = Field(default=None, description="Recipients of the warning about the budget.")
 
 
 class AbortRunInput(Contract):
-    """Input of `abort_run`: makes sure that no run of an operation keeps running.
-
-    With `run_id`, that run is aborted. Without it, the activity looks for the runs of `actor` that are marked with
-    `operation_id`, since the response of the start may have been lost.
+    """Input of `abort_run`: makes sure that no run of an operation keeps running. With `run_id`, that run is aborted.
+    Without it, the activity looks for the runs of `actor` that are marked with `operation_id`, since the response of
+    the start may have been lost.
     """
 
     caller: Caller
@@ -221,7 +211,7 @@ class AbortRunInput(Contract):
     spend: Spend | None = Field(default=None, description="What is settled, or released when no run was started.")
     ended_before: datetime | None = Field(
         default=None,
-        description="When its earlier life ended: it may have been resurrected, which may show late.",
+        description="Time of its previous end: a later resurrection may show late.",
     )
 
 
@@ -243,16 +233,14 @@ class RunState(Contract):
     stats: dict[str, JsonValue] = Field(default_factory=dict)
     options: dict[str, JsonValue] = Field(default_factory=dict)
     console_url: str | None = None
-    adopted: bool = Field(
-        default=False, description="True when a retry found the run that an earlier attempt had started."
-    )
+    adopted: bool = Field(default=False, description="True if a retry found the run of an earlier attempt.")
     limit_usd: Decimal | None = Field(
         default=None,
         description="Most that it may cost: the call's budget, or what was reserved of the caller's caps at its start.",
     )
     limit_basis: Annotated[Basis, OPEN] | None = Field(
         default=None,
-        description="Where it comes from: the `call`, the `actor`'s own maximum, what earlier runs of the caller "
+        description="Its origin: the `call`, the `actor`'s own maximum, what earlier runs of the caller "
         "have cost (`history`), or all that the `caps` left.",
     )
     over_budget: Annotated[Literal["money", "time"], OPEN] | None = Field(
@@ -264,12 +252,12 @@ class RunState(Contract):
 
     @property
     def is_final(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self.status in FINAL_RUN_STATUSES
 
     @property
     def resurrections(self) -> int:
-        """How often the run was resurrected."""
+        """The number of times the run was resurrected."""
         count = self.stats.get("resurrectCount")
         return count if isinstance(count, int) else 0
 
@@ -282,7 +270,7 @@ class ResurrectRunInput(RunRef):
     """Input of `resurrect_run`: starts a run again that has ended as `ended`, at most once, whatever fails."""
 
     ended: RunState = Field(description="The run as it had ended.")
-    budget: Budget = Field(default=Budget(), description="Limits of the run; what its lives have cost counts together.")
+    budget: Budget = Field(default=Budget(), description="Limits of the run; the cost counts from its first start.")
     build: str | None = None
     memory_mbytes: int | None = None
     produced_before: Production = Field(
@@ -291,16 +279,16 @@ class ResurrectRunInput(RunRef):
     is_forced: bool = Field(default=False, description="Whatever it has produced.")
     spend: Spend | None = Field(default=None, description="What is settled when it is not resurrected.")
     caps: SpendingCaps | None = Field(
-        default=None, description="Set when the run was settled: what it may cost besides is reserved."
+        default=None, description="Set if the run was settled: its further cost is reserved."
     )
 
 
 class ResurrectResult(Contract):
-    """Whether the run goes on."""
+    """The result of a resurrection."""
 
     run: RunState
     is_resurrected: bool = True
-    reason: str | None = Field(default=None, description="Why it does not go on.")
+    reason: str | None = Field(default=None, description="Why it was not resurrected.")
     produced: Production = Production()
 
 
@@ -330,9 +318,8 @@ class RunLog(Contract):
 
 
 class EndedRun(RunState):
-    """A run that has ended, with its rows where the input asked for them and they could be read.
-
-    When the rows do not fit, `rows` holds their number and no items.
+    """A run that has ended, with its rows where the input asked for them and they could be read. When the rows do not
+    fit, `rows` holds their number and no items.
     """
 
     rows: DatasetPage | None = None
@@ -340,22 +327,21 @@ class EndedRun(RunState):
 
 
 def operation_id(*, namespace: str, workflow_id: str, first_run_id: str, number: int) -> str:
-    """Of the start with this number, counted from 1, of a task: equal in every replay and every process.
-
+    """Return the id of a task's start with this number, counted from 1: equal in every replay and every process.
     `first_run_id` is the workflow's first execution, which a reset keeps.
     """
     return hashlib.sha256(f"{namespace}/{workflow_id}/{first_run_id}/{number}".encode()).hexdigest()[:32]
 
 
 def may_be_resurrected(run: RunState, allowed: Resurrection | None, budget: Budget) -> bool:
-    """Whether a call may have its ended run go on: it is allowed, the run was cut short, and money is left."""
+    """Return True if a call may resurrect its ended run: it is allowed, the run was cut short, and money is left."""
     if allowed is None or run.resurrections >= allowed.max_times:
         return False
     return is_cut_short(run) and has_money_left(run, budget)
 
 
 def is_cut_short(run: RunState) -> bool:
-    """Whether the run ended neither by itself nor because somebody stopped it: its time was over, or it died with the
+    """Return True if the run neither finished nor was stopped: its time was over, or it died with the
     platform. An Actor that fails, also for want of memory, leaves an exit code; one whose server was lost leaves none.
     """
     if run.until_met is not None:
@@ -364,38 +350,38 @@ def is_cut_short(run: RunState) -> bool:
 
 
 def has_money_left(run: RunState, budget: Budget) -> bool:
-    """Whether the run has cost less than it may. What its earlier lives have cost counts."""
+    """Return True if the run has cost less than its limit. The cost counts from its first start."""
     limit = budget.max_total_charge_usd
     return limit is None or cost_of(run) < limit
 
 
 def is_another_life(now: RunState, ended: RunState) -> bool:
-    """Whether the run was resurrected after it had ended so. A reply of a replica may be older than that end."""
+    """Return True if the run was resurrected after this end. A replica's reply may be older than that."""
     if now.resurrections != ended.resurrections:
         return now.resurrections > ended.resurrections
     return now.is_final and now.finished_at != ended.finished_at
 
 
 def why_unproductive(now: Production, before: Production, ended: RunState) -> str | None:
-    """Why the run is not resurrected in the light of what it has produced; None when it may be."""
+    """Return the reason why a run with this production is not resurrected; None if it may be."""
     if now.is_more_than(before):
         return None
     since = "since it was resurrected" if ended.resurrections else "in all its time"
-    return f"it produced nothing {since} that it could go on from"
+    return f"it produced nothing {since} that it could continue from"
 
 
 def cost_of(run: RunState) -> Decimal:
-    """What the run has cost so far in all its lives, in US dollars."""
+    """Return the cost of the run since its first start, in US dollars."""
     return exact_usd(run.usage_total_usd or 0.0)
 
 
 _LONGEST_TASK = timedelta(days=31)
-"""A task that was open when the backup was made has ended by then: a deadline is at most 30 days away."""
+"""A task that was open at the backup has ended after this time: a deadline is at most 30 days away."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredInterval:
-    """From the moment of the backup until the restored system began its work; another one went on meanwhile."""
+    """The time from the backup until the restored system began its work, in which another system continued."""
 
     began: datetime
     ended: datetime
@@ -414,5 +400,5 @@ class RestoredInterval:
         return interval
 
     def matters_at(self, moment: datetime) -> bool:
-        """Whether a task that was open at the backup may still be open."""
+        """Return True if a task that was open at the backup may still be open."""
         return moment < self.ended + _LONGEST_TASK

@@ -31,7 +31,7 @@ class RunReads:
     async def run(
         self, client: "apify.ApifyClientAsync", run_id: str, *, wait: timedelta = timedelta(0)
     ) -> "apify.Run":
-        """The run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
+        """Return the run, when it has ended or after `wait` (Apify API v2, `waitForFinish`, whole seconds)."""
         seconds = round(wait.total_seconds())
         response = await client.http_client.call(
             method="GET",
@@ -42,7 +42,7 @@ class RunReads:
         return apify.Run.model_validate(response.json()["data"])
 
     def state(self, run: "apify.Run", *, adopted: bool = False) -> RunState:
-        """The run in our form."""
+        """Return the run in our form."""
         return run_state(run, console_url=self._console_url, adopted=adopted)
 
 
@@ -86,7 +86,7 @@ def start_options(spec: RunSpec, run_input: bytes) -> dict[str, Any]:
 
 
 def exceeded_limit(state: RunState, budget: Budget) -> Literal["money"] | None:
-    """Which limit of `budget` a running run has exceeded. The platform itself enforces the limits on items and time."""
+    """Return the limit of `budget` that a running run has exceeded. The platform enforces limits on items and time."""
     limit = budget.max_total_charge_usd
     if limit is not None and state.usage_total_usd is not None and state.usage_total_usd > float(limit):
         return "money"
@@ -94,7 +94,7 @@ def exceeded_limit(state: RunState, budget: Budget) -> Literal["money"] | None:
 
 
 def _stats(run: "apify.Run") -> dict[str, Any]:
-    """The platform's statistics of the run under its own names (Apify API v2, run object, `stats`)."""
+    """Return the platform's statistics of the run under its own names (Apify API v2, run object, `stats`)."""
     wanted = ("durationMillis", "runTimeSecs", "computeUnits", "memMaxBytes", "restartCount")
     stats = run.stats.model_dump(mode="json", by_alias=True)
     found = {name: stats[name] for name in wanted if stats.get(name) is not None}
@@ -102,7 +102,7 @@ def _stats(run: "apify.Run") -> dict[str, Any]:
 
 
 def _options(run: "apify.Run") -> dict[str, Any]:
-    """How the run was started, under the platform's own names (Apify API v2, run object, `options`)."""
+    """Return the options of the run's start, under the platform's own names (Apify API v2, run object, `options`)."""
     wanted = ("build", "timeoutSecs", "memoryMbytes", "maxItems", "maxTotalChargeUsd")
     options = run.options.model_dump(mode="json", by_alias=True)
     return {name: options[name] for name in wanted if options.get(name) is not None}
@@ -112,10 +112,8 @@ _MOST_ROWS = 1_000
 
 
 async def with_few_rows(client: "apify.ApifyClientAsync", request: WaitRunInput, ended: EndedRun) -> EndedRun:
-    """`ended` with all its rows, when `request` asks for them and they fit.
-
-    Rows that cannot be read are left out: the end of the run must not be lost with them, and a tool that needs the rows
-    reads them again.
+    """`ended` with all its rows, when `request` asks for them and they fit. Rows that cannot be read are left out: the
+    end of the run must not be lost with them, and a tool that needs the rows reads them again.
     """
     if request.rows_within_bytes is None or not ended.is_final:
         return ended
@@ -149,7 +147,7 @@ _PARAMETERS = {
 async def start_saved_task(
     client: "apify.ApifyClientAsync", url: str, options: dict[str, Any], *, timeout: timedelta
 ) -> "apify.Run":
-    """The run; options that are None are as they were saved. Raises what apify-client raises."""
+    """Return the run; options that are None are as they were saved. Raises what apify-client raises."""
     seconds = options["run_timeout"]
     given = {name: options[option] for option, name in _PARAMETERS.items()}
     given["timeout"] = round(seconds.total_seconds()) if seconds is not None else None
@@ -171,12 +169,11 @@ class RunLogActivities:
     """Reads the logs of a caller's runs."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Read through `platform`."""
         self._platform = platform
 
     @activity.defn
     async def fetch_run_log(self, request: RunLogInput) -> RunLog:
-        """The last lines of a run's log, at most `max_bytes`. Fails with `not_found` for an unknown run."""
+        """Return the last lines of a run's log, at most `max_bytes`. Fails with `not_found` for an unknown run."""
         async with activity_scope():
             client = self._platform.client(request.caller)
             try:
@@ -189,7 +186,7 @@ class RunLogActivities:
 
     @asynccontextmanager
     async def _log_so_far(self, client: "apify.ApifyClientAsync", run_id: str) -> AsyncGenerator["apify.HttpResponse"]:
-        """The log as a stream. apify-client's own `stream` makes the platform send until the run has ended."""
+        """Provide the log as a stream. apify-client's own `stream` makes the platform send until the run has ended."""
         url = self._platform.url_of("logs", run_id)
         response = await client.http_client.call(method="GET", url=url, stream=True, timeout=_LOG_TIMEOUT)
         try:

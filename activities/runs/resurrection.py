@@ -1,7 +1,6 @@
-"""The activity that resurrects a run: its process starts again, with the same id and storages.
-
-The platform's call has no idempotency key. But the run itself says how often it was resurrected, so that an attempt
-sees what an earlier one has done. See docs/decisions/0031-resurrection.md.
+"""The activity that resurrects a run: its process starts again, with the same id and storages. The platform's call has
+no idempotency key. But the run counts its resurrections, so that an attempt sees what an earlier one
+has done. See docs/decisions/0031-resurrection.md.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ from outlast.activities.spending.ledger import Ledgers
 _PAUSE_SECONDS = 0.5
 Limit = TypeVar("Limit", int, Decimal)
 _PASSING = frozenset({ErrorCategory.CAPACITY, ErrorCategory.RATE_LIMIT})
-"""Refusals that pass: the run is asked for again."""
+"""Refusals that pass: the request is repeated."""
 
 
 class ResurrectPhase(Contract):
@@ -58,7 +57,6 @@ class RunResurrections:
         console_url: str | None = None,
         timing: RunTiming | None = None,
     ) -> None:
-        """Book what runs cost in `ledgers`. `console_url` is the root of the web console that shows runs, if any."""
         self._platform = platform
         self._ledgers = ledgers
         self._timing = timing or RunTiming()
@@ -66,11 +64,9 @@ class RunResurrections:
 
     @activity.defn
     async def resurrect_run(self, request: ResurrectRunInput) -> ResurrectResult:
-        """Have an ended run go on, at most once, when it has produced something to go on from.
-
-        A run that was resurrected by an earlier attempt, or by somebody else meanwhile, is taken as it is. One that is
-        not resurrected is settled, and the result says why. When the account has no memory or run slot left, it is
-        retried until the task's deadline.
+        """Resurrect an ended run, at most once, if it has produced something to continue from. A run that was
+        resurrected already is taken as it is. One that is not resurrected is settled, and the result has the reason. If
+        the account has no memory or run slot left, it is retried until the task's deadline.
         """
         with as_activity_failure(waits_of=request.caller.id):
             client = self._platform.client(request.caller)
@@ -91,7 +87,7 @@ class RunResurrections:
                 return result.model_copy(update={"produced": produced})
 
     async def _begun_before(self, client: "apify.ApifyClientAsync", request: ResurrectRunInput) -> RunState | None:
-        """The run, if it has been resurrected already. That of a lost attempt may show late."""
+        """Return the run, if it has been resurrected already. That of a lost attempt may show late."""
         lost = activity.info().attempt > 1 and _may_have_sent(activity.info())
         deadline = time.monotonic() + (self._timing.start_settle.total_seconds() if lost else 0)
         while True:
@@ -143,7 +139,7 @@ class RunResurrections:
         heartbeats: Heartbeats,
         error: "apify.ApifyApiError",
     ) -> ResurrectResult:
-        """The run goes on already; or the refusal may pass, and is raised; or the run is not resurrected."""
+        """Handle a refusal: the run may be running already, or the refusal is raised to be retried, or final."""
         state = self._reads.state(await self._reads.run(client, request.run_id))
         if is_another_life(state, request.ended) or not state.is_final:
             count_run_event("adopted")
@@ -165,7 +161,7 @@ class RunResurrections:
 
 
 def _may_have_sent(info: activity.Info) -> bool:
-    """Whether the request of the previous attempt may have reached the platform. True when nothing is known."""
+    """Return True if the request of the previous attempt may have reached the platform, or if that is unknown."""
     if not info.heartbeat_details:
         return True
     return ResurrectPhase.model_validate(info.heartbeat_details[0]).may_have_sent
@@ -180,13 +176,13 @@ def _raised(wanted: Limit | None, had: object) -> Limit | None:
 
 _INPUT = "INPUT"
 _LIBRARYS_OWN = ("SDK_", "CRAWLEE_", "__")
-"""What the Apify SDK and Crawlee keep of themselves: it is there when nothing was crawled, too."""
+"""Records of the Apify SDK and Crawlee, which exist even if nothing was crawled."""
 _KEYS_PER_PAGE = 1_000
 _MOST_PAGES = 10
 
 
 async def production_of(client: "apify.ApifyClientAsync", run_id: str, before: Production) -> Production:
-    """What the run has produced so far. `before` is what it had produced before. Raises what apify-client raises."""
+    """Return the production of the run so far, at least `before`. Raises what apify-client raises."""
     run = client.run(run_id)
     queue = await run.request_queue().get()
     return Production(
@@ -197,7 +193,7 @@ async def production_of(client: "apify.ApifyClientAsync", run_id: str, before: P
 
 
 async def _rows(client: "apify.ApifyClientAsync", run_id: str, before: int) -> int:
-    """The number of rows. The count of a dataset lags behind its rows, so the next row is looked for."""
+    """Return the number of rows. The count of a dataset lags behind its rows, so the next row is looked for."""
     dataset = client.run(run_id).dataset()
     found = await dataset.get()
     count = found.item_count if found is not None else 0
@@ -208,7 +204,7 @@ async def _rows(client: "apify.ApifyClientAsync", run_id: str, before: int) -> i
 
 
 async def _records(client: "apify.ApifyClientAsync", run_id: str) -> int:
-    """The number of records, of many only the first ten thousand."""
+    """Return the number of records, of many only the first ten thousand."""
     store = client.run(run_id).key_value_store()
     count, start = 0, None
     for _ in range(_MOST_PAGES):

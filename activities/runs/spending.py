@@ -29,11 +29,9 @@ class RunLimit:
 async def reserved_limit(
     ledgers: Ledgers, request: StartRunInput, own_usd_of: Callable[[], Awaitable[Decimal | None]]
 ) -> RunLimit:
-    """The limit of a run: its own, or what the caller's ledger has reserved for it.
-
-    `own_usd_of` looks up the most that the Actor costs by its own settings; it is only called for a call without a
-    budget. Raises `ToolFailure` when the caps do not leave as much. Without caps, or with a payment that came with the
-    call, nothing is reserved.
+    """The limit of a run: its own, or what the caller's ledger has reserved for it. `own_usd_of` looks up the most that
+    the Actor costs by its own settings; it is only called for a call without a budget. Raises `ToolFailure` when the
+    caps do not leave as much. Without caps, or with a payment that came with the call, nothing is reserved.
     """
     own = request.spec.budget.max_total_charge_usd
     if request.spend is None or request.caps is None or not request.spend.is_capped:
@@ -54,7 +52,7 @@ async def reserved_limit(
 
 
 async def reserved_further_limit(ledgers: Ledgers, request: ResurrectRunInput) -> Decimal | None:
-    """What a run that was booked already may cost in all when it goes on; as `reserved_limit`."""
+    """Return the limit of a run that was booked already and is resurrected; see `reserved_limit`."""
     own, spend = request.budget.max_total_charge_usd, request.spend
     if spend is None or spend.earlier is None or request.caps is None or not spend.is_capped:
         return own
@@ -86,7 +84,7 @@ RunEvent = Literal["started", "adopted", "resurrected", "taken_over", "handed_ov
 def count_run_event(event: RunEvent) -> None:
     """Count a run that was started, one that was adopted after a lost start, one that was resurrected, one that another
     attempt follows on after the last one was lost, failed or handed it over, one that a stopping worker hands over, a
-    request to abort one, or one that goes on although its task has ended.
+    request to abort one, or one that runs although its task has ended.
     """
     meter = activity.metric_meter()
     counter = meter.create_counter(

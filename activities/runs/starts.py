@@ -1,7 +1,6 @@
-"""Starts of runs: at most once, found again after a lost response, within the limits of the Actor.
-
-A start is a local activity in the workflow's first task. It leaves no count of attempts and no heartbeat behind when
-its worker dies; docs/decisions/0024-local-starts.md says what replaces them.
+"""Starts of runs: at most once, found again after a lost response, within the limits of the Actor. A start is a local
+activity in the workflow's first task. It leaves no count of attempts and no heartbeat behind when its worker dies;
+docs/decisions/0024-local-starts.md describes what replaces them.
 """
 
 import asyncio
@@ -25,11 +24,11 @@ from outlast.activities.spending.contracts import exact_usd
 LOCAL_START_AGE = timedelta(seconds=4)
 """A request leaves at most so long after its workflow task began. When that is lost, another worker begins after 10."""
 LOCAL_START_TIMEOUT = timedelta(seconds=5)
-"""How long the platform's answer is waited for before a normal activity looks for the run."""
+"""The time to wait for the platform's answer before a normal activity looks for the run."""
 
 
 class LocalStart:
-    """One local attempt. It sends its request in time or not at all, and says whether it may have been received."""
+    """One local attempt. It sends its request in time or not at all, and reports whether it may have been received."""
 
     def __init__(self, terms: LocalTerms) -> None:
         """Begin now. Raises `GoesOver` when a normal activity is to start the run, or to look for it."""
@@ -40,10 +39,9 @@ class LocalStart:
             raise self._goes_over()
 
     def about_to_send(self) -> None:
-        """Take note that the next thing is the request. Raises `GoesOver` when another worker may send it by now.
-
-        Both clocks are asked: this machine's may differ from the server's, and its monotonic one stands still in a
-        process that is only created after a pause.
+        """Take note that the next thing is the request. Raises `GoesOver` when another worker may send it by now. Both
+        clocks are read: this machine's may differ from the server's, and its monotonic one stands still in a process
+        that is only created after a pause.
         """
         age = datetime.now(UTC) - self._terms.task_began
         since_begin = timedelta(seconds=time.monotonic() - self._began)
@@ -52,9 +50,8 @@ class LocalStart:
         self._may_have_started = True
 
     async def answer_to(self, start: "asyncio.Future[apify.Run]") -> "apify.Run":
-        """The run, also when this attempt is cancelled meanwhile.
-
-        Raises what refused it: the platform, or its own check. Otherwise `GoesOver`, in time.
+        """Return the run, also if this attempt is cancelled. Raises what refused it: the platform, or its own
+        check. Otherwise `GoesOver`, in time.
         """
         if not await self._in_time(start):
             # A request that still waits for its connection must not leave later.
@@ -91,7 +88,7 @@ class LocalStart:
 
 
 def is_refusal(error: "apify.ApifyApiError") -> bool:
-    """Whether the platform's answer says that it has started nothing."""
+    """Return True if the platform's answer means that it started nothing."""
     return error.status_code < 500 and error.status_code != 408
 
 
@@ -125,9 +122,7 @@ class StartedRuns:
 
     async def find(self, *, settle: timedelta) -> list[str]:
         """The ids of the operation's runs, oldest first. While there is none, search again for the time `settle`: a run
-        may appear in the list late.
-
-        Raises what apify-client raises when the platform does not answer.
+        may appear in the list late. Raises what apify-client raises when the platform does not answer.
         """
         deadline = time.monotonic() + settle.total_seconds()
         while True:
@@ -158,7 +153,7 @@ class StartedRuns:
         return list(dict.fromkeys(found[::-1]))
 
     async def _search_details(self, run_ids: list[str]) -> list[str]:
-        """The ids among `run_ids` that are ours: a list may omit `meta.userAgent`, the run itself has it."""
+        """Return the ids among `run_ids` that are ours: a list may omit `meta.userAgent`, the run itself has it."""
         found: list[str] = []
         for start in range(0, len(run_ids), _DETAILS_AT_ONCE):
             batch = run_ids[start : start + _DETAILS_AT_ONCE]
@@ -184,11 +179,10 @@ class ActorLimits:
     """Looks Actors up, and remembers them for ten minutes."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
         self._known = TTLCache[tuple[str, str], _Limits](_KEPT_ACTORS, _KEPT_SECONDS)
 
     async def most_usd(self, client: "apify.ApifyClientAsync", caller: Caller, spec: RunSpec) -> Decimal | None:
-        """The most that this run costs; None if the Actor sets no limit, or its settings cannot be read."""
+        """Return the most that this run costs; None if the Actor sets no limit, or its settings cannot be read."""
         key = caller.id, spec.actor
         if key not in self._known:
             try:

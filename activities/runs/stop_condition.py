@@ -1,8 +1,6 @@
-"""Stop conditions of runs: whether a run has produced enough, checked while it is followed.
-
-Everything that is checked only grows: the rows of a dataset, those of them that match, the cost of a run. So a worker
-that checks again, for example after a `kill -9`, comes to the same result. Only the number of rows already read is
-remembered, which saves reading them again.
+"""Stop conditions of runs, checked while a run is followed. All checked numbers only grow (rows, matching rows, cost),
+so a worker that checks again comes to the same result. Only the number of rows already read is recorded, to save
+reading them again.
 """
 
 import asyncio
@@ -22,7 +20,7 @@ from outlast.activities.outputs.jmespath_process import Query
 from outlast.activities.runs.contracts import RunState, Until, UntilMet, UntilProgress
 
 _BATCHES_PER_ROUND = 32
-"""Of a megabyte each. More rows are judged after another look at the run; each round has a process of its own, whose
+"""Of a megabyte each. More rows are judged after the next poll; each round has its own process, whose
 CPU time is limited."""
 PROCESSES_AT_ONCE = 4
 """That evaluate expressions, for all runs that one worker follows."""
@@ -46,17 +44,15 @@ class StopCondition:
         self.progress = _progress_of_previous_attempt()
 
     async def judge(self, state: RunState) -> UntilMet | None:
-        """Which condition the run meets, if any; from then on always the same.
-
-        While the platform does not show its rows, none of them counts. Raises `ToolFailure` for an expression that
-        takes too much time or memory.
+        """The condition that the run meets, if any; it does not change afterwards. While the platform does not show its
+        rows, none of them counts. Raises `ToolFailure` for an expression that takes too much time or memory.
         """
         if self.met is None:
             self.met = self._by_cost(state) or await self._by_rows(state)
         return self.met
 
     async def judge_end(self, state: RunState) -> UntilMet | None:
-        """The same of a run that has ended, when all of its rows can be read."""
+        """Return the same of a run that has ended, when all of its rows can be read."""
         for probe in range(_SETTLE_PROBES):
             if probe:
                 await asyncio.sleep(_SETTLE_PAUSE_SECONDS)
@@ -115,9 +111,8 @@ class StopCondition:
         self._failures += 1
         if self._failures >= _MOST_FAILURES:
             envelope = error.envelope()
-            raise ToolFailure(
-                envelope.model_copy(update={"message": f"options.until.expression: {envelope.message}"})
-            ) from None
+            message = f"options.until.expression: {envelope.message}"
+            raise ToolFailure(envelope.model_copy(update={"message": message})) from None
 
 
 async def _some_of(first: RowBatch, rest: AsyncGenerator[RowBatch]) -> AsyncGenerator[RowBatch]:

@@ -1,1 +1,1 @@
-"""Firings of schedules: have what is due started, await it, cancel it, and pause a schedule that may not go on."""
+"""Firings of schedules: start, await and cancel their work, and pause a schedule."""

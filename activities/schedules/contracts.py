@@ -1,6 +1,5 @@
-"""Contracts of schedules: what is due, what was started, and how it has ended. Money is exact.
-
-A schedule starts a firing whenever it is due: a small workflow, which has the call or the batch started, and awaits it.
+"""Contracts of schedules: what is due, what was started, and how it has ended. Money is exact. A schedule starts a
+firing whenever it is due: a small workflow, which has the call or the batch started, and awaits it.
 """
 
 from datetime import datetime
@@ -21,7 +20,7 @@ EndStatus = Literal["completed", "failed", "cancelled"]
 
 
 class Due(Contract):
-    """What a schedule has started: a call, a batch, or a saved call. Secrets in it are sealed for the caller."""
+    """The work of a schedule: a call, a batch, or a saved call. Its secrets are encrypted for the caller."""
 
     call: JsonObject | None = Field(default=None, description="A request for a task.")
     batch: JsonObject | None = Field(default=None, description="A request for a batch.")
@@ -40,13 +39,11 @@ class StartFiringInput(Contract):
     limit_usd: Decimal | None = Field(default=None, description="What it may cost at most; None without a limit.")
     began_at: datetime = Field(description="When the firing began.")
     not_after: datetime = Field(description="Nothing is started later than this.")
-    times_until: datetime | None = Field(
-        default=None, description="Changes of the clock up to here are part of the Temporal Schedule."
-    )
+    times_until: datetime | None = Field(default=None, description="Changes of the clock up to here are in Temporal.")
 
 
 class Started(Contract):
-    """What a firing has started."""
+    """The work that a firing has started."""
 
     kind: StartedKind
     id: str

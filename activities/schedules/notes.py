@@ -23,7 +23,7 @@ _PLAIN = b"json/plain"
 
 
 class NoteCode(StrEnum):
-    """Why a schedule is as it is."""
+    """The reason for the state of a schedule."""
 
     PAUSED_BY_CALLER = "paused-by-caller"
     PAUSED_BY_FIRING = "paused-by-firing"
@@ -40,7 +40,7 @@ _WITHOUT_WORDS = {
 
 
 async def written_note(code: NoteCode, words: str | None, converter: DataConverter) -> str:
-    """The note that says `words`, encrypted as `converter` encrypts what enters a history."""
+    """Return the note with these `words`, encrypted as `converter` encrypts what enters a history."""
     if words is None:
         return code.value
     (payload,) = await converter.encode([words])
@@ -50,9 +50,8 @@ async def written_note(code: NoteCode, words: str | None, converter: DataConvert
 
 
 async def read_note(note: str | None, converter: DataConverter) -> str | None:
-    """The words of a note; of one that Outlast has not written, the note. None for an empty one.
-
-    Words that cannot be decrypted, or that somebody has changed in Temporal, are replaced by those of the code.
+    """The words of a note; of one that Outlast has not written, the note. None for an empty one. Words that cannot be
+    decrypted, or that were changed in Temporal, are replaced by those of the code.
     """
     if not note:
         return None

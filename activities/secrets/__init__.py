@@ -1,1 +1,1 @@
-"""Secrets: sealed before they enter a workflow, opened only in an activity."""
+"""Secrets: encrypted before they enter a workflow, opened only in an activity."""

@@ -1,8 +1,6 @@
-"""Authenticated encryption with key ids, so that keys can be rotated: of secrets, and of content.
-
-A secret is encrypted before it enters a workflow and decrypted only inside an activity: no history, database file or
-log contains it in clear text. AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce. The purpose, such as the
-caller's id, is authenticated too, so a value copied from one caller's history does not decrypt for another caller.
+"""Authenticated encryption of secrets and content, with key ids for rotation: AES-256-GCM (NIST SP 800-38D), random
+96-bit nonce. Secrets are decrypted only inside activities: no history, database or log has them in clear text. The
+purpose (the caller's id) is authenticated, so a copied value does not decrypt for another caller.
 """
 
 import base64
@@ -57,7 +55,7 @@ class ContentCipher:
         return nonce + AESGCM(self._derived(self.key_id, tenant)).encrypt(nonce, data, bound_to)
 
     def decrypt(self, key_id: str, data: bytes, *, tenant: str, bound_to: bytes) -> bytes:
-        """The content that `encrypt` was given. Raises `ContentKeyMissing` or `ContentDamaged`."""
+        """Return the content that `encrypt` was given. Raises `ContentKeyMissing` or `ContentDamaged`."""
         if key_id not in self._keys:
             raise ContentKeyMissing(
                 f"This was encrypted under the key {key_id!r}, which is not in the ring of sealing keys. Put it back "
@@ -66,12 +64,10 @@ class ContentCipher:
         try:
             return AESGCM(self._derived(key_id, tenant)).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], bound_to)
         except (InvalidTag, ValueError) as error:
-            raise ContentDamaged(
-                "Encrypted content does not open: it was changed, or is in another's place."
-            ) from error
+            raise ContentDamaged("Encrypted content does not open: it was changed or moved.") from error
 
     def nonce_of(self, data: bytes, *, tenant: str) -> bytes:
-        """A nonce that follows from the content: the same content is encrypted to the same bytes again."""
+        """Return a nonce that follows from the content: the same content is encrypted to the same bytes again."""
         key = self._derived(self.key_id, f"nonces of {tenant}")
         return hmac.new(key, data, hashlib.sha256).digest()[:NONCE_BYTES]
 
@@ -84,13 +80,12 @@ _NONCE_BYTES = 12
 
 
 class SecretSealer:
-    """Seals with the first key of the ring and opens with any of them.
-
-    To rotate keys, put the new key first and keep the old one as long as tasks that were sealed under it may run.
+    """Seals with the first key of the ring and opens with any of them. To rotate keys, put the new key first and keep
+    the old one as long as tasks that were encrypted under it may run.
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
-        """`keys` is `{key id: 32 bytes}`, the sealing key first. Raises `SealError` for no key or a wrong size."""
+        """`keys` is `{key id: 32 bytes}`, the encrypting key first. Raises `SealError` for no key or a wrong size."""
         try:
             check_ring(keys)
         except ValueError as error:
@@ -119,30 +114,30 @@ class SecretSealer:
 
     @classmethod
     def ephemeral(cls) -> "SecretSealer":
-        """A ring with one random key that is lost with the process; for tests and single-process use."""
+        """Return a ring with one random key that is lost with the process; for tests and single-process use."""
         return cls({"ephemeral": secrets.token_bytes(KEY_BYTES)})
 
     def content_cipher(self) -> ContentCipher:
-        """The cipher of contents under keys that are derived from this ring."""
+        """Return the cipher of contents under keys that are derived from this ring."""
         return ContentCipher(self._keys)
 
     @property
     def ring(self) -> Mapping[str, bytes]:
-        """The keys by id, the sealing key first. For fingerprints; nothing else needs them."""
+        """The keys by id, the encrypting key first. For fingerprints; nothing else needs them."""
         return self._keys
 
     def seal(self, secret: SecretStr, *, purpose: str) -> SealedSecret:
-        """Seal `secret`; it opens only for the same `purpose`."""
+        """Encrypt `secret`; it opens only for the same `purpose`."""
         key_id, sealed = self.seal_bytes(secret.get_secret_value().encode(), purpose=purpose)
         return SealedSecret(key_id=key_id, ciphertext=base64.b64encode(sealed).decode())
 
     def seal_bytes(self, data: bytes, *, purpose: str) -> tuple[str, bytes]:
-        """Seal content of any size; gives the id of the key and the sealed bytes. They open for the same `purpose`."""
+        """Encrypt content; returns the id of the key and the encrypted bytes, which open for the same `purpose`."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return self._sealing_key_id, nonce + self._ciphers[self._sealing_key_id].encrypt(nonce, data, purpose.encode())
 
     def open_bytes(self, key_id: str, sealed: bytes, *, purpose: str) -> bytes:
-        """Open what `seal_bytes` has sealed. Raises `SealError` as `open` does."""
+        """Open what `seal_bytes` has encrypted. Raises `SealError` as `open` does."""
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             raise SealError(f"Sealing key {key_id!r} is not in the ring; was it rotated out too early?")
@@ -152,17 +147,15 @@ class SecretSealer:
             raise SealError("Sealed content cannot be opened: it was changed, or sealed for another owner.") from error
 
     def digests(self, value: JsonValue) -> tuple[str, ...]:
-        """Keyed digests of `value`, one per key of the ring, the sealing key's first.
-
-        Equal secrets have equal digests, also after a rotation, and the digests do not help to guess a secret.
+        """Keyed digests of `value`, one per key of the ring, the encrypting key's first. Equal secrets have equal
+        digests, also after a rotation, and the digests do not help to guess a secret.
         """
         text = json.dumps(value, sort_keys=True).encode()
         return tuple(hmac.new(key, text, hashlib.sha256).hexdigest() for key in self._keys.values())
 
     def derived_keys(self, purpose: str) -> dict[str, bytes]:
-        """A key of 32 bytes for `purpose` from each key of the ring, by its id, the sealing key's first (RFC 5869).
-
-        A derived key tells nothing about the ring, nor about the key of another purpose.
+        """A key of 32 bytes for `purpose` from each key of the ring, by its id, the encrypting key's first (RFC 5869).
+        A derived key reveals nothing about the ring, nor about the key of another purpose.
         """
         return {
             key_id: HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose.encode()).derive(key)
@@ -170,7 +163,7 @@ class SecretSealer:
         }
 
     def open(self, sealed: SealedSecret, *, purpose: str) -> SecretStr:
-        """Open a sealed secret. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""
+        """Open an encrypted secret. Raises `SealError` for an unknown key, another purpose or a changed ciphertext."""
         cipher = self._ciphers.get(sealed.key_id)
         if cipher is None:
             raise SealError(f"Sealing key {sealed.key_id!r} is not in the ring; was it rotated out too early?")
@@ -178,7 +171,5 @@ class SecretSealer:
             raw = base64.b64decode(sealed.ciphertext, validate=True)
             plain = cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], purpose.encode())
         except (InvalidTag, binascii.Error, ValueError) as error:
-            raise SealError(
-                "A sealed secret cannot be opened: it was changed, or sealed for another caller."
-            ) from error
+            raise SealError("A secret cannot be opened: it was changed, or encrypted for another caller.") from error
         return SecretStr(plain.decode())

@@ -22,16 +22,16 @@ _SEALED = "$sealed"
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 _BEGIN_CHARS = 200
 MASK = "[secret]"
-"""The text that replaces a sealed value where people read a document; `unmasked` turns it back."""
+"""The text that replaces an encrypted value where people read a document; `unmasked` turns it back."""
 
 
 class KeptPart(Contract):
-    """The JSON text that a mark stands for."""
+    """The JSON text that a mark replaces."""
 
     sha256: Digest
     size_bytes: int = Field(ge=0)
     begin: str = Field(default="", description="How the text begins, for people; empty for a secret.")
-    secret: bool = Field(default=False, description="Whether the part is a sealed secret.")
+    secret: bool = Field(default=False, description="Whether the part is an encrypted secret.")
 
     @property
     def as_mark(self) -> dict[str, JsonValue]:
@@ -40,24 +40,24 @@ class KeptPart(Contract):
 
     @classmethod
     def of(cls, text: bytes, digest: str, *, secret: bool) -> "KeptPart":
-        """The description of a JSON text with the SHA-256 `digest`."""
+        """Return the description of a JSON text with the SHA-256 `digest`."""
         begin = "" if secret else text[:_BEGIN_CHARS].decode(errors="ignore")
         return cls(sha256=digest, size_bytes=len(text), begin=begin, secret=secret)
 
 
 def is_mark(value: object) -> bool:
-    """Whether `value` has the form of a mark."""
+    """Return True if `value` has the form of a mark."""
     return isinstance(value, dict) and set(value) == {_KEPT}  # pyright: ignore[reportUnknownArgumentType]
 
 
 def hides_secret(value: Mapping[Any, Any]) -> bool:
-    """Whether `value` is the mark of a sealed secret."""
+    """Return True if `value` is the mark of an encrypted secret."""
     part = part_of(value)
     return part is not None and part.secret
 
 
 def part_of(value: object) -> KeptPart | None:
-    """The part that the mark `value` stands for; None for any other value, and for a mark that nobody here has made."""
+    """Return the part that the mark `value` replaces; None for any other value, also for a mark not made here."""
     if not is_mark(value):
         return None
     try:
@@ -67,13 +67,13 @@ def part_of(value: object) -> KeptPart | None:
 
 
 def seal_value(value: JsonValue, sealer: SecretSealer, *, purpose: str) -> JsonValue:
-    """The sealed form of `value`, which may enter a history."""
+    """Return the encrypted form of `value`, which may enter a history."""
     sealed = sealer.seal(SecretStr(json.dumps(value)), purpose=_input_purpose(purpose))
     return {_SEALED: sealed.model_dump(mode="json")}
 
 
 def open_values(document: JsonValue, sealer: SecretSealer, *, purpose: str) -> JsonValue:
-    """`document` with every sealed value opened. Raises `SealError` for one sealed for another purpose."""
+    """`document` with every encrypted value opened. Raises `SealError` for one encrypted for another purpose."""
     if isinstance(document, list):
         return [open_values(part, sealer, purpose=purpose) for part in document]
     if not isinstance(document, dict):
@@ -93,17 +93,17 @@ def _open_value(sealed: object, sealer: SecretSealer, purpose: str) -> JsonValue
 
 
 def _input_purpose(purpose: str) -> str:
-    """The purpose of input values: a token or payment of the same caller must not open as an input value."""
+    """Return the purpose of input values: a token or payment of the same caller must not open as an input value."""
     return f"input:{purpose}"
 
 
 def is_sealed(value: Mapping[Any, Any]) -> bool:
-    """Whether `value` has the form of a sealed value."""
+    """Return True if `value` has the form of an encrypted value."""
     return set(value) == {_SEALED}
 
 
 def masked(document: JsonValue) -> JsonValue:
-    """`document` with `MASK` instead of every sealed value."""
+    """`document` with `MASK` instead of every encrypted value."""
     if isinstance(document, list):
         return [masked(part) for part in document]
     if not isinstance(document, dict):
@@ -114,7 +114,7 @@ def masked(document: JsonValue) -> JsonValue:
 
 
 def places_of_masks(document: JsonValue, at: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
-    """The paths in `document` whose value is the text `MASK`."""
+    """Return the paths in `document` whose value is the text `MASK`."""
     if isinstance(document, dict):
         return {place for key, part in document.items() for place in places_of_masks(part, (*at, key))}
     if isinstance(document, list):
@@ -123,7 +123,7 @@ def places_of_masks(document: JsonValue, at: tuple[str | int, ...] = ()) -> set[
 
 
 def unmasked(edited: JsonValue, original: JsonValue) -> JsonValue:
-    """`edited` with the sealed values of `original` at the places where both documents show `MASK`."""
+    """`edited` with the encrypted values of `original` at the places where both documents show `MASK`."""
     if edited == MASK:
         return original if masked(original) == MASK else edited
     if isinstance(edited, dict):

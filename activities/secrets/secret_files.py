@@ -1,8 +1,6 @@
-"""Secrets from files: every secret `NAME` may be given as `NAME_FILE`, the path of a file that holds it.
-
-A container's environment is shown by its runtime, inherited by its children and kept in core dumps; a file that is
-mounted into it is not. A variable wins over its file. A file that is empty counts as not there, so that an optional
-secret can be mounted unconditionally.
+"""Secrets from files: every secret `NAME` may be given as `NAME_FILE`, the path of a file with it. Runtimes show a
+container's environment, and children and core dumps contain it; a mounted file is not exposed. A variable takes
+precedence over its file; an empty file counts as missing.
 """
 
 import os
@@ -20,26 +18,25 @@ _OF_THE_STORE = {"AWS_ACCESS_KEY_ID": "aws_access_key_id", "AWS_SECRET_ACCESS_KE
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether a setting must not be shown."""
+    """Return True if a setting must not be shown."""
     return field.annotation is SecretStr or SecretStr in get_args(field.annotation)
 
 
 def names_of(name: str, field: FieldInfo, prefix: str) -> tuple[str, ...]:
-    """The variables that the setting `name` is read from, the first one winning."""
+    """Return the variables that the setting `name` is read from, the first one winning."""
     alias = field.validation_alias
     choices = map(str, alias.choices) if isinstance(alias, AliasChoices) else (f"{prefix}{name.upper()}",)
     return tuple(choice for choice in choices if choice.isupper())
 
 
 def secret_file_variables(settings: type[BaseSettings]) -> frozenset[str]:
-    """The variables that name the file of a secret of `settings`."""
+    """Return the variables that name the file of a secret of `settings`."""
     return frozenset(f"{name}{SUFFIX}" for names in _secrets_of(settings).values() for name in names)
 
 
 def read_secret_files(settings: type[BaseSettings], environment: Mapping[str, str]) -> dict[str, str]:
-    """The secrets of `settings` that are read from files, by the setting's name.
-
-    Raises `ValueError`, naming the variable and the file but nothing of its content, when a file cannot be read.
+    """Return the secrets of `settings` that are read from files, by the setting's name. Raises `ValueError`, naming the
+    variable and the file but nothing of its content, when a file cannot be read.
     """
     found: dict[str, str] = {}
     for setting, names in _secrets_of(settings).items():
@@ -51,7 +48,7 @@ def read_secret_files(settings: type[BaseSettings], environment: Mapping[str, st
 
 
 def secret_from_file(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The secret whose file `NAME_FILE` names, without white space around it. Raises `ValueError` as above."""
+    """Return the secret whose file `NAME_FILE` names, without white space around it. Raises `ValueError` as above."""
     variable = f"{name}{SUFFIX}"
     path = environment.get(variable)
     if not path:
@@ -79,7 +76,7 @@ def _secrets_of(settings: type[BaseSettings]) -> dict[str, tuple[str, ...]]:
 
 
 def _named_secrets(settings: type[BaseSettings]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The secrets and their variables, but for one whose file is a setting of its own."""
+    """Yield the secrets and their variables, except the one whose file is a separate setting."""
     prefix = settings.model_config.get("env_prefix", "")
     for name, field in settings.model_fields.items():
         if is_secret(field) and f"{name}{SUFFIX.lower()}" not in settings.model_fields:

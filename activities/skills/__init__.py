@@ -1,1 +1,1 @@
-"""Skills: an operator's documents that tell a model how to do something."""
+"""Skills: an operator's documents with instructions for models."""

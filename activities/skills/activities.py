@@ -1,6 +1,5 @@
-"""Activities that read skills: named documents that tell a model how to do something.
-
-Signatures only: the folder of skills (`skill_folder` beside it) reads YAML, which workflow code must not import.
+"""Activities that read skills: named documents with instructions for models. Signatures only: the folder of
+skills (`skill_folder` beside it) reads YAML, which workflow code must not import.
 """
 
 import asyncio
@@ -54,11 +53,11 @@ class Skills(Protocol):
     """The operator's skills (`outlast.activities.skills.skill_folder.SkillFolder`)."""
 
     def load(self, name: str) -> SkillDocument:
-        """The main document of a skill. Raises `ToolFailure`."""
+        """Return the main document of a skill. Raises `ToolFailure`."""
         ...
 
     def load_file(self, name: str, path: str) -> SkillFile:
-        """A supporting file of a skill. Raises `ToolFailure`."""
+        """Return a supporting file of a skill. Raises `ToolFailure`."""
         ...
 
 
@@ -71,13 +70,13 @@ class SkillActivities:
 
     @activity.defn
     async def load_skill(self, request: SkillInput) -> SkillDocument:
-        """A skill's main document. Fails with `not_found`, and names the skills that exist."""
+        """Return a skill's main document. Fails with `not_found`, and names the skills that exist."""
         async with activity_scope():
             return await asyncio.to_thread(self._configured().load, request.name)
 
     @activity.defn
     async def load_skill_file(self, request: SkillFileInput) -> SkillFile:
-        """A supporting file. Fails with `validation` for a path outside the skill's folder."""
+        """Return a supporting file. Fails with `validation` for a path outside the skill's folder."""
         async with activity_scope():
             return await asyncio.to_thread(self._configured().load_file, request.name, request.path)
 

@@ -37,18 +37,17 @@ class SkillCard:
 
 
 class InvalidSkill(ValueError):
-    """A main document without valid front matter; the message says what is wrong."""
+    """A main document without valid front matter; the message names the problem."""
 
 
 class SkillFolder:
     """Reads skills from disk at every call, so that an operator's changes apply at once."""
 
     def __init__(self, root: Path) -> None:
-        """`root` holds one folder per skill."""
         self._root = root
 
     def cards(self) -> tuple[SkillCard, ...]:
-        """All skills by name. A skill that cannot be read is left out, with a warning in the log."""
+        """Return all skills by name. A skill that cannot be read is left out, with a warning in the log."""
         found: list[SkillCard] = []
         for name in self._names():
             try:
@@ -60,7 +59,7 @@ class SkillFolder:
         return tuple(found)
 
     def load(self, name: str) -> SkillDocument:
-        """The main document of skill `name`. Raises `ToolFailure` when it does not exist or is invalid."""
+        """Return the main document of skill `name`. Raises `ToolFailure` when it does not exist or is invalid."""
         try:
             document = parse_skill(name, self._read_or_explain(name, MAIN_DOCUMENT))
         except InvalidSkill as error:
@@ -136,7 +135,7 @@ class SkillFolder:
 
 
 def parse_skill(name: str, text: str) -> SkillDocument:
-    """The document of the skill in folder `name`. Raises `InvalidSkill`."""
+    """Return the document of the skill in folder `name`. Raises `InvalidSkill`."""
     front, body = _split_front_matter(text)
     if len(front.encode()) > MAX_FRONT_MATTER_BYTES:
         raise InvalidSkill(f"its front matter has more than {MAX_FRONT_MATTER_BYTES} bytes")
@@ -157,7 +156,7 @@ def parse_skill(name: str, text: str) -> SkillDocument:
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """The front matter and the body."""
+    """Return the front matter and the body."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     fences = list(_FENCE.finditer(text))
     if len(fences) < 2 or fences[0].start() != 0:

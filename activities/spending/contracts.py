@@ -18,7 +18,7 @@ OVERVIEW_QUERY = "overview"
 LEDGER_PREFIX = "spending:"
 CHECK_AFTER_SECONDS = 900.0
 _EXACT = Decimal("0.000000001")
-"""Platform and prices know nine digits at most; more are noise of binary fractions."""
+"""Platform and prices have nine digits at most; more are noise of binary fractions."""
 
 Cap = Literal["task", "day", "month"]
 Basis = Literal["call", "actor", "history", "caps"]
@@ -28,7 +28,7 @@ Payer = Literal["operator", "caller", "payment"]
 
 
 def exact_usd(amount: float | Decimal) -> Decimal:
-    """An amount as the platform or a price list gives it, without the noise of binary fractions."""
+    """Return an amount as the platform or a price list gives it, without the noise of binary fractions."""
     return rounded_usd(amount, _EXACT).normalize() + 0
 
 
@@ -46,7 +46,7 @@ class SpendingCaps(Contract):
 
     @property
     def are_set(self) -> bool:
-        """Whether there is any cap."""
+        """True if there is any limit."""
         return (self.per_task_usd, self.per_day_usd, self.per_month_usd) != (None, None, None)
 
 
@@ -68,7 +68,7 @@ class Spend(Contract):
     payer: Payer = Field(
         default="operator",
         description="`operator`: the operator's account; `caller`: the caller's own Apify account; `payment`: a "
-        "payment that came with the call, which no cap is about.",
+        "payment that came with the call, to which no limit applies.",
     )
     tool: str | None = None
     actor: str | None = Field(default=None, description="As the call named it.")
@@ -80,11 +80,11 @@ class Spend(Contract):
 
     @property
     def is_capped(self) -> bool:
-        """Whether it counts against caps."""
+        """True if it counts against limits."""
         return self.payer != "payment"
 
     def share_of(self, run_usd: Decimal) -> Decimal:
-        """What is booked here of the cost of a whole run."""
+        """Return the part of a run's cost that is booked here."""
         return run_usd if self.earlier is None else max(run_usd - self.earlier.cost_usd, Decimal(0))
 
 
@@ -92,7 +92,7 @@ class ReserveInput(Contract):
     """Input of `reserve`: hold an amount until the entry is settled or released."""
 
     spend: Spend
-    caller: Caller = Field(description="With its sealed token, for asking the platform about the run later.")
+    caller: Caller = Field(description="With its encrypted token, for asking the platform about the run later.")
     caps: SpendingCaps
     amount_usd: Decimal | None = Field(default=None, description="Most that it may cost; None: what the caps leave.")
     task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task cost.")
@@ -103,7 +103,7 @@ class ReserveInput(Contract):
 
 
 class CapRefusal(Contract):
-    """Which cap an entry would exceed, and what is left of it."""
+    """The limit that an entry would exceed, and the rest of it."""
 
     cap: Cap
     cap_usd: Decimal
@@ -114,12 +114,12 @@ class CapRefusal(Contract):
 
     @property
     def left_usd(self) -> Decimal:
-        """What is neither spent nor reserved."""
+        """The amount that is neither spent nor reserved."""
         return max(self.cap_usd - self.spent_usd - self.reserved_usd, Decimal(0))
 
     @property
     def may_pass(self) -> bool:
-        """Whether as much is left when the runs have ended that have reserved it, unless they spend it."""
+        """Return True if enough is left after the runs that have reserved it have ended, unless they spend it."""
         unspent = self.cap_usd - self.spent_usd
         return bool(self.reserved_usd) and unspent > 0 and unspent >= (self.asked_usd or Decimal(0))
 
@@ -144,16 +144,14 @@ class ClosedEntry(Contract):
     """Argument of the signal `close`: a run that was booked is resurrected, and books what follows elsewhere."""
 
     entry_id: str
-    cost_usd: Decimal = Field(description="What it had cost by then.")
+    cost_usd: Decimal = Field(description="Its cost at that time.")
 
 
 class Settlements(Contract):
     """Argument of the signal `settle`."""
 
     entries: tuple[Settlement, ...]
-    caller: Caller | None = Field(
-        default=None, description="With its sealed token, for asking the platform about the runs later."
-    )
+    caller: Caller | None = Field(default=None, description="With its encrypted token, to read the runs later.")
 
 
 class UsageRecord(Settlement):
@@ -201,7 +199,7 @@ class LedgerState(Contract):
     month: PeriodTotal | None = None
     open: dict[str, OpenEntry] = Field(default={}, description="Reservations by entry.")
     check_at: datetime | None = Field(default=None, description="When it next looks after what is not final.")
-    caller: Caller | None = Field(default=None, description="Who settled last, with its sealed token.")
+    caller: Caller | None = Field(default=None, description="Who settled last, with its encrypted token.")
     booked: tuple[BookedRun, ...] = Field(default=(), description="Runs whose final usage is still to be read.")
     recent: tuple[str, ...] = Field(default=(), description="Entries that were settled, the latest last.")
     records: tuple[UsageRecord, ...] = Field(default=(), description="Settled entries that are not in the store yet.")
@@ -212,7 +210,7 @@ class LedgerState(Contract):
 
 
 class LedgerOverview(Contract):
-    """What a caller has spent, and what its ledger holds besides the records in the store."""
+    """The spending of a caller, and the entries that its ledger holds besides the records in the store."""
 
     caller_id: str
     day: PeriodTotal
@@ -257,15 +255,15 @@ class FinalCharges(Contract):
 
 
 def day_of(moment: datetime) -> date:
-    """The day of `moment`, in UTC."""
+    """Return the day of `moment`, in UTC."""
     return moment.astimezone(UTC).date()
 
 
 def midnight(day: date) -> datetime:
-    """When `day` begins, in UTC."""
+    """Return the beginning of `day` in UTC."""
     return datetime.combine(day, time(), UTC)
 
 
 def next_month(day: date) -> date:
-    """The first day of the month after that of `day`."""
+    """Return the first day of the month after that of `day`."""
     return (day.replace(day=1) + timedelta(days=32)).replace(day=1)

@@ -1,86 +1,60 @@
 """The way to the ledgers: reserve before money is spent, settle when the amount is known."""
 
 import asyncio
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
-from weakref import WeakValueDictionary
 
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import WorkflowIDConflictPolicy
 
 from outlast.activities.bounds import usd_text
+from outlast.activities.combining import Combiner
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import raise_cancellation
-from outlast.activities.spending.contracts import (
-    CHECK_AFTER_SECONDS,
-    CLOSE_SIGNAL,
-    LEDGER_WORKFLOW,
-    RELEASE_SIGNAL,
-    RESERVE_UPDATE,
-    SETTLE_SIGNAL,
-    CapRefusal,
-    ClosedEntry,
-    LedgerState,
-    Reserved,
-    ReserveInput,
-    Settlement,
-    Settlements,
-    ledger_id,
-)
+from outlast.activities.spending import contracts as spending
 
 _PATIENCE_SECONDS = 30
-"""How long an answer of a ledger may take. Longer means that no worker serves it, or that it is stuck."""
-
-
-@dataclass
-class _Batch:
-    """Settlements of one caller that are sent together."""
-
-    caller: Caller
-    entries: list[Settlement] = field(default_factory=list[Settlement])
-    sending: "asyncio.Future[None] | None" = None
+"""The time limit of a ledger's answer. A longer wait means that no worker serves it, or that it is stuck."""
 
 
 class Ledgers:
-    """Reserves and settles in the callers' ledgers, which are workflows; the first entry starts one.
-
-    Every method may be repeated: an entry is booked once. They raise `RPCError` when Temporal does not respond.
+    """Reserves and settles in the callers' ledgers, which are workflows; the first entry starts one. Every method may
+    be repeated: an entry is booked once. They raise `RPCError` when Temporal does not respond.
     """
 
-    def __init__(self, client: Client, *, task_queue: str, check_after_seconds: float = CHECK_AFTER_SECONDS) -> None:
+    def __init__(
+        self, client: Client, *, task_queue: str, check_after_seconds: float = spending.CHECK_AFTER_SECONDS
+    ) -> None:
         """Ledgers are workflows on `task_queue`. A reservation of that age is looked after: its task may be gone."""
         self._client = client
         self._task_queue = task_queue
         self._check_after_seconds = check_after_seconds
-        self._batches: dict[str, _Batch] = {}
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._settlements = Combiner[tuple[Caller, spending.Settlement]](self._settle)
 
-    async def reserve(self, request: ReserveInput) -> Reserved:
-        """Hold the amount, or say which cap refuses it. A repeated request gives what the first one was granted.
-
-        Raises a retryable `ToolFailure` when the ledger does not answer.
+    async def reserve(self, request: spending.ReserveInput) -> spending.Reserved:
+        """Hold the amount, or return the limit that refuses it. A repeated request has the same answer. Raises
+        a retryable `ToolFailure` when the ledger does not answer.
         """
         caller_id = request.caller.id
         request = request.model_copy(update={"caller": request.caller.with_account})
         start: WithStartWorkflowOperation[Any, None] = WithStartWorkflowOperation(
-            LEDGER_WORKFLOW,
+            spending.LEDGER_WORKFLOW,
             self._new(caller_id),
-            id=ledger_id(caller_id),
+            id=spending.ledger_id(caller_id),
             task_queue=self._task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"spend ledger of {caller_id}",
         )
-        # The SDK raises the start's error where the handle is awaited; asyncio reports an error that nobody awaits.
+        # The SDK raises the start's error where the handle is awaited; asyncio reports an error that is never awaited.
         handle = asyncio.ensure_future(start.workflow_handle())
         handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         patience = asyncio.timeout(_PATIENCE_SECONDS)
         try:
             async with patience:
                 return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-                    RESERVE_UPDATE, request, start_workflow_operation=start, result_type=Reserved
+                    spending.RESERVE_UPDATE, request, start_workflow_operation=start, result_type=spending.Reserved
                 )
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError) as error:
             if patience.expired():
@@ -88,31 +62,28 @@ class Ledgers:
             raise_cancellation(error)
             raise
 
-    async def settle(self, caller: Caller, settlement: Settlement) -> None:
-        """Book what an entry has cost. What comes while a signal is on its way goes with the next one."""
-        batch = self._batches.setdefault(caller.id, _Batch(caller.with_account))
-        batch.entries.append(settlement)
-        turn = self._turns.setdefault(caller.id, asyncio.Lock())
-        async with turn:
-            if batch.sending is None:
-                self._batches.pop(caller.id)
-                sent = Settlements(entries=tuple(batch.entries), caller=batch.caller)
-                batch.sending = asyncio.ensure_future(self._signal(caller.id, SETTLE_SIGNAL, sent))
-            await asyncio.shield(batch.sending)
+    async def settle(self, caller: Caller, settlement: spending.Settlement) -> None:
+        """Book the cost of an entry."""
+        await self._settlements.add(caller.id, (caller.with_account, settlement))
+
+    async def _settle(self, caller_id: str, settled: tuple[tuple[Caller, spending.Settlement], ...]) -> None:
+        entries = tuple(settlement for _, settlement in settled)
+        sent = spending.Settlements(entries=entries, caller=settled[0][0])
+        await self._signal(caller_id, spending.SETTLE_SIGNAL, sent)
 
     async def release(self, caller: Caller, entry_id: str) -> None:
         """Give back what an entry holds: nothing was bought."""
-        await self._signal(caller.id, RELEASE_SIGNAL, entry_id)
+        await self._signal(caller.id, spending.RELEASE_SIGNAL, entry_id)
 
-    async def close(self, caller: Caller, closed: ClosedEntry) -> None:
+    async def close(self, caller: Caller, closed: spending.ClosedEntry) -> None:
         """Book what a run has really cost that is resurrected now, and leave the entry so."""
-        await self._signal(caller.id, CLOSE_SIGNAL, closed)
+        await self._signal(caller.id, spending.CLOSE_SIGNAL, closed)
 
     async def _signal(self, caller_id: str, name: str, argument: object) -> None:
         await self._client.start_workflow(
-            LEDGER_WORKFLOW,
+            spending.LEDGER_WORKFLOW,
             self._new(caller_id),
-            id=ledger_id(caller_id),
+            id=spending.ledger_id(caller_id),
             task_queue=self._task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"spend ledger of {caller_id}",
@@ -120,15 +91,15 @@ class Ledgers:
             start_signal_args=[argument],
         )
 
-    def _new(self, caller_id: str) -> LedgerState:
-        return LedgerState(caller_id=caller_id, check_after_seconds=self._check_after_seconds)
+    def _new(self, caller_id: str) -> spending.LedgerState:
+        return spending.LedgerState(caller_id=caller_id, check_after_seconds=self._check_after_seconds)
 
 
 def _silent(caller_id: str) -> ToolFailure:
     return ToolFailure.of(
         ErrorCategory.CAPACITY,
         "The spending ledger does not answer, and nothing that costs money is started without it.",
-        hint=f"If this continues, the operators have to look at the workflow {ledger_id(caller_id)}.",
+        hint=f"If this continues, the operators have to look at the workflow {spending.ledger_id(caller_id)}.",
         retryable=True,
     )
 
@@ -137,8 +108,8 @@ _CALLED = {"task": "cap per task", "day": "daily cap", "month": "monthly cap"}
 _SETTINGS = {"task": "per_task_usd", "day": "per_day_usd", "month": "per_month_usd"}
 
 
-def rest_of(refusal: CapRefusal) -> str:
-    """How much of the cap is left, and why no more."""
+def rest_of(refusal: spending.CapRefusal) -> str:
+    """Return the rest of the limit, and the reason why no more is left."""
     held = f", {usd_text(refusal.reserved_usd)} reserved by runs that have not ended" if refusal.reserved_usd else ""
     cap, left = usd_text(refusal.cap_usd), usd_text(refusal.left_usd)
     return (
@@ -146,13 +117,13 @@ def rest_of(refusal: CapRefusal) -> str:
     )
 
 
-def resets(refusal: CapRefusal) -> str:
-    """When the cap resets, as a sentence; empty for a cap that does not."""
-    return f" The cap resets at {_time(refusal.resets_at)}." if refusal.resets_at else ""
+def resets(refusal: spending.CapRefusal) -> str:
+    """Return the time at which the limit resets, as a sentence; empty for a limit that does not."""
+    return f" The cap resets at {refusal.resets_at.astimezone(UTC):%Y-%m-%d %H:%M UTC}." if refusal.resets_at else ""
 
 
-def refused_by_cap(refusal: CapRefusal) -> ErrorEnvelope:
-    """The error of a call that a cap refuses. It is retryable where the end of other runs may leave enough."""
+def refused_by_cap(refusal: spending.CapRefusal) -> ErrorEnvelope:
+    """Return the error of a call that a cap refuses. It is retryable where the end of other runs may leave enough."""
     asked = "cost money" if refusal.asked_usd is None else f"cost up to {usd_text(refusal.asked_usd)} US dollars"
     advice = ["Give the call a budget within what is left (`options.budget.max_total_charge_usd`)"]
     if refusal.reserved_usd:
@@ -164,7 +135,3 @@ def refused_by_cap(refusal: CapRefusal) -> ErrorEnvelope:
         f"This may {asked}, and {rest_of(refusal)}. Nothing was started.{resets(refusal)}",
         hint=f"{', '.join(advice)}, or ask the operator to raise `spending.{_SETTINGS[refusal.cap]}`.",
     )
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -28,7 +28,6 @@ class UsageStore:
     """Writes and reads usage records. Raises what `OutputObjects` raises."""
 
     def __init__(self, objects: OutputObjects, *, namespace: str) -> None:
-        """Keep the records of a Temporal namespace in `objects`."""
         self._objects = objects
         self._root = f"usage/{as_folder(namespace)}"
 
@@ -43,7 +42,7 @@ class UsageStore:
             await self._objects.put(f"{self._folder(bundle.caller_id)}/{day.isoformat()}/{name}", lines)
 
     async def read(self, caller_id: str, first: date, last: date) -> "StoredUsage":
-        """A caller's records of the days from `first` to `last`, both included, and how many cannot be read."""
+        """Return a caller's records of the days from `first` to `last`, both included, and how many cannot be read."""
         folder = self._folder(caller_id)
         days = [day for day in await self._objects.folders(folder) if first.isoformat() <= day <= last.isoformat()]
         keys = [entry.key for day in days for entry in [e async for e in self._objects.list(f"{folder}/{day}")]]
@@ -83,7 +82,7 @@ class StoredUsage(NamedTuple):
 
 
 def _parsed(text: bytes) -> StoredUsage:
-    """The records of a bundle, and the number of its lines that are damaged."""
+    """Return the records of a bundle, and the number of its lines that are damaged."""
     records: list[UsageRecord] = []
     lines = [line for line in text.splitlines() if line]
     for line in lines:

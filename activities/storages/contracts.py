@@ -51,9 +51,8 @@ class RunPage(Contract):
 
 
 class StorageListInput(ListInput):
-    """Input of `list_datasets` and `list_key_value_stores`: one page of the caller's storages.
-
-    Storages that runs created have no name; `unnamed` includes them.
+    """Input of `list_datasets` and `list_key_value_stores`: one page of the caller's storages. Storages that runs
+    created have no name; `unnamed` includes them.
     """
 
     unnamed: bool = False
@@ -113,7 +112,7 @@ class DatasetSchemaInput(StorageRef):
 
     limit: int = 5
     clean: bool = True
-    max_bytes: int = Field(default=1_048_576, description="Rows are read up to this size, whatever `limit` says.")
+    max_bytes: int = Field(default=1_048_576, description="Rows are read up to this size, whatever the `limit`.")
     max_schema_bytes: int = Field(default=49_152, description="A larger schema loses its deepest levels.")
 
 
@@ -226,15 +225,13 @@ class DatasetPage(Contract):
     keys: tuple[str, ...] | None = Field(
         default=None, description="The first 20 keys of the run's store; None when they cannot be listed."
     )
-    actor_name: str | None = Field(
-        default=None, description="The run's Actor as `user/name`, where the input asks for it."
-    )
+    actor_name: str | None = Field(default=None, description="The run's Actor as `user/name`, if requested.")
     replaced_text: bool = Field(default=False, description=REPLACED_TEXT)
     nested_rows: bool = Field(default=False, description="Whether a row is nested too deeply, and given as text.")
 
     @property
     def large_row_note(self) -> str | None:
-        """What was done to a first row that is too large for any page; None if there is none."""
+        """The treatment of a first row that is too large for any page; None if there is none."""
         if self.large_row_bytes is None:
             return None
         done = "its long texts and lists are shortened" if self.items else "it is left out"

@@ -27,9 +27,8 @@ _SHORTER_AND_SHORTER = (16_000, 4_000, 1_000, 250, 60)
 async def fetch_page(
     client: "apify.ApifyClientAsync", request: DatasetItemsInput, *, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
-    """The page for `request`, which ends before the row that would exceed its size.
-
-    `uncut` receives the rows before they are shortened, including the first that does not fit.
+    """The page for `request`, which ends before the row that would exceed its size. `uncut` receives the rows before
+    they are shortened, including the first that does not fit.
     """
     items: list[JsonValue] = []
     size, rows_read, is_cut, large_row_bytes, has_nested = 0, 0, False, None, False
@@ -40,7 +39,7 @@ async def fetch_page(
         fields=_fields_to_ask_for(request),
         omit=list(request.omit) or None,
         flatten=list(request.flatten) or None,
-        # Empty rows are left out here and not by the platform, so that the page knows which rows it spans.
+        # Empty rows are left out here and not by the platform, so that the page has the range of its rows.
         skip_hidden=request.clean or None,
         desc=request.desc or None,
     ) as response:
@@ -87,7 +86,7 @@ async def fetch_page(
 
 
 async def lines_of(response: "apify.HttpResponse") -> AsyncIterator[bytes]:
-    """The non-empty lines of a streamed body; memory holds one line and one chunk."""
+    """Yield the non-empty lines of a streamed body; memory holds one line and one chunk."""
     pieces: list[bytes] = []
     async for chunk in response.aiter_bytes():
         pieces.append(chunk)
@@ -123,7 +122,6 @@ def selected(line: bytes, paths: Sequence[str]) -> JsonValue:
 
 def picked(row: JsonValue, paths: Sequence[str]) -> JsonObject:
     """`row` reduced to dot paths, as one flat object: `{"crawl.statusCode": 200}`. Paths without a value are left out.
-
     A number in a path is a position in a list; any other name is looked up in each of the list's objects. A value that
     is nested too deeply is given as text.
     """
@@ -139,7 +137,7 @@ def _followed_to_its_end(row: JsonValue, path: str) -> list[JsonValue]:
 
 
 def _followed(value: JsonValue, path: str) -> list[JsonValue]:
-    """A list with the value at `path`, empty when there is no such value."""
+    """Return a list with the value at `path`, empty without one."""
     if not path:
         return [value]
     if isinstance(value, list):
@@ -167,7 +165,7 @@ def _fields_to_ask_for(request: DatasetItemsInput) -> list[str] | None:
 
 
 def _selected(line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, bool]:
-    """The row, and whether it is nested so deeply that a part of it is given as text."""
+    """Return the row, and whether it is nested so deeply that a part of it is given as text."""
     if request.paths:
         with suppress(NestedTooDeeply):
             return picked(loads(line), request.paths), False
@@ -178,7 +176,7 @@ def _selected(line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, bool]
 
 
 def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[JsonValue, int]:
-    """The row for the page and its size in bytes; None and 0 for a row that is left out."""
+    """Return the row for the page and its size in bytes; None and 0 for a row that is left out."""
     if request.clean and (row is None or row == {}):
         return None, 0
     if request.max_text_chars is not None:
@@ -188,7 +186,7 @@ def _shown(row: JsonValue, line: bytes, request: DatasetItemsInput) -> tuple[Jso
 
 
 def _fitting(row: JsonValue, max_bytes: int) -> tuple[JsonValue, int]:
-    """The row with shortened texts and lists, and its size in bytes; None and 0 if that is still too large."""
+    """Return the row with shortened texts and lists, and its size in bytes; None and 0 if that is still too large."""
     for max_chars in _SHORTER_AND_SHORTER:
         short = shortened(row, max_chars)
         size = len(text_of(short))
@@ -221,22 +219,20 @@ class DatasetActivities:
     """Reads the datasets of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Read through `platform`."""
         self._platform = platform
 
     @activity.defn
     async def fetch_dataset_items(self, request: DatasetItemsInput) -> DatasetPage:
-        """One page of a dataset, which ends before the row that would exceed `max_bytes`.
-
-        With `describe_run_store` the page also has the keys of that store, where they can be listed, and the schema of
-        its rows. Fails with `not_found` when the caller has no such dataset.
+        """One page of a dataset, which ends before the row that would exceed `max_bytes`. With `describe_run_store` the
+        page also has the keys of that store, where they can be listed, and the schema of its rows. Fails with
+        `not_found` if the caller cannot see the dataset.
         """
         async with activity_scope():
             return await fetch_described_page(self._platform.client(request.caller), request)
 
     @activity.defn
     async def infer_dataset_schema(self, request: DatasetSchemaInput) -> DatasetSchema:
-        """The schema of a dataset's first rows. Fails with `not_found` when the caller has no such dataset."""
+        """Return the schema of a dataset's first rows. Fails with `not_found` if the caller cannot see the dataset."""
         async with activity_scope():
             client = self._platform.client(request.caller)
             page = await fetch_known_page(
@@ -268,15 +264,14 @@ _DESCRIBED_SCHEMA_BYTES = 700
 """Together with a preview of 2 KB this stays a small part of a run's history."""
 _DESCRIBED_KEYS = 20
 _EXTRAS_SECONDS = 10.0
-"""How long a page waits for the keys and the Actor's name."""
+"""The time that a page waits for the keys and the Actor's name."""
 
 Extra = TypeVar("Extra")
 
 
 async def fetch_described_page(client: "apify.ApifyClientAsync", request: DatasetItemsInput) -> DatasetPage:
-    """The page for `request`; with `describe_run_store` also that store's keys and the schema of the rows.
-
-    Keys that cannot be listed are left out. Fails with `not_found` when the caller has no such dataset.
+    """The page for `request`; with `describe_run_store` also that store's keys and the schema of the rows. Keys that
+    cannot be listed are left out. Fails with `not_found` if the caller cannot see the dataset.
     """
     if request.describe_run_store is None:
         return await _fetch_expected_page(client, request)
@@ -292,7 +287,7 @@ async def fetch_described_page(client: "apify.ApifyClientAsync", request: Datase
 async def _fetch_expected_page(
     client: "apify.ApifyClientAsync", request: DatasetItemsInput, uncut: list[JsonValue] | None = None
 ) -> DatasetPage:
-    """The page. When rows are expected and there are none, it is read again for a few seconds."""
+    """Return the page. When rows are expected and there are none, it is read again for a few seconds."""
     page = await fetch_known_page(client, request, uncut)
     probes = _EMPTY_PROBES if request.expect_items else 0
     while not page.items and not page.rows_cut and page.total <= request.offset and probes:
@@ -323,7 +318,7 @@ async def _extras(client: "apify.ApifyClientAsync", store_id: str, actor_id: str
 
 
 async def _if_possible(fetching: Awaitable[Extra], what: str) -> Extra | None:
-    """The result of `fetching`; when that fails, None and a warning in the log."""
+    """Return the result of `fetching`; when that fails, None and a warning in the log."""
     try:
         async with asyncio.timeout(_EXTRAS_SECONDS):
             return await fetching

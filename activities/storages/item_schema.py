@@ -21,17 +21,15 @@ _MAX_FIELDS = 200
 
 
 def schema_of_items(items: Sequence[JsonValue]) -> JsonObject:
-    """A schema that is valid for all `items`: fields that some lack are optional, mixed types become unions.
-
-    Without rows it is `{}`, which is valid for any value.
+    """A schema that is valid for all `items`: fields that some lack are optional, mixed types become unions. Without
+    rows it is `{}`, which is valid for any value.
     """
     return _schema_of(items, depth=0)
 
 
 def simplified_schema(schema: JsonObject, *, max_bytes: int) -> JsonObject:
-    """`schema`, or when it is larger than `max_bytes`, a looser schema that is valid for the same rows.
-
-    The looser schema loses the deepest levels first, then `required`, then the last properties.
+    """`schema`, or when it is larger than `max_bytes`, a looser schema that is valid for the same rows. The looser
+    schema loses the deepest levels first, then `required`, then the last properties.
     """
     if _size(schema) <= max_bytes:
         return schema

@@ -1,7 +1,8 @@
 """The activity that reads one record of a key-value store: text and JSON in parts, binary data whole or not at all."""
 
 import base64
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypedDict, cast
 from urllib.parse import quote
@@ -41,19 +42,14 @@ class RecordActivities:
     """Reads records on behalf of the caller that each request names."""
 
     def __init__(self, platform: ApifyPlatform) -> None:
-        """Read through `platform`."""
         self._platform = platform
 
     @activity.defn
     async def fetch_record(self, request: RecordInput) -> Record:
-        """The record, or the part of it that fits. Fails with `not_found` for an unknown store or key."""
+        """Return the record, or the part of it that fits. Fails with `not_found` for an unknown store or key."""
         async with activity_scope():
             client = self._platform.client(request.caller)
-            store = client.key_value_store(request.storage_id)
-            stream = store.stream_record(request.key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
-            async with cast("AbstractAsyncContextManager[_StreamedRecord | None]", stream) as found:
-                if found is None:
-                    raise await _explain_missing_record(client, request)
+            async with streamed_record(client, request.storage_id, request.key) as found:
                 content_type = found["content_type"]
                 kind = kind_of(content_type)
                 offset = 0 if kind == "binary" else request.offset
@@ -68,7 +64,11 @@ class RecordActivities:
                 url=self._record_url(request),
                 replaced_text=replaced_text,
             )
-            return _with_blob(record, part) if kind == "binary" else _with_text(record, part, request.offset)
+            if kind != "binary":
+                return _with_text(record, part, request.offset)
+            return record.model_copy(
+                update={"blob_base64": base64.b64encode(part.data).decode() if part.whole else None}
+            )
 
     def _record_url(self, request: RecordInput) -> str:
         """The record's URL without a signature: a signed one would let every reader of the history read the record."""
@@ -76,17 +76,24 @@ class RecordActivities:
         return f"{store}/records/{quote(request.key, safe='')}"
 
 
-async def _explain_missing_record(client: "apify.ApifyClientAsync", request: RecordInput) -> ToolFailure:
-    """The failure that says whether the store or the key does not exist."""
-    if await client.key_value_store(request.storage_id).get() is None:
-        return await explain_not_found(client, "key-value store", request.storage_id)
-    page = await client.key_value_store(request.storage_id).list_keys(limit=_KEYS_TO_NAME)
+@asynccontextmanager
+async def streamed_record(client: "apify.ApifyClientAsync", store_id: str, key: str) -> AsyncGenerator[_StreamedRecord]:
+    """Provide the record for the block. Raises `ToolFailure` for an unknown store or key."""
+    stream = client.key_value_store(store_id).stream_record(key)  # pyright: ignore[reportUnknownVariableType]  # a plain dict
+    async with cast("AbstractAsyncContextManager[_StreamedRecord | None]", stream) as found:
+        if found is None:
+            raise await _explain_missing_record(client, store_id, key)
+        yield found
+
+
+async def _explain_missing_record(client: "apify.ApifyClientAsync", store_id: str, key: str) -> ToolFailure:
+    if await client.key_value_store(store_id).get() is None:
+        return await explain_not_found(client, "key-value store", store_id)
+    page = await client.key_value_store(store_id).list_keys(limit=_KEYS_TO_NAME)
     names = ", ".join(item.key for item in page.items)
     more = ", and more" if page.is_truncated else ""
-    return not_found(
-        f"There is no record {request.key!r} in key-value store {request.storage_id}.",
-        f"Its keys are: {names}{more}." if names else "The store is empty.",
-    )
+    hint = f"Its keys are: {names}{more}." if names else "The store is empty."
+    return not_found(f"There is no record {key!r} in key-value store {store_id}.", hint)
 
 
 async def _read_part(response: "apify.HttpResponse", offset: int, max_bytes: int) -> _Part:
@@ -108,12 +115,6 @@ def _announced_size(response: "apify.HttpResponse") -> int | None:
         return None
     length = response.headers.get("content-length", "")
     return int(length) if length.isdecimal() else None
-
-
-def _with_blob(record: Record, part: _Part) -> Record:
-    return record.model_copy(
-        update={"blob_base64": base64.b64encode(part.data).decode() if part.whole else None},
-    )
 
 
 def _with_text(record: Record, part: _Part, offset: int) -> Record:

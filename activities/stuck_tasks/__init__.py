@@ -1,1 +1,1 @@
-"""Ends tasks and turns whose workflow cannot go on: it fails in the same step again and again."""
+"""Ends workflows of tasks and turns that cannot continue: the same step fails again and again."""

@@ -29,21 +29,12 @@ from outlast.activities.batches.contracts import BATCH_ATTRIBUTE, BATCH_WORKFLOW
 from outlast.activities.contracts import Caller, Contract, JsonObject
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import heartbeating
+from outlast.activities.heartbeat import activity_scope
+from outlast.activities.missing_workflows import ignore_missing
 from outlast.activities.runs.contracts import AbortRunInput, ResurrectRunInput, RunState, StartRunInput, operation_id
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW, FiringStart, StartFiringInput
+from outlast.activities.stuck_tasks import contracts as stuck_tasks
 from outlast.activities.stuck_tasks.assess import Stuck, assess, is_cancelled
-from outlast.activities.stuck_tasks.contracts import (
-    REMEDIES,
-    SESSION,
-    TASK,
-    TURN,
-    EndStuckInput,
-    Remedy,
-    StuckEnd,
-    StuckFiring,
-    error_of_end,
-)
 from outlast.activities.stuck_tasks.histories import ActivityResults, decoded, decoded_json, input_of
 from outlast.activities.stuck_tasks.restarts import RESTARTED_MEMO, StuckWorkflow, restart_input
 from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, EventSubject, WebhookListener
@@ -60,15 +51,15 @@ _SESSION = SearchAttributeKey.for_keyword("OutlastSession")
 _OURS = "Outlast"
 _START_FIRING = "start_firing"
 _NAMES = {
-    TASK: ("Call again", "task"),
-    TURN: ("Send the message again", "turn"),
-    SESSION: ("Begin another session", "session"),
+    stuck_tasks.TASK: ("Call again", "task"),
+    stuck_tasks.TURN: ("Send the message again", "turn"),
+    stuck_tasks.SESSION: ("Begin another session", "session"),
     BATCH_WORKFLOW: ("Start another batch with the items that are left", "batch"),
     FIRING_WORKFLOW: ("Trigger the schedule again", "firing"),
     DELIVERY_WORKFLOW: ("Replay the event", "delivery"),
 }
 """By type of workflow: advice to its caller, and the word for it."""
-_WITH_RUNS = frozenset({TASK, TURN})
+_WITH_RUNS = frozenset({stuck_tasks.TASK, stuck_tasks.TURN})
 _log = logging.getLogger(__name__)
 
 
@@ -76,11 +67,10 @@ class StuckTaskActivities:
     """Deals with workflows that cannot continue."""
 
     def __init__(self, client: Client) -> None:
-        """Deal with workflows of `client`'s namespace."""
         self._client = client
 
     @activity.defn
-    async def end_stuck_task(self, request: EndStuckInput) -> StuckEnd:
+    async def end_stuck_task(self, request: stuck_tasks.EndStuckInput) -> stuck_tasks.StuckEnd:
         """Terminate, restart or reset the workflow if it is still stuck. Repeated after a lost answer, it gives the
         same answer for one that was terminated.
         """
@@ -89,62 +79,56 @@ class StuckTaskActivities:
                 found = await assess(self._client, request.workflow_id, request.run_id, request.limits)
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
-                    return StuckEnd()
+                    return stuck_tasks.StuckEnd()
                 raise
             description, events, stuck = found
             if stuck is None:
                 error = await self._error_of_end(description, events)
-                return StuckEnd() if error is None else await self._ended(description, events, error)
+                return stuck_tasks.StuckEnd() if error is None else await self._ended(description, events, error)
             remedy = await remedied(self._client, description, events, stuck)
             if remedy is not None:
                 _count(description.workflow_type, remedy)
-                return StuckEnd(remedy=remedy)
-            if REMEDIES.get(description.workflow_type) is Remedy.RESET:
+                return stuck_tasks.StuckEnd(remedy=remedy)
+            if stuck_tasks.REMEDIES.get(description.workflow_type) is stuck_tasks.Remedy.RESET:
                 _log.error("%s cannot continue, and is left to operators: %s", request.workflow_id, stuck.reason)
-                return StuckEnd()
+                return stuck_tasks.StuckEnd()
             error = _error(description, stuck)
             handle = self._client.get_workflow_handle(request.workflow_id, run_id=request.run_id)
             await handle.terminate(error, reason=error.message)
-            _count(description.workflow_type, Remedy.ENDED)
+            _count(description.workflow_type, stuck_tasks.Remedy.ENDED)
             _log.error("%s was ended: %s", request.workflow_id, error.message)
             return await self._ended(description, events, error)
 
     @activity.defn
     async def cancel_items(self, batch_id: str) -> int:
         """Cancel the tasks of a batch that have not ended. Returns their number."""
-        query = f"WorkflowType = '{TASK}' AND ExecutionStatus = 'Running' AND {BATCH_ATTRIBUTE} = '{batch_id}'"
-        with as_activity_failure():
-            async with heartbeating():
-                found = [one.id async for one in self._client.list_workflows(query)]
-                for task_id in found:
-                    await self._cancel(task_id)
-                return len(found)
-
-    async def _cancel(self, task_id: str) -> None:
-        try:
-            await self._client.get_workflow_handle(task_id).cancel()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
+        query = f"WorkflowType = '{stuck_tasks.TASK}' AND ExecutionStatus = 'Running'"
+        query += f" AND {BATCH_ATTRIBUTE} = '{batch_id}'"
+        async with activity_scope():
+            found = [one.id async for one in self._client.list_workflows(query)]
+            for task_id in found:
+                with ignore_missing():
+                    await self._client.get_workflow_handle(task_id).cancel()
+            return len(found)
 
     async def _error_of_end(
         self, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent]
     ) -> ErrorEnvelope | None:
-        """The error with which an earlier attempt ended the workflow; None when it was not ended here."""
+        """Return the error with which an earlier attempt ended the workflow; None when it was not ended here."""
         if description.status is not WorkflowExecutionStatus.TERMINATED:
             return None
         details = events[-1].workflow_execution_terminated_event_attributes.details.payloads
-        return error_of_end(await self._client.data_converter.decode(details))
+        return stuck_tasks.error_of_end(await self._client.data_converter.decode(details))
 
     async def _ended(
         self, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent], error: ErrorEnvelope
-    ) -> StuckEnd:
-        """What the end leaves to be done."""
+    ) -> stuck_tasks.StuckEnd:
+        """Return the work that is left after the end."""
         kind, attributes = description.workflow_type, description.typed_search_attributes
         converter, tool = self._client.data_converter, attributes.get(_TOOL) or ""
-        end = StuckEnd(
+        end = stuck_tasks.StuckEnd(
             error=error,
-            remedy=Remedy.ENDED,
+            remedy=stuck_tasks.Remedy.ENDED,
             tool=tool,
             caller_id=attributes.get(_CALLER),
             session_id=attributes.get(_SESSION),
@@ -156,7 +140,7 @@ class StuckTaskActivities:
             return end.model_copy(update={"batch_id": description.id})
         if kind == FIRING_WORKFLOW:
             return end.model_copy(update={"firing": await self._firing(events)})
-        call = await decoded(converter, input_of(events), StuckCall) if kind == TASK else None
+        call = await decoded(converter, input_of(events), StuckCall) if kind == stuck_tasks.TASK else None
         if call is None or not call.listeners:
             return end
         subject = EventSubject(
@@ -168,8 +152,8 @@ class StuckTaskActivities:
         )
         return end.model_copy(update={"subject": subject, "listeners": call.listeners})
 
-    async def _firing(self, events: Sequence[HistoryEvent]) -> StuckFiring | None:
-        """What a firing has started, or may have started; None when it cannot be read what it was to do."""
+    async def _firing(self, events: Sequence[HistoryEvent]) -> stuck_tasks.StuckFiring | None:
+        """Return the work that a firing has started, or may have started; None if its input cannot be read."""
         converter = self._client.data_converter
         order = await decoded_json(converter, input_of(events))
         if order is None:
@@ -182,28 +166,28 @@ class StuckTaskActivities:
             if scheduled.activity_type.name == _START_FIRING:
                 request = await decoded(converter, scheduled.input.payloads, StartFiringInput)
             if activity_type == _START_FIRING and (start := await decoded(converter, result, FiringStart)) is not None:
-                return StuckFiring(order=order, started=start.started)
+                return stuck_tasks.StuckFiring(order=order, started=start.started)
         if request is not None:
             # Too late to start anything: its answer is what was started before.
             request = request.model_copy(update={"not_after": datetime.fromtimestamp(0, UTC)})
-        return StuckFiring(order=order, start=request)
+        return stuck_tasks.StuckFiring(order=order, start=request)
 
 
 async def remedied(
     client: Client, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent], stuck: Stuck
-) -> Remedy | None:
+) -> stuck_tasks.Remedy | None:
     """Restart or reset a stuck workflow, if that is its remedy and can be done. Returns what was done."""
-    match REMEDIES.get(description.workflow_type):
-        case Remedy.RESTARTED:
+    match stuck_tasks.REMEDIES.get(description.workflow_type):
+        case stuck_tasks.Remedy.RESTARTED:
             workflow = StuckWorkflow(description, events, stuck, client.data_converter)
             given = await restart_input(workflow)
             if given is not None and await _restart(client, description, given):
                 _log.error("%s was started again: %s", description.id, stuck.reason)
-                return Remedy.RESTARTED
-        case Remedy.RESET:
+                return stuck_tasks.Remedy.RESTARTED
+        case stuck_tasks.Remedy.RESET:
             if await _reset(client, description, events):
                 _log.error("%s was taken back to its last completed step: %s", description.id, stuck.reason)
-                return Remedy.RESET
+                return stuck_tasks.Remedy.RESET
         case _:
             pass
     return None
@@ -234,9 +218,8 @@ async def _restart(client: Client, description: WorkflowExecutionDescription, gi
 
 
 async def _reset(client: Client, description: WorkflowExecutionDescription, events: Sequence[HistoryEvent]) -> bool:
-    """Begin the step after the last completed one again, with the signals and updates that came since.
-
-    False when no step was completed, or the workflow was reset before.
+    """Begin the step after the last completed one again, with the signals and updates that came since. False when no
+    step was completed, or the workflow was reset before.
     """
     completed = [one for one in events if one.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
     if not completed or any(map(_is_reset, events)):
@@ -273,14 +256,14 @@ def _error(description: WorkflowExecutionDescription, stuck: Stuck) -> ErrorEnve
         message = f"It was cancelled, and could not end by itself: {why}."
         return ErrorEnvelope.permanent(ErrorCategory.CANCELLED, tool, message)
     hint = f"{again}. When it happens again, report it to the operators with the {word}'s id."
-    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, f"It could not go on: {why}.", hint=hint)
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, f"It could not continue: {why}.", hint=hint)
 
 
 def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
-def _count(workflow_type: str, remedy: Remedy) -> None:
+def _count(workflow_type: str, remedy: stuck_tasks.Remedy) -> None:
     meter = activity.metric_meter()
     counter = meter.create_counter(
         "outlast_stuck_workflows_ended", "Workflows that could not continue, and were ended, restarted or reset."
@@ -307,7 +290,6 @@ class StartedRuns:
     """Reads one history from its beginning."""
 
     def __init__(self, description: WorkflowExecutionDescription, converter: DataConverter) -> None:
-        """Of the workflow that is described."""
         self._description = description
         self._converter = converter
         self._results = ActivityResults()
@@ -317,7 +299,7 @@ class StartedRuns:
         self._resurrected: dict[str, ResurrectRunInput] = {}
 
     async def to_abort(self, events: Sequence[HistoryEvent]) -> tuple[AbortRunInput, ...]:
-        """What aborts the runs. A start within the first task leaves its result, or nothing if that was lost."""
+        """Return the inputs that abort the runs. A start in the first workflow task leaves its result, or nothing."""
         if not events:
             return ()
         for event in events:
@@ -370,7 +352,7 @@ class StartedRuns:
         actor = self._description.typed_search_attributes.get(_ACTOR)
         is_scheduled = any(start.operation_id == own_id for start in self._starts.values())
         is_unknown = not is_scheduled and actor is not None and _NO_ACTOR not in actor
-        if self._description.workflow_type != TASK or (self._local is None and not is_unknown):
+        if self._description.workflow_type != stuck_tasks.TASK or (self._local is None and not is_unknown):
             return ()
         call = await decoded(self._converter, started.input.payloads[:1], StuckCall)
         if call is None:

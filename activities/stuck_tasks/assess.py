@@ -32,7 +32,7 @@ _TIMED_OUT = "the step took longer than it may"
 
 @dataclass(frozen=True)
 class Stuck:
-    """How often a step has failed in a row, for how long, and the reason of the first failure."""
+    """The failures of a step in a row: their number, their duration, and the reason of the first one."""
 
     attempts: int
     seconds: float
@@ -40,27 +40,26 @@ class Stuck:
 
 
 def reported(client: Client, *, limit: int | None = None) -> AsyncIterator[WorkflowExecution]:
-    """The workflows whose steps fail again and again, as Temporal reports them. Raises `RPCError`."""
+    """Return the workflows whose steps fail again and again, as Temporal reports them. Raises `RPCError`."""
     return client.list_workflows(STUCK_QUERY, limit=limit, page_size=min(limit or _PAGE, _PAGE))
 
 
 def failed_attempts(description: WorkflowExecutionDescription) -> int:
-    """How often the current step of a workflow has failed in a row."""
+    """Return the number of times in a row that the current step of a workflow has failed."""
     return max(0, description.raw_description.pending_workflow_task.attempt - 1)
 
 
 def is_cancelled(description: WorkflowExecutionDescription) -> bool:
-    """Whether cancellation of the workflow was requested."""
+    """Return True if cancellation of the workflow was requested."""
     return description.raw_description.workflow_extended_info.cancel_requested
 
 
 async def assess(
     client: Client, workflow_id: str, run_id: str, limits: StuckLimits | None
 ) -> tuple[WorkflowExecutionDescription, list[HistoryEvent], Stuck | None]:
-    """The workflow, and how it is stuck; None when it is not. With its history if it is stuck or has ended.
-
-    A cancelled workflow is stuck sooner than `limits` say, and one that is not cancelled never is if they are None.
-    Raises `RPCError`.
+    """The workflow, and how it is stuck; None when it is not. With its history if it is stuck or has ended. A cancelled
+    workflow is stuck sooner than after `limits`, and one that is not cancelled never is if they are None. Raises
+    `RPCError`.
     """
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     description = await handle.describe()

@@ -13,13 +13,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import AbortRunInput
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW, Started, StartFiringInput
 from outlast.activities.spending.contracts import LEDGER_WORKFLOW
-from outlast.activities.webhooks.contracts import (
-    DELIVERY_WORKFLOW,
-    QUEUE_WORKFLOW,
-    SUBSCRIPTIONS_WORKFLOW,
-    EventSubject,
-    WebhookListener,
-)
+from outlast.activities.webhooks import contracts as webhooks
 
 TASK, TURN, SESSION = "ToolCallWorkflow", "TurnWorkflow", "SessionWorkflow"
 END_STUCK = "EndStuckWorkflow"
@@ -27,12 +21,12 @@ RETENTION = "RetentionWorkflow"
 
 
 class Remedy(StrEnum):
-    """What is done about a workflow that is stuck. The values are labels of metrics."""
+    """The treatment of a stuck workflow. The values are labels of metrics."""
 
     ENDED = "ended"
     """It is terminated with an error that its caller gets. A session takes no message then, a batch no further item."""
     RESTARTED = "restarted"
-    """It is terminated and started in one step, with what its history says of its state. Where nothing can be read, it
+    """It is terminated and started in one step, with the state in its history. If nothing can be read, it
     is ended: others start it again."""
     RESET = "reset"
     """Its history begins again before its last step, and nothing of it is lost. Once; then it is left to operators."""
@@ -44,13 +38,13 @@ REMEDIES: Mapping[str, Remedy] = MappingProxyType(
         TURN: Remedy.ENDED,
         SESSION: Remedy.ENDED,
         FIRING_WORKFLOW: Remedy.ENDED,
-        DELIVERY_WORKFLOW: Remedy.ENDED,
+        webhooks.DELIVERY_WORKFLOW: Remedy.ENDED,
         RETENTION: Remedy.ENDED,
         NOTHING_TO_RELEASE_WORKFLOW: Remedy.ENDED,
         BATCH_WORKFLOW: Remedy.RESTARTED,
         DISPATCH_WORKFLOW: Remedy.RESTARTED,
-        QUEUE_WORKFLOW: Remedy.RESTARTED,
-        SUBSCRIPTIONS_WORKFLOW: Remedy.RESTARTED,
+        webhooks.QUEUE_WORKFLOW: Remedy.RESTARTED,
+        webhooks.SUBSCRIPTIONS_WORKFLOW: Remedy.RESTARTED,
         END_STUCK: Remedy.RESTARTED,
         LEDGER_WORKFLOW: Remedy.RESET,
     }
@@ -59,18 +53,18 @@ REMEDIES: Mapping[str, Remedy] = MappingProxyType(
 
 
 class StuckLimits(Contract):
-    """When a workflow counts as stuck: both limits are reached."""
+    """Both limits must be reached before a workflow counts as stuck."""
 
     attempts: int = Field(default=10, ge=2, description="Failures of one step in a row.")
     after_seconds: float = Field(default=1_800, ge=0, description="Time since the first of them.")
 
 
 CANCELLED_LIMITS = StuckLimits(attempts=2, after_seconds=10)
-"""When a workflow counts as stuck that was cancelled: its caller waits for its end, and nothing of it is wanted."""
+"""Limits for a workflow that was cancelled: its caller waits for its end, and needs nothing else of it."""
 
 
 class EndStuckInput(Contract):
-    """Which workflow to deal with, if it is still stuck."""
+    """The workflow to end, if it is still stuck."""
 
     workflow_id: str
     run_id: str
@@ -84,7 +78,7 @@ def end_stuck_id(workflow_id: str) -> str:
 
 
 def error_of_end(details: Sequence[object]) -> ErrorEnvelope | None:
-    """The error in the details of a termination; None for those of operators, who may put anything there."""
+    """Return the error in the details of a termination; None for those of operators, who may put anything there."""
     if len(details) != 1:
         return None
     try:
@@ -94,17 +88,17 @@ def error_of_end(details: Sequence[object]) -> ErrorEnvelope | None:
 
 
 class StuckFiring(Contract):
-    """What a firing that was ended leaves to be done."""
+    """The work that is left after a firing was ended."""
 
     order: JsonObject = Field(description="The `FiringInput` of the firing.")
     started: Started | None = Field(default=None, description="To be cancelled.")
     start: StartFiringInput | None = Field(
-        default=None, description="A start that may have started something. Repeated now, it only says what."
+        default=None, description="A start that may have started something. Repeated, it only reports the result."
     )
 
 
 class StuckEnd(Contract):
-    """What was ended, and what is left to do. Without `error` nothing was ended."""
+    """The workflow that was ended, and the work that is left. Without `error` nothing was ended."""
 
     error: ErrorEnvelope | None = None
     remedy: Remedy | None = Field(default=None, description="None when the workflow was not stuck, or is left alone.")
@@ -113,7 +107,7 @@ class StuckEnd(Contract):
     session_id: str | None = None
     runs: tuple[AbortRunInput, ...] = Field(default=(), description="Runs to abort.")
     first_run_id: str = Field(default="", description="Of the workflow. Events about it are named after it.")
-    subject: EventSubject | None = Field(default=None, description="The task, if its end is an event for webhooks.")
-    listeners: tuple[WebhookListener, ...] = ()
+    subject: webhooks.EventSubject | None = Field(default=None, description="The task, if its end is an event.")
+    listeners: tuple[webhooks.WebhookListener, ...] = ()
     batch_id: str | None = Field(default=None, description="A batch whose open items are to be cancelled.")
     firing: StuckFiring | None = None

@@ -22,9 +22,8 @@ _OBJECT = TypeAdapter(JsonObject)
 
 
 async def decoded(converter: DataConverter, payloads: Sequence[Payload], contract: type[Model]) -> Model | None:
-    """The first value; None when there is none, or it is unreadable.
-
-    Raises what may pass: `ContentKeyMissing`, and errors of the store of large payloads.
+    """The first value; None when there is none, or it is unreadable. Raises what may pass: `ContentKeyMissing`, and
+    errors of the store of large payloads.
     """
     if not payloads:
         return None
@@ -45,12 +44,12 @@ async def decoded_json(converter: DataConverter, payloads: Sequence[Payload]) ->
 
 
 def input_of(events: Sequence[HistoryEvent]) -> Sequence[Payload]:
-    """The input of the workflow."""
+    """Return the input of the workflow."""
     return events[0].workflow_execution_started_event_attributes.input.payloads
 
 
 def signals(events: Sequence[HistoryEvent], name: str) -> list[Sequence[Payload]]:
-    """The arguments of each signal of that name, in order."""
+    """Return the arguments of each signal of that name, in order."""
     found = (event.workflow_execution_signaled_event_attributes for event in events)
     return [signal.input.payloads for signal in found if signal.signal_name == name]
 
@@ -62,11 +61,10 @@ class ActivityResults:
     """Reads the events of one history in order."""
 
     def __init__(self) -> None:
-        """No activity is scheduled yet."""
         self._types: dict[int, str] = {}
 
     def read(self, event: HistoryEvent) -> tuple[str, Sequence[Payload]]:
-        """The type and result of the activity that `event` says has completed; an empty type for any other event."""
+        """Return the type and result of the activity that `event` completes; an empty type for any other event."""
         if event.HasField("activity_task_scheduled_event_attributes"):
             self._types[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
         if event.HasField("activity_task_completed_event_attributes"):
@@ -89,7 +87,7 @@ class _Attributes(BaseModel):
 
 
 async def readable(failure: Failure, converter: DataConverter) -> Failure:
-    """The failure with its own message, where that is an encoded attribute (with encryption, it is)."""
+    """Return the failure with its own message, where that is an encoded attribute (with encryption, it is)."""
     if not failure.HasField("encoded_attributes"):
         return failure
     [attributes] = await converter.decode([failure.encoded_attributes], [_Attributes])

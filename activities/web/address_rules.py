@@ -1,7 +1,6 @@
-"""The rules on web addresses that may be fetched. Pure; the fetcher applies them before and at each connection.
-
-An address is checked twice: as text (scheme, port, user, origin), and as the IP addresses to which its host resolves
-when the connection is made (`fetcher`), so that neither a redirect nor a changed DNS answer bypasses the rules.
+"""The rules on web addresses that may be fetched. Pure; the fetcher applies them before and at each connection. An
+address is checked twice: as text (scheme, port, user, origin), and as the IP addresses to which its host resolves when
+the connection is made (`fetcher`), so that neither a redirect nor a changed DNS answer bypasses the rules.
 """
 
 import ipaddress
@@ -91,7 +90,7 @@ class WebAddress:
         return f"{self.scheme}://{self.netloc}{self.target}"
 
     def is_below(self, base: "WebAddress") -> bool:
-        """Whether this is `base` or an address in its folder. A path that a server may read as `..` is outside."""
+        """Return True for `base` or an address in its folder. A path that a server may read as `..` is outside."""
         path = unquote(self.target.partition("?")[0])
         if self.origin != base.origin or ".." in path.replace("\\", "/").split("/"):
             return False
@@ -101,8 +100,7 @@ class WebAddress:
 
 @dataclass(frozen=True, slots=True)
 class AddressRules:
-    """What may be fetched: with `sites`, only addresses below one of them, else any public address.
-
+    """The addresses that may be fetched: with `sites`, only addresses below one of them, else any public address.
     `trusts_sites` means that an operator configured the sites: their hosts may have any IP address, loopback too.
     `allow_private` allows private and loopback addresses; link-local ones, where clouds serve credentials, are never
     allowed.
@@ -117,9 +115,8 @@ class AddressRules:
         if self.sites:
             if not any(address.is_below(site) for site in self.sites):
                 named = " or ".join(site.url for site in self.sites)
-                raise AddressNotAllowed(
-                    address.url, "it is outside the documentation", f"Fetch addresses below {named}."
-                )
+                hint = f"Fetch addresses below {named}."
+                raise AddressNotAllowed(address.url, "it is outside the documentation", hint)
         elif address.port not in _WEB_PORTS and not self.allow_private:
             ports = ", ".join(map(str, sorted(_WEB_PORTS)))
             raise AddressNotAllowed(address.url, f"its port is not one of {ports}")
@@ -140,14 +137,14 @@ class AddressRules:
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether an address belongs to a host on the public internet."""
+    """Return True if an address belongs to a host on the public internet."""
     plain = unwrapped(address)
     site_local = isinstance(plain, ipaddress.IPv6Address) and plain.is_site_local
     return plain.is_global and not (plain.is_multicast or plain.is_reserved or plain.is_unspecified or site_local)
 
 
 def unwrapped(address: IpAddress) -> IpAddress:
-    """The IPv4 address embedded in an IPv6 address (mapped, 6to4, Teredo, NAT64), else the address itself."""
+    """Return the IPv4 address embedded in an IPv6 address (mapped, 6to4, Teredo, NAT64), else the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:

@@ -48,17 +48,17 @@ class Entry:
 
 
 def listed_in_sitemap(xml: str, base: WebAddress) -> list[Listed]:
-    """The pages of a sitemap, or the sitemaps of a sitemap index (sitemaps.org protocol)."""
+    """Return the pages of a sitemap, or the sitemaps of a sitemap index (sitemaps.org protocol)."""
     return _parsed(base, ((html.unescape(place), "", "", kind == "sitemap") for kind, place in _LOCATION.findall(xml)))
 
 
 def listed_in_llms_txt(markdown: str, base: WebAddress) -> list[Listed]:
-    """The pages that an `llms.txt` lists, with title and description (llmstxt.org)."""
+    """Return the pages that an `llms.txt` lists, with title and description (llmstxt.org)."""
     return _parsed(base, ((link, title, about, False) for title, link, about in _LISTED_LINK.findall(markdown)))
 
 
 def entries_of(page: Listed, article: Article | None) -> list[Entry]:
-    """The entries of a page; a page that was not read is indexed by its title, description and address."""
+    """Return the entries of a page; a page that was not read is indexed by its title, description and address."""
     url = page.address.url
     title = page.title or (article.title if article else "") or _words_of(page.address)
     if article is None or not article.sections:
@@ -92,9 +92,8 @@ class DocsIndex:
         (self.pages,) = self._database.execute("SELECT count(DISTINCT page) FROM sections").fetchone()
 
     def search(self, query: str, *, offset: int, limit: int, under: str = "", outside: str | None = None) -> DocsHits:
-        """The best section of each page that has a word of `query`, pages with all words first.
-
-        Only pages whose address begins with `under`, and does not begin with `outside`.
+        """Return the best section of each page that has a word of `query`, pages with all words first. Only pages whose
+        address begins with `under`, and does not begin with `outside`.
         """
         words = list(dict.fromkeys(_WORD.findall(query.lower())))[:_MAX_QUERY_WORDS]
         best: dict[str, DocsHit] = {}
@@ -128,7 +127,7 @@ def _words_of(address: WebAddress) -> str:
 
 
 def _parsed(base: WebAddress, found: Iterable[tuple[str, str, str, bool]]) -> list[Listed]:
-    """The valid addresses, each once; an index may contain invalid ones."""
+    """Return the valid addresses, each once; an index may contain invalid ones."""
     listed: dict[str, Listed] = {}
     for place, title, about, is_index in found:
         try:
@@ -154,7 +153,7 @@ class DocsSite:
 
 @dataclass(frozen=True, slots=True)
 class DocsTiming:
-    """How much of the sites is indexed, and how long an index is used."""
+    """Limits of an index of the sites, and its time to live."""
 
     index_seconds: float = 3_600.0
     build_seconds: float = 30.0
@@ -174,7 +173,7 @@ class DocsLibrary:
         self._built = float("-inf")
 
     async def search(self, request: DocsSearchInput) -> DocsHits:
-        """The best matching sections. Raises `ToolFailure` when the sites cannot be read."""
+        """Return the best matching sections. Raises `ToolFailure` when the sites cannot be read."""
         index = await self._fresh_index()
         return await asyncio.to_thread(
             index.search,
@@ -186,7 +185,7 @@ class DocsLibrary:
         )
 
     async def page(self, request: DocsPageInput) -> DocsPage:
-        """A page, or the section that the URL's fragment names. Raises `ToolFailure` when it does not exist."""
+        """Return a page, or the section that the URL's fragment names. Raises `ToolFailure` when it does not exist."""
         address = WebAddress.parse(request.url, base=self._sites[0].root)
         page, article = await self._article(address)
         sections = tuple(section.fragment for section in article.sections if section.fragment)
@@ -208,7 +207,7 @@ class DocsLibrary:
         )
 
     async def _fresh_index(self) -> DocsIndex:
-        """The index; an old one is kept while the sites cannot be read."""
+        """Return the index; an old one is kept while the sites cannot be read."""
         async with self._lock:
             if time.monotonic() - self._built < self._timing.index_seconds and self._index is not None:
                 return self._index
@@ -222,7 +221,7 @@ class DocsLibrary:
             return self._index
 
     async def _article(self, address: WebAddress) -> tuple[WebPage, Article]:
-        """A page and what it says."""
+        """Return the address and content of a page."""
         page = await self._fetcher.fetch(address, accept=_READABLE)
         if page.mime_type in HTML_TYPES:
             return page, await asyncio.to_thread(article_of_html, page.text, page.address.url)
@@ -240,7 +239,7 @@ class DocsLibrary:
         return await asyncio.to_thread(DocsIndex, entries)
 
     async def _listed(self, site: DocsSite) -> list[Listed]:
-        """The pages of a site: of its `llms.txt`, which names them, else of its sitemap."""
+        """Return the pages of a site: of its `llms.txt`, which names them, else of its sitemap."""
         if site.index is not None:
             return await self._listed_in(site.index, _MAX_INDEX_DEPTH)
         try:

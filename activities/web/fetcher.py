@@ -36,7 +36,7 @@ XML_TYPES = frozenset({"application/xml", "text/xml"})
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much, and how long. All hops of one fetch share the time."""
+    """Limits on size and time. All hops of one fetch share the time."""
 
     max_bytes: int = 5 * 1024 * 1024
     total_seconds: float = 20.0
@@ -57,7 +57,6 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
     """Resolves a name, has the rules judge every address of it, and connects to one of those: no second look-up."""
 
     def __init__(self, rules: AddressRules, *, max_bytes: int) -> None:
-        """Judge by `rules`. At most `max_bytes` are read from each connection."""
         self._rules = rules
         self._max_bytes = max_bytes
         self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
@@ -129,10 +128,9 @@ class AnswerTooLargeError(httpcore.RemoteProtocolError):
 
 
 class WebFetcher:
-    """Fetches text under one set of rules. Sends no cookies and no credentials, and no proxy is asked."""
+    """Fetches text under one set of rules. Sends no cookies and no credentials, and uses no proxy."""
 
     def __init__(self, rules: AddressRules, limits: FetchLimits | None = None) -> None:
-        """Fetch what `rules` allow, within `limits`."""
         self.rules = rules
         self._limits = limits or FetchLimits()
         self._pool = httpcore.AsyncConnectionPool(
@@ -169,7 +167,7 @@ class WebFetcher:
         raise _failed(address, f"it redirects more than {MAX_HOPS} times", ErrorCategory.VALIDATION)
 
     async def _hop(self, address: WebAddress, accept: frozenset[str]) -> WebPage | WebAddress:
-        """One request: the page, or the address of its redirect."""
+        """Return one request: the page, or the address of its redirect."""
         headers: Mapping[str | bytes, str | bytes] = {
             "Host": address.netloc,
             "Accept": ", ".join(sorted(accept)),
@@ -204,7 +202,7 @@ class WebFetcher:
 
 
 async def _resolve(host: str, port: int) -> list[IpAddress]:
-    """The IP addresses of a host. The resolver also normalises an IP address in an unusual notation."""
+    """Return the IP addresses of a host. The resolver also normalises an IP address in an unusual notation."""
     loop = asyncio.get_running_loop()
     try:
         look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

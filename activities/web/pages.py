@@ -45,7 +45,7 @@ class Article:
         return "\n\n".join(section.markdown for section in self.sections if section.markdown)
 
     def under(self, fragment: str) -> str | None:
-        """The section with this fragment and its subsections, or None."""
+        """Return the section with this fragment and its subsections, or None."""
         for position, section in enumerate(self.sections):
             if section.fragment == fragment:
                 rest = self.sections[position + 1 :]
@@ -55,7 +55,7 @@ class Article:
 
 
 def article_of_markdown(markdown: str, fragments: Sequence[str | None] = ()) -> Article:
-    """The sections of a Markdown page. Headings without a fragment get one in the usual way of sites."""
+    """Return the sections of a Markdown page. Headings without a fragment get one in the usual way of sites."""
     parts = list(_by_heading(_BLANK_LINES.sub("\n\n", markdown).strip()))
     # Fragments are matched to headings by position: when the numbers differ, none is used.
     given = iter(fragments if len(fragments) == len(parts) - 1 else ())
@@ -140,7 +140,7 @@ _DROPPED_ATTRIBUTES = re.compile(r"style|srcset|sizes|integrity|nonce|on\w+", re
 
 
 def article_of_html(html: str, base_url: str = "") -> Article:
-    """The content of an HTML page: its `main` or `article` element if it has one. Links become absolute."""
+    """Return the content of an HTML page: its `main` or `article` element if it has one. Links become absolute."""
     soup = BeautifulSoup(html, "lxml")
     title = one_line(soup.title.get_text()) if soup.title else ""
     for tag in soup.find_all(_NOT_READ):
@@ -179,10 +179,9 @@ def _markdown(content: Tag) -> str:
 
 
 def _language(pre: Tag) -> str:
-    """The language that a `pre`, or the `code` in it, has in its class."""
-    classes = " ".join(
-        name for tag in (pre, *pre.find_all("code", limit=1)) for name in tag.get_attribute_list("class")
-    )
+    """Return the language that a `pre`, or the `code` in it, has in its class."""
+    tags = (pre, *pre.find_all("code", limit=1))
+    classes = " ".join(name for tag in tags for name in tag.get_attribute_list("class"))
     found = re.search(r"language-([\w+-]+)", classes)
     return found.group(1) if found else ""
 
@@ -236,7 +235,7 @@ class HtmlSkeletons:
         self._kept = TTLCache[str, _Skeleton](_MAX_KEPT, _KEPT_SECONDS)
 
     async def chunk(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
-        """One chunk of a page. Raises `ToolFailure` when there is no such page or chunk."""
+        """Return one chunk of a page. Raises `ToolFailure` when there is no such page or chunk."""
         page = await self._skeleton(WebAddress.parse(request.url))
         chunks = chunks_of(page.html, request.max_bytes)
         if request.chunk > len(chunks):

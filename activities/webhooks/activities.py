@@ -16,37 +16,16 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.missing_workflows import described
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.web.address_rules import WebAddress
-from outlast.activities.webhooks.contracts import (
-    ATTEMPTED_SIGNAL,
-    GONE,
-    SETTLE_SIGNAL,
-    UNDELIVERED,
-    Attempted,
-    AttemptInput,
-    Delivered,
-    DeliveryInput,
-    DeliveryWait,
-    EnqueueInput,
-    Failure,
-    QueuedAttempt,
-    QueueSummary,
-    RoundAttempt,
-    RoundInput,
-    RoundResult,
-    Settled,
-    WebhookEndpoint,
-    WebhookEventType,
-    WebhookSubscription,
-    most_waiting_for,
-)
+from outlast.activities.webhooks import contracts as webhooks
 from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster, signed_headers, webhook_purpose
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.activities.webhooks.waiting import MAX_PAUSE, pause_after, too_many_waiting
@@ -57,15 +36,11 @@ DELIVERY_ATTEMPT_TIMEOUT = timedelta(minutes=5)
 DELIVERY_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 DELIVERY_TIMEOUT = timedelta(days=31)
 """The worker gives up earlier, by its own setting."""
-DELIVERY_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=10)
-)
-"""After the death of a worker. After an answer of the receiver, the activity says itself how long to wait."""
+DELIVERY_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=10))
+"""For the death of a worker. After an answer of the receiver, the activity itself sets the pause."""
 ROUND_TIMEOUT = timedelta(minutes=10)
 ROUND_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
-ROUND_RETRY_POLICY = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(minutes=1)
-)
+ROUND_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 
 _AT_ONCE_PER_CALLER = 20
 """Requests of one caller's events that a worker has open: a receiver that hangs keeps few connections."""
@@ -73,10 +48,10 @@ _AT_ONCE_PER_RECEIVER = 10
 """Those of them to one receiver."""
 _WAITING_PER_CALLER = 200
 _TURN_SECONDS = 2.0
-"""How long an event waits for one of these places before it is added to the queue."""
+"""The time that an event waits for one of these places before it is added to the queue."""
 _LEAST_BUSY_PAUSE, _MOST_BUSY_PAUSE = timedelta(seconds=15), timedelta(minutes=10)
 _END_SECONDS = 10.0
-"""How long the end of an event's subject is waited for."""
+"""The time to wait for the end of an event's subject."""
 _ROUND_SECONDS = 20.0
 """A round begins no further attempt after this time, so that its results are known."""
 _LOADED_AT_ONCE = 10
@@ -111,17 +86,16 @@ class WebhookActivities:
         self._receivers: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
 
     @activity.defn
-    async def attempt_webhook(self, request: AttemptInput) -> Attempted:
-        """Post the event, signed. When its receiver fails, or other events wait for it, add the event to the queue.
-
-        An event for a subscription that was removed is dropped. Fails with `WebhookGone` for an answer of 410, with
+    async def attempt_webhook(self, request: webhooks.AttemptInput) -> webhooks.Attempted:
+        """Post the event, signed. When its receiver fails, or other events wait for it, add the event to the queue. An
+        event for a subscription that was removed is dropped. Fails with `WebhookGone` for an answer of 410, with
         `WebhookUndelivered` when the event will not be sent.
         """
         async with activity_scope():
             delivery = request.delivery
             endpoint = await self._endpoint(delivery)
             if endpoint is None:
-                return Attempted(outcome="dropped", attempts=activity.info().attempt)
+                return webhooks.Attempted(outcome="dropped", attempts=activity.info().attempt)
             if delivery.awaits_end:
                 await self._await_end(delivery, request.since)
             receiver = self._receiver_of(delivery, endpoint)
@@ -134,34 +108,34 @@ class WebhookActivities:
             if posted is None:
                 return await self._enqueue(request, receiver, queue)
             if posted.outcome is PostOutcome.DELIVERED:
-                return Attempted(outcome="delivered", status=posted.status, attempts=activity.info().attempt)
+                return webhooks.Attempted(outcome="delivered", status=posted.status, attempts=activity.info().attempt)
             if posted.is_final:
-                raise _ended(GONE if posted.outcome is PostOutcome.GONE else UNDELIVERED, posted.message)
+                kind = webhooks.GONE if posted.outcome is PostOutcome.GONE else webhooks.UNDELIVERED
+                raise _ended(kind, posted.message)
             return await self._enqueue(request, receiver, queue, failure=_failure(posted))
 
     @activity.defn
-    async def deliver_waiting(self, request: RoundInput) -> RoundResult:
+    async def deliver_waiting(self, request: webhooks.RoundInput) -> webhooks.RoundResult:
         """Attempt the next waiting deliveries to a receiver, in their order, or end them."""
         async with activity_scope():
             if request.settled is not None:
                 settled = request.settled
                 for some in _grouped(request.settles, _LOADED_AT_ONCE):
                     await asyncio.gather(*(self._settle(one, settled) for one in some))
-                return RoundResult(now=datetime.now(UTC))
+                return webhooks.RoundResult(now=datetime.now(UTC))
             return await self._round(request)
 
     @activity.defn
-    async def deliver_webhook(self, request: DeliveryInput) -> Delivered:
-        """Post the event of a delivery from before there were queues: the retries of this activity are its pauses.
-
-        An event for a subscription that was removed is dropped. Fails with `WebhookGone` for an answer of 410, with
+    async def deliver_webhook(self, request: webhooks.DeliveryInput) -> webhooks.Delivered:
+        """Post the event of a delivery from before there were queues: the retries of this activity are its pauses. An
+        event for a subscription that was removed is dropped. Fails with `WebhookGone` for an answer of 410, with
         `WebhookUndelivered` when the event will not be sent again.
         """
         async with activity_scope():
             attempts = activity.info().attempt
             endpoint = await self._endpoint(request)
             if endpoint is None:
-                return Delivered(outcome="dropped", attempts=attempts)
+                return webhooks.Delivered(outcome="dropped", attempts=attempts)
             if request.awaits_end:
                 await self._await_end(request, activity.info().scheduled_time)
             turns = self._turns.setdefault(request.caller_id, _Turns())
@@ -173,33 +147,27 @@ class WebhookActivities:
                 posted = await self._posted(request, endpoint)
             if posted.outcome is not PostOutcome.DELIVERED:
                 raise self._retried(posted)
-            return Delivered(outcome="delivered", status=posted.status, attempts=attempts)
+            return webhooks.Delivered(outcome="delivered", status=posted.status, attempts=attempts)
 
-    async def _endpoint(self, request: DeliveryInput) -> WebhookEndpoint | None:
-        """Where to post now; None for a subscription that was removed."""
+    async def _endpoint(self, request: webhooks.DeliveryInput) -> webhooks.WebhookEndpoint | None:
+        """Return the endpoint to post to now; None for a subscription that was removed."""
         listener = request.listener
         if listener.endpoint is not None:
             return listener.endpoint
         subscription = (await self._subscriptions.of(request.caller_id)).get(listener.id)
         if subscription is not None and not subscription.enabled:
-            raise _ended(UNDELIVERED, _SWITCHED_OFF)
+            raise _ended(webhooks.UNDELIVERED, _SWITCHED_OFF)
         return subscription.endpoint if subscription is not None else None
 
-    async def _await_end(self, request: DeliveryInput, since: datetime) -> None:
-        """Return when the event's subject has ended: who is told of a result may read it at once."""
+    async def _await_end(self, request: webhooks.DeliveryInput, since: datetime) -> None:
+        """Return when the event's subject has ended: the receiver may read its result at once."""
         until = since + timedelta(seconds=_END_SECONDS)
         if request.event.subject is None:
             return
-        handle = self._client.get_workflow_handle(request.event.subject)
         pause = 0.02
         while datetime.now(UTC) < until:
-            try:
-                description = await handle.describe()
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
-                return
-            if description.status is not WorkflowExecutionStatus.RUNNING:
+            description = await described(self._client, request.event.subject)
+            if description is None or description.status is not WorkflowExecutionStatus.RUNNING:
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
@@ -220,7 +188,7 @@ class WebhookActivities:
                 return
             yield True
 
-    async def _posted(self, request: DeliveryInput, endpoint: WebhookEndpoint) -> Posted:
+    async def _posted(self, request: webhooks.DeliveryInput, endpoint: webhooks.WebhookEndpoint) -> Posted:
         now = datetime.now(UTC)
         body = json.dumps(request.event.body, separators=(",", ":"), ensure_ascii=False)
         try:
@@ -245,10 +213,10 @@ class WebhookActivities:
             activity.logger.error("An attempt to deliver an event failed (%s) at:\n%s", type(error).__name__, where)
             return Posted(PostOutcome.UNREACHABLE, message=f"The attempt failed ({type(error).__name__}).")
 
-    def _opened(self, request: DeliveryInput, sealed: SealedSecret) -> SecretStr:
+    def _opened(self, request: webhooks.DeliveryInput, sealed: SealedSecret) -> SecretStr:
         return self._sealer.open(sealed, purpose=webhook_purpose(request.caller_id))
 
-    def _receiver_of(self, request: DeliveryInput, endpoint: WebhookEndpoint) -> str:
+    def _receiver_of(self, request: webhooks.DeliveryInput, endpoint: webhooks.WebhookEndpoint) -> str:
         """The receiver for which the event waits: the subscription, or the host of an address that the call named."""
         if not request.listener.is_own:
             return request.listener.id
@@ -261,24 +229,24 @@ class WebhookActivities:
 
     async def _enqueue(
         self,
-        request: AttemptInput,
+        request: webhooks.AttemptInput,
         receiver: str,
-        queue: QueueSummary,
+        queue: webhooks.QueueSummary,
         *,
-        failure: Failure | None = None,
+        failure: webhooks.Failure | None = None,
         is_behind: bool = False,
-    ) -> Attempted:
+    ) -> webhooks.Attempted:
         """Add the event to its caller's queue. Raises `WebhookUndelivered` where the queue is full."""
         delivery, now = request.delivery, datetime.now(UTC)
         lost_after = self._give_up + MAX_PAUSE + _QUEUE_LOST_AFTER
         is_failing = failure is not None or queue.is_failing(receiver)
-        most = most_waiting_for(delivery.listener.most_waiting, is_failing=is_failing)
+        most = webhooks.most_waiting_for(delivery.listener.most_waiting, is_failing=is_failing)
         if queue.waiting >= most:
             count_queued("refused")
-            raise _ended(UNDELIVERED, too_many_waiting(most))
+            raise _ended(webhooks.UNDELIVERED, too_many_waiting(most))
         if now - request.since > lost_after:
-            raise _ended(UNDELIVERED, failure.message if failure is not None else "Its time was over.")
-        enqueued = EnqueueInput(
+            raise _ended(webhooks.UNDELIVERED, failure.message if failure is not None else "Its time was over.")
+        enqueued = webhooks.EnqueueInput(
             receiver=receiver,
             delivery_id=delivery.workflow_id,
             event_at=delivery.event.timestamp,
@@ -286,7 +254,7 @@ class WebhookActivities:
             now=now,
             failure=failure,
             is_behind=is_behind,
-            is_test=delivery.event.type is WebhookEventType.WEBHOOK_TEST,
+            is_test=delivery.event.type is webhooks.WebhookEventType.WEBHOOK_TEST,
             most_waiting=most,
             most_tests=delivery.listener.most_tests,
             first_pause_seconds=self._first_pause.total_seconds(),
@@ -294,7 +262,7 @@ class WebhookActivities:
         )
         await self._queues.enqueue(delivery.caller_id, enqueued)
         count_queued("failed" if failure is not None else "behind" if is_behind else "busy")
-        return Attempted(
+        return webhooks.Attempted(
             outcome="queued",
             attempts=0 if failure is None else 1,
             message=None if failure is None else failure.message,
@@ -302,77 +270,82 @@ class WebhookActivities:
             attempt_again_seconds=lost_after.total_seconds(),
         )
 
-    async def _round(self, request: RoundInput) -> RoundResult:
+    async def _round(self, request: webhooks.RoundInput) -> webhooks.RoundResult:
         until = time.monotonic() + _ROUND_SECONDS
-        done: list[RoundAttempt] = []
+        done: list[webhooks.RoundAttempt] = []
         for some in _grouped(request.attempts, _LOADED_AT_ONCE):
             subscription, closed = await self._subscription(request)
             if closed is not None:
-                return RoundResult(attempts=tuple(done), now=datetime.now(UTC), closed=closed)
+                return webhooks.RoundResult(attempts=tuple(done), now=datetime.now(UTC), closed=closed)
             loaded = await asyncio.gather(*(self._loaded(one) for one in some))
             for few in _grouped(list(zip(some, loaded, strict=True)), request.width):
                 if time.monotonic() > until or activity.is_worker_shutdown():
-                    return RoundResult(attempts=tuple(done), now=datetime.now(UTC))
+                    return webhooks.RoundResult(attempts=tuple(done), now=datetime.now(UTC))
                 ended = await asyncio.gather(*(self._attempted(request, *one, subscription) for one in few))
                 done += [attempt for attempt, _ in ended]
                 closed = next((settled for _, settled in ended if settled is not None), None)
                 if closed is not None or _is_over(request, done):
-                    return RoundResult(attempts=tuple(done), now=datetime.now(UTC), closed=closed)
-        return RoundResult(attempts=tuple(done), now=datetime.now(UTC))
+                    return webhooks.RoundResult(attempts=tuple(done), now=datetime.now(UTC), closed=closed)
+        return webhooks.RoundResult(attempts=tuple(done), now=datetime.now(UTC))
 
-    async def _subscription(self, request: RoundInput) -> tuple[WebhookSubscription | None, Settled | None]:
-        """The subscription as it is now, or how all its deliveries end. None for an address that calls named."""
+    async def _subscription(
+        self, request: webhooks.RoundInput
+    ) -> tuple[webhooks.WebhookSubscription | None, webhooks.Settled | None]:
+        """Return the subscription as it is now, or how all its deliveries end. None for an address that calls named."""
         if request.receiver.startswith("own"):
             return None, None
         subscription = (await self._subscriptions.of(request.caller_id)).get(request.receiver)
         if subscription is None:
-            return None, Settled(outcome="dropped", message=_REMOVED)
-        return subscription, None if subscription.enabled else Settled(outcome="undelivered", message=_SWITCHED_OFF)
+            return None, webhooks.Settled(outcome="dropped", message=_REMOVED)
+        off = webhooks.Settled(outcome="undelivered", message=_SWITCHED_OFF)
+        return subscription, None if subscription.enabled else off
 
-    async def _loaded(self, queued: QueuedAttempt) -> "DeliveryInput | Failure | None":
+    async def _loaded(self, queued: webhooks.QueuedAttempt) -> webhooks.DeliveryInput | webhooks.Failure | None:
         """A waiting delivery; None for one that has ended. One that cannot be read does not hold up the others."""
         try:
             return await self._queues.waiting_delivery(queued.delivery_id)
         except RPCError:
             raise
         except Exception as error:  # noqa: BLE001  # a lost key or payload; it may come back, so it is tried again
-            return Failure(message=f"The event cannot be read ({type(error).__name__}).")
+            return webhooks.Failure(message=f"The event cannot be read ({type(error).__name__}).")
 
     async def _attempted(
         self,
-        request: RoundInput,
-        queued: QueuedAttempt,
-        loaded: "DeliveryInput | Failure | None",
-        subscription: WebhookSubscription | None,
-    ) -> tuple[RoundAttempt, Settled | None]:
-        """Attempt one waiting delivery; the second value says how all of its receiver end."""
+        request: webhooks.RoundInput,
+        queued: webhooks.QueuedAttempt,
+        loaded: webhooks.DeliveryInput | webhooks.Failure | None,
+        subscription: webhooks.WebhookSubscription | None,
+    ) -> tuple[webhooks.RoundAttempt, webhooks.Settled | None]:
+        """Attempt one waiting delivery; the second value is set if all deliveries of its receiver end."""
         name, attempts = queued.delivery_id, queued.attempts + 1
         if loaded is None:
-            return RoundAttempt(delivery_id=name, outcome="ended"), None
-        if isinstance(loaded, Failure):
-            return RoundAttempt(delivery_id=name, outcome="failed", failure=loaded), None
+            return webhooks.RoundAttempt(delivery_id=name, outcome="ended"), None
+        if isinstance(loaded, webhooks.Failure):
+            return webhooks.RoundAttempt(delivery_id=name, outcome="failed", failure=loaded), None
         endpoint = loaded.listener.endpoint or (subscription.endpoint if subscription is not None else None)
         if endpoint is None:
-            return RoundAttempt(delivery_id=name, outcome="ended"), None
+            return webhooks.RoundAttempt(delivery_id=name, outcome="ended"), None
         posted = await self._posted(loaded, endpoint)
         if posted.outcome is PostOutcome.DELIVERED:
-            await self._settle(name, Settled(outcome="delivered", status=posted.status, attempts=attempts))
-            return RoundAttempt(delivery_id=name, outcome="delivered"), None
+            await self._settle(name, webhooks.Settled(outcome="delivered", status=posted.status, attempts=attempts))
+            return webhooks.RoundAttempt(delivery_id=name, outcome="delivered"), None
         if posted.is_final:
-            end = Settled(outcome="undelivered", status=posted.status, message=posted.message, attempts=attempts)
+            end = webhooks.Settled(
+                outcome="undelivered", status=posted.status, message=posted.message, attempts=attempts
+            )
             is_gone = posted.outcome is PostOutcome.GONE
             await self._settle(name, end.model_copy(update={"is_gone": is_gone}))
-            return RoundAttempt(delivery_id=name, outcome="ended"), end if is_gone and subscription else None
-        wait = DeliveryWait(receiver=request.receiver, attempts=attempts, message=posted.message)
-        await self._queues.signal_delivery(name, ATTEMPTED_SIGNAL, wait)
-        return RoundAttempt(delivery_id=name, outcome="failed", failure=_failure(posted)), None
+            return webhooks.RoundAttempt(delivery_id=name, outcome="ended"), end if is_gone and subscription else None
+        wait = webhooks.DeliveryWait(receiver=request.receiver, attempts=attempts, message=posted.message)
+        await self._queues.signal_workflow(name, webhooks.ATTEMPTED_SIGNAL, wait)
+        return webhooks.RoundAttempt(delivery_id=name, outcome="failed", failure=_failure(posted)), None
 
-    async def _settle(self, delivery_id: str, settled: Settled) -> None:
-        await self._queues.signal_delivery(delivery_id, SETTLE_SIGNAL, settled)
+    async def _settle(self, delivery_id: str, settled: webhooks.Settled) -> None:
+        await self._queues.signal_workflow(delivery_id, webhooks.SETTLE_SIGNAL, settled)
 
     def _retried(self, posted: Posted) -> ApplicationError:
         if posted.is_final:
-            return _ended(GONE if posted.outcome is PostOutcome.GONE else UNDELIVERED, posted.message)
+            return _ended(webhooks.GONE if posted.outcome is PostOutcome.GONE else webhooks.UNDELIVERED, posted.message)
         pause = pause_after(
             _elapsed(),
             first=self._first_pause,
@@ -380,7 +353,7 @@ class WebhookActivities:
             asked=_failure(posted).retry_after,
             luck=random.random(),  # noqa: S311 (spreads attempts)
         )
-        return _ended(UNDELIVERED, posted.message) if pause is None else _again(posted.message, pause)
+        return _ended(webhooks.UNDELIVERED, posted.message) if pause is None else _again(posted.message, pause)
 
 
 class _Turns:
@@ -401,7 +374,7 @@ class _Turns:
         self._places.release()
 
 
-def _is_over(request: RoundInput, done: Sequence[RoundAttempt]) -> bool:
+def _is_over(request: webhooks.RoundInput, done: Sequence[webhooks.RoundAttempt]) -> bool:
     failures = sum(one.outcome == "failed" for one in done)
     has_success = any(one.outcome == "delivered" for one in done)
     return failures >= request.stops_after_failures or (has_success and request.stops_after_success)
@@ -411,12 +384,12 @@ def _grouped(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
     return (items[first : first + size] for first in range(0, len(items), size))
 
 
-def _failure(posted: Posted) -> Failure:
-    return Failure(message=posted.message, retry_after_seconds=posted.retry_after_seconds)
+def _failure(posted: Posted) -> webhooks.Failure:
+    return webhooks.Failure(message=posted.message, retry_after_seconds=posted.retry_after_seconds)
 
 
 def _elapsed() -> timedelta:
-    """The time since the delivery began, whatever the attempt."""
+    """Return the time since the delivery began, whatever the attempt."""
     return datetime.now(UTC) - activity.info().scheduled_time
 
 
@@ -425,12 +398,11 @@ def _ended(kind: str, message: str) -> ApplicationError:
 
 
 def _again(message: str, pause: timedelta) -> ApplicationError:
-    return ApplicationError(
-        message, type="WebhookRetry", next_retry_delay=pause, category=ApplicationErrorCategory.BENIGN
-    )
+    benign = ApplicationErrorCategory.BENIGN
+    return ApplicationError(message, type="WebhookRetry", next_retry_delay=pause, category=benign)
 
 
-def count_attempt(event_type: WebhookEventType, outcome: PostOutcome) -> None:
+def count_attempt(event_type: webhooks.WebhookEventType, outcome: PostOutcome) -> None:
     """Count one attempt to deliver an event."""
     counter = activity.metric_meter().create_counter(
         "outlast_webhook_attempts", "Attempts to deliver events to webhooks, by outcome."

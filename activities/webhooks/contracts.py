@@ -1,6 +1,5 @@
-"""Contracts of webhooks: subscriptions, events, and the delivery of one event to one webhook.
-
-Addresses and secrets are sealed: the address of a webhook is often enough to post to it.
+"""Contracts of webhooks: subscriptions, events, and the delivery of one event to one webhook. Addresses and secrets are
+encrypted: the address of a webhook is often enough to post to it.
 """
 
 import hashlib
@@ -50,7 +49,7 @@ _DELIVERY_PREFIX = "webhook-delivery:"
 
 
 class WebhookEventType(StrEnum):
-    """What happened. The values are part of the public contract."""
+    """The type of an event. The values are part of the public contract."""
 
     TASK_COMPLETED = "task.completed"
     TASK_FAILED = "task.failed"
@@ -63,7 +62,7 @@ class WebhookEventType(StrEnum):
 
     @property
     def is_of_batch(self) -> bool:
-        """Whether a batch is what it is about."""
+        """True if the event is about a batch."""
         return self.value.startswith("batch.")
 
 
@@ -79,7 +78,7 @@ class WebhookSecret(Contract):
 
 
 class WebhookEndpoint(Contract):
-    """Where events are posted, and what signs them."""
+    """The address for events, and the secrets that sign them."""
 
     url: SealedSecret
     secrets: tuple[WebhookSecret, ...] = Field(description="The newest first.")
@@ -95,27 +94,27 @@ class WebhookEndpoint(Contract):
 
 
 class WebhookSubscription(Contract):
-    """A webhook that hears of all that a caller does, as far as its events go."""
+    """A webhook that receives the events of all calls of a caller."""
 
     id: str
     name: str | None = None
-    events: tuple[WebhookEventType, ...] = Field(description="What it hears of.")
-    batch_items: bool = Field(default=False, description="Whether it hears of tasks that are items of batches.")
+    events: tuple[WebhookEventType, ...] = Field(description="Types of the events that it receives.")
+    batch_items: bool = Field(default=False, description="Whether it receives events of batch items.")
     endpoint: WebhookEndpoint
     enabled: bool = True
-    disabled_reason: str | None = Field(default=None, description="Why, when nobody switched it off.")
+    disabled_reason: str | None = Field(default=None, description="Why it was disabled automatically.")
     created_at: datetime
     updated_at: datetime
 
 
 class SubscriptionsState(Contract):
-    """Input of the workflow that keeps a caller's subscriptions, and what its memo says."""
+    """Input of the workflow that keeps a caller's subscriptions, and content of its memo."""
 
     caller_id: str
     subscriptions: tuple[WebhookSubscription, ...] = ()
 
     def get(self, webhook_id: str) -> WebhookSubscription | None:
-        """The subscription with this id."""
+        """Return the subscription with this id."""
         return next((one for one in self.subscriptions if one.id == webhook_id), None)
 
 
@@ -144,7 +143,7 @@ class RotateInput(Contract):
     secret: SealedSecret
     old_until: datetime = Field(description="Until when the secret before it signs as well.")
     read_url: SealedSecret = Field(description="The address as it was read.")
-    url: SealedSecret = Field(description="The same, sealed again: with the key that seals now.")
+    url: SealedSecret = Field(description="The same, encrypted again: with the key that encrypts now.")
 
 
 class RemoveInput(Contract):
@@ -168,9 +167,8 @@ class DisableInput(Contract):
 
 
 class WebhookListener(Contract):
-    """A webhook as a call or batch carries it: which events it wants to hear of.
-
-    A subscription is looked up when an event is delivered, so that its address and secrets are those of that moment.
+    """A webhook as a call or batch carries it: with the events that it receives. A subscription is looked up when an
+    event is delivered, so that its address and secrets are those of that moment.
     """
 
     id: str
@@ -184,7 +182,7 @@ class WebhookListener(Contract):
 
     @property
     def is_own(self) -> bool:
-        """Whether the call or batch names it itself."""
+        """True if the call or batch names it itself."""
         return self.endpoint is not None
 
 
@@ -199,7 +197,7 @@ class WebhookEvent(Contract):
 
     @property
     def body(self) -> JsonObject:
-        """What is posted (Standard Webhooks, "Payload structure")."""
+        """The body of the request (Standard Webhooks, "Payload structure")."""
         return {"type": self.type.value, "timestamp": self.timestamp.isoformat(), "data": self.data}
 
 
@@ -209,18 +207,16 @@ class DeliveryInput(Contract):
     caller_id: str
     listener: WebhookListener
     event: WebhookEvent
-    awaits_end: bool = Field(
-        default=False, description="Whether the subject is about to end: its result is readable when it has."
-    )
+    awaits_end: bool = Field(default=False, description="Whether to wait until the subject has ended.")
 
     @property
     def workflow_id(self) -> str:
-        """The delivery's id: who sends an event twice meets the delivery that there is."""
+        """The delivery's id: an event that is sent twice has one delivery."""
         return delivery_id(self.listener.id, self.event.id)
 
     @property
     def summary(self) -> "DeliverySummary":
-        """What the delivery's memo says from the start on."""
+        """The content of the delivery's memo from its start."""
         return DeliverySummary(
             event_id=self.event.id,
             type=self.event.type,
@@ -231,7 +227,7 @@ class DeliveryInput(Contract):
 
 
 class Delivered(Contract):
-    """Result of a delivery. One to a webhook that was removed meanwhile is dropped."""
+    """Result of a delivery. A delivery to a removed webhook is dropped."""
 
     outcome: Literal["delivered", "dropped"]
     status: int | None = Field(default=None, description="The HTTP status that the webhook answered.")
@@ -239,7 +235,7 @@ class Delivered(Contract):
 
 
 class DeliverySummary(Contract):
-    """What a delivery's memo says from the start on."""
+    """The content of a delivery's memo from its start."""
 
     event_id: str
     type: WebhookEventType
@@ -249,14 +245,14 @@ class DeliverySummary(Contract):
 
 
 class DeliveryEnd(Contract):
-    """What a delivery's memo says when it has ended otherwise than delivered."""
+    """The content of the memo of a delivery that ended otherwise than delivered."""
 
     outcome: Literal["undelivered", "dropped"]
     message: str
 
 
 class EventSubject(Contract):
-    """The task that an event is about, as far as every event tells of it."""
+    """The task that an event is about, with the fields that every event has."""
 
     task_id: str
     tool: str
@@ -266,7 +262,7 @@ class EventSubject(Contract):
 
 
 class BudgetWatch(Contract):
-    """Who hears of a run that has spent most of its budget."""
+    """Recipients of the warning that a run has spent most of its budget."""
 
     caller_id: str
     listeners: tuple[WebhookListener, ...]
@@ -295,12 +291,12 @@ def event_id(event_type: WebhookEventType, *about: str | int) -> str:
 
 
 def listening(listeners: Iterable[WebhookListener], event_type: WebhookEventType) -> tuple[WebhookListener, ...]:
-    """The webhooks that hear of such an event."""
+    """Return the webhooks that receive this type of event."""
     return tuple(one for one in listeners if event_type in one.events)
 
 
 def task_data(subject: EventSubject, status: str, **more: object) -> JsonObject:
-    """The data of an event of a task: ids, links, and `more` of what is known."""
+    """Return the data of an event of a task: ids, links, and `more` of what is known."""
     data: dict[str, object] = {
         "task_id": subject.task_id,
         "tool": subject.tool,
@@ -315,7 +311,7 @@ def task_data(subject: EventSubject, status: str, **more: object) -> JsonObject:
 
 
 def error_data(error: ErrorEnvelope | None) -> JsonObject | None:
-    """An error as an event tells it: without what may be long."""
+    """Return an error in the form of an event: without parts that may be long."""
     if error is None:
         return None
     short = error.model_copy(
@@ -379,9 +375,7 @@ class Failure(Contract):
 class EnqueueInput(Contract):
     """A delivery that has to wait. One that waits already is not added twice."""
 
-    receiver: str = Field(
-        description="Id of the subscription, or a digest of the host of an address that a call named."
-    )
+    receiver: str = Field(description="Id of the subscription, or a digest of the host of a call's own address.")
     delivery_id: str
     event_at: datetime = Field(description="Waiting events are delivered in this order.")
     since: datetime
@@ -409,7 +403,7 @@ class RecheckInput(Contract):
 
 
 class Settled(Contract):
-    """How a waiting delivery ended."""
+    """The end of a waiting delivery."""
 
     outcome: Literal["delivered", "dropped", "undelivered"]
     status: int | None = None
@@ -447,7 +441,7 @@ class QueuedAttempt(Contract):
 
 
 class RoundAttempt(Contract):
-    """How one attempt of a round ended. One that `ended` needs no further attempt, and says nothing of the receiver."""
+    """The result of one attempt. One that `ended` needs no further attempt, and does not describe its receiver."""
 
     delivery_id: str
     outcome: Literal["delivered", "ended", "failed"]
@@ -483,19 +477,18 @@ class QueueSummary(Contract):
     receivers: tuple[ReceiverSummary, ...] = ()
 
     def of(self, receiver: str) -> ReceiverSummary | None:
-        """The summary of one receiver."""
+        """Return the summary of one receiver."""
         return next((one for one in self.receivers if one.receiver == receiver), None)
 
     def is_failing(self, receiver: str) -> bool:
-        """Whether the latest attempt of a receiver for which events wait has failed."""
+        """Return True if the latest attempt of a receiver with waiting events has failed."""
         known = self.of(receiver)
         return known is not None and known.failing_since is not None
 
 
 def most_waiting_for(most: int, *, is_failing: bool) -> int:
-    """How many events of a caller may wait when another one is added, where the policy allows `most`.
-
-    A further tenth is for receivers that take events: one that fails, and has used up the limit, costs them nothing.
+    """The number of a caller's events that may wait when another one is added and the policy allows `most`. A further
+    tenth is for receivers that take events: one that fails, and has used up the limit, costs them nothing.
     """
     return most if is_failing else most + -(-most // 10)
 

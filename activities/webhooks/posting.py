@@ -1,6 +1,5 @@
-"""Posts deliveries to receivers, signed as Standard Webhooks specifies.
-
-Addresses follow the rules for addresses that are fetched for users; redirects are not followed.
+"""Posts deliveries to receivers, signed as Standard Webhooks specifies. Addresses follow the rules for addresses that
+are fetched for users; redirects are not followed.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from outlast.activities.webhooks.contracts import SECRET_PREFIX
 _USER_AGENT = "Outlast-Webhooks"
 _CONNECT_SECONDS = 5.0
 _MAX_CONNECTIONS = 1_000
-"""Of one worker: many times what one caller may have open, so that no caller waits for another one's receivers."""
+"""Of one worker: many times the limit of one caller, so that no caller waits for another one's receivers."""
 _MAX_ANSWER_BYTES = 32 * 1024
 """Read of an answer, for its status and headers."""
 _TOO_LARGE = f"It sent more than {_MAX_ANSWER_BYTES // 1024} KB before its answer was complete."
@@ -37,7 +36,7 @@ _GONE = 410
 
 
 class PostOutcome(StrEnum):
-    """How one attempt ended."""
+    """The outcome of one attempt."""
 
     DELIVERED = "delivered"
     REFUSED = "refused"
@@ -49,7 +48,7 @@ class PostOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """One attempt. `message` says what went wrong, without the address, which may be a secret."""
+    """One attempt. `message` is the error, without the address, which may be a secret."""
 
     outcome: PostOutcome
     status: int | None = None
@@ -58,22 +57,21 @@ class Posted:
 
     @property
     def is_final(self) -> bool:
-        """Whether a further attempt would change nothing."""
+        """True if a further attempt would change nothing."""
         return self.outcome in (PostOutcome.GONE, PostOutcome.FORBIDDEN)
 
 
 class WebhookPoster:
-    """Posts under one set of rules. Sends no cookies and no credentials, and no proxy is asked."""
+    """Posts under one set of rules. Sends no cookies and no credentials, and uses no proxy."""
 
     def __init__(self, rules: AddressRules, *, timeout_seconds: float) -> None:
-        """Post where `rules` allow it. An attempt takes `timeout_seconds` at most."""
         self._rules = rules
         self._timeout_seconds = timeout_seconds
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(),
             network_backend=GuardedNetwork(rules, max_bytes=_MAX_ANSWER_BYTES),
             max_connections=_MAX_CONNECTIONS,
-            # Each event opens a connection of its own: its address is looked up and judged again.
+            # Each event opens a new connection: its address is looked up and checked again.
             max_keepalive_connections=0,
         )
 
@@ -117,15 +115,12 @@ class WebhookPoster:
         async with self._pool.stream(
             "POST", url, headers=[*raw.items()], content=body, extensions={"timeout": timeouts}
         ) as response:
-            return posted(response.status, _retry_after(response))
-
-
-def _retry_after(response: httpcore.Response) -> bytes | None:
-    return next((value for name, value in response.headers if name.lower() == b"retry-after"), None)
+            pauses = (value for name, value in response.headers if name.lower() == b"retry-after")
+            return posted(response.status, next(pauses, None))
 
 
 def posted(status: int, retry_after: bytes | None = None) -> Posted:
-    """What a status means (Standard Webhooks, "Operational considerations"): 2xx is success, 410 asks for no more."""
+    """The meaning of a status (Standard Webhooks, "Operational considerations"): 2xx is success, 410 is final."""
     if status in _OK:
         return Posted(PostOutcome.DELIVERED, status)
     if status == _GONE:
@@ -137,9 +132,8 @@ def posted(status: int, retry_after: bytes | None = None) -> Posted:
 
 
 def asked_pause_seconds(retry_after: bytes | None, now: datetime) -> float | None:
-    """The pause that a header `Retry-After` asks for at `now`, in seconds (RFC 9110, section 10.2.3).
-
-    None without the header, for one that is neither a number of seconds nor a date, and for a pause that is over.
+    """The pause that a header `Retry-After` asks for at `now`, in seconds (RFC 9110, section 10.2.3). None without the
+    header, for one that is neither a number of seconds nor a date, and for a pause that is over.
     """
     if retry_after is None:
         return None
@@ -157,19 +151,18 @@ _SECRET_BYTES = 32
 
 
 def webhook_purpose(caller_id: str) -> str:
-    """What addresses and secrets of a caller's webhooks are sealed for: they open as nothing else."""
+    """Return the purpose for which a caller's addresses and secrets are encrypted: they open for no other."""
     return f"webhook:{caller_id}"
 
 
 def new_secret() -> SecretStr:
-    """A new random secret."""
+    """Return a new random secret."""
     return SecretStr(SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
 
 
 def signed_headers(event_id: str, body: str, keys: Iterable[SecretStr], *, now: datetime) -> dict[str, str]:
-    """The headers that prove who has sent `body`, when, and as which event; one signature for each of `keys`.
-
-    `now` is UTC. A receiver refuses what is more than five minutes old, so each attempt is signed again.
+    """The headers that prove who has sent `body`, when, and as which event; one signature for each of `keys`. `now` is
+    UTC. A receiver refuses what is more than five minutes old, so each attempt is signed again.
     """
     signatures = [Webhook(key.get_secret_value()).sign(event_id, now, body) for key in keys]
     return {

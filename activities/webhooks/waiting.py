@@ -1,11 +1,6 @@
-"""The rules of a queue of deliveries: which waiting events are attempted next, and when. Pure, and reads no clock.
-
-Each receiver has a circuit breaker. It opens after some events in a row have failed, or when the receiver asked for a
-pause. While it is open, one probe is made after each pause, and pauses grow, however many events wait. The first event
-that is delivered closes it, and the others follow in order.
-
-An event that fails although others were delivered between its attempts is refused for its own sake. It has its own
-pauses from then on and holds no other event up.
+"""The rules of a queue of deliveries. Pure, and reads no clock. Each receiver has a circuit breaker, which opens after
+some failed events in a row or a requested pause; then one probe follows each growing pause, and the first success
+closes it. An event that fails although others are delivered gets separate pauses.
 """
 
 import heapq
@@ -14,18 +9,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from outlast.activities.webhooks.contracts import (
-    MAX_SUMMARISED_RECEIVERS,
-    EnqueueInput,
-    Failure,
-    QueuedAttempt,
-    QueueSummary,
-    ReceiverSummary,
-    RoundAttempt,
-    RoundInput,
-    RoundResult,
-    Settled,
-)
+from outlast.activities.webhooks import contracts as webhooks
 
 MAX_PAUSE = timedelta(hours=6)
 MAX_PROBE_PAUSE = timedelta(hours=1)
@@ -37,26 +21,24 @@ _GROWTH = 2
 def pause_after(
     elapsed: timedelta, *, first: timedelta, give_up: timedelta, asked: timedelta | None = None, luck: float = 0.5
 ) -> timedelta | None:
-    """The pause before the next attempt, `elapsed` after the first one; None when the last attempt was made.
-
-    The receiver may have `asked` for a longer one. `luck` between 0 and 1 spreads attempts by a tenth either way, so
-    that those to a receiver that was away do not all come at once.
+    """Return the pause before the next attempt, `elapsed` after the first one; None when the last attempt was made. The
+    receiver may have `asked` for a longer one. `luck` between 0 and 1 spreads attempts by a tenth either way, so that
+    those to a receiver that was away do not all come at once.
     """
     left = give_up - elapsed
     if left <= timedelta(0):
         return None
     pause = min(max(first, elapsed * _GROWTH, asked or timedelta(0)), MAX_PAUSE)
-    # What comes too early after the end of the time still is the last attempt.
+    # An attempt shortly after the end of the time is still the last one.
     return min(pause * (0.9 + 0.2 * luck), left + first)
 
 
 def probe_pause(
     failing_for: timedelta, *, first: timedelta, left: timedelta | None, asked: timedelta | None, luck: float = 0.5
 ) -> timedelta:
-    """The pause before the next probe of a receiver that has been failing for some time.
-
-    `left` is the time until the first waiting event is given up: it gets a last attempt then, but probes do not become
-    more than ten times as frequent. `asked` and `luck` as for `pause_after`.
+    """The pause before the next probe of a receiver that has been failing for some time. `left` is the time until the
+    first waiting event is given up: it gets a last attempt then, but probes do not become more than ten times as
+    frequent. `asked` and `luck` as for `pause_after`.
     """
     pause = min(max(first, failing_for * _GROWTH), MAX_PROBE_PAUSE) * (0.9 + 0.2 * luck)
     if left is not None:
@@ -97,7 +79,7 @@ class Ending(_Mutable):
     """Deliveries that end without an attempt."""
 
     deliveries: list[str]
-    settled: Settled
+    settled: webhooks.Settled
 
 
 class Receiver(_Mutable):
@@ -127,15 +109,15 @@ class Receiver(_Mutable):
 
     @property
     def holds(self) -> bool:
-        """Whether new events wait, too."""
+        """True if new events wait, too."""
         return self.is_open or self.is_draining
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if nothing is left to do."""
         return not self.waiting and not self.endings
 
-    def add(self, request: EnqueueInput, luck: float) -> None:
+    def add(self, request: webhooks.EnqueueInput, luck: float) -> None:
         """Add a delivery, or note another failure of one that waits already."""
         self.first_pause_seconds, self.give_up_seconds = request.first_pause_seconds, request.give_up_seconds
         self.waiting.setdefault(
@@ -150,7 +132,7 @@ class Receiver(_Mutable):
             soon = max(request.now, (self.tried_at or request.now) + PROBE_AFTER_ARRIVAL)
             self.retry_at = min(self.retry_at, soon)
 
-    def end(self, deliveries: Iterable[str], settled: Settled) -> None:
+    def end(self, deliveries: Iterable[str], settled: webhooks.Settled) -> None:
         """End deliveries without a further attempt."""
         ids = list(deliveries)
         for delivery_id in ids:
@@ -166,7 +148,7 @@ class Receiver(_Mutable):
             self.waiting[delivery_id].due = now
 
     def next_due(self, now: datetime) -> datetime | None:
-        """When the next round may begin; a time that is not after `now` for at once, None when nothing waits."""
+        """Return the start of the next round; a time that is not after `now` means at once, None that nothing waits."""
         if self.endings:
             return now
         if self._is_probing:
@@ -177,14 +159,14 @@ class Receiver(_Mutable):
             dues.append(self.retry_at or now)
         return min(dues, default=None)
 
-    def next_round(self, caller_id: str, receiver: str, now: datetime) -> RoundInput | None:
-        """The next deliveries to attempt or to end at `now`; None when none is due."""
+    def next_round(self, caller_id: str, receiver: str, now: datetime) -> webhooks.RoundInput | None:
+        """Return the next deliveries to attempt or to end at `now`; None when none is due."""
         due = self.next_due(now)
         if due is None or due > now:
             return None
         if self.endings:
             ending = self.endings[0]
-            return RoundInput(
+            return webhooks.RoundInput(
                 caller_id=caller_id,
                 receiver=receiver,
                 settles=tuple(ending.deliveries[:ROUND_SIZE]),
@@ -194,8 +176,8 @@ class Receiver(_Mutable):
         is_probe = self._is_probing
         chosen = self._probed() if is_probe else self._due(now)
         left = OPENS_AFTER - len(self.failing.difference(chosen))
-        attempts = tuple(QueuedAttempt(delivery_id=one, attempts=self.waiting[one].attempts) for one in chosen)
-        return RoundInput(
+        attempts = tuple(webhooks.QueuedAttempt(delivery_id=one, attempts=self.waiting[one].attempts) for one in chosen)
+        return webhooks.RoundInput(
             caller_id=caller_id,
             receiver=receiver,
             attempts=attempts,
@@ -204,7 +186,7 @@ class Receiver(_Mutable):
             stops_after_success=is_probe,
         )
 
-    def take(self, done: RoundInput, result: RoundResult, luck: float) -> None:
+    def take(self, done: webhooks.RoundInput, result: webhooks.RoundResult, luck: float) -> None:
         """Note the result of a round."""
         if done.settles:
             self._settled(len(done.settles))
@@ -219,9 +201,9 @@ class Receiver(_Mutable):
     def _is_probing(self) -> bool:
         return self.is_open and len(self.waiting) > len(self.refused)
 
-    def summary(self, receiver: str) -> ReceiverSummary:
-        """What the memo says of it."""
-        return ReceiverSummary(
+    def summary(self, receiver: str) -> webhooks.ReceiverSummary:
+        """Return the summary in the queue's memo."""
+        return webhooks.ReceiverSummary(
             receiver=receiver,
             waiting=len(self.waiting),
             holds=self.holds,
@@ -230,7 +212,7 @@ class Receiver(_Mutable):
             message=self.message,
         )
 
-    def _note(self, attempt: RoundAttempt, now: datetime, luck: float) -> None:
+    def _note(self, attempt: webhooks.RoundAttempt, now: datetime, luck: float) -> None:
         if attempt.failure is None:
             self._forget(attempt.delivery_id)
         elif attempt.delivery_id in self.waiting:
@@ -246,7 +228,7 @@ class Receiver(_Mutable):
         self.is_open = self.is_asked = False
         self.failing_since = self.retry_at = self.message = None
 
-    def _failed(self, delivery_id: str, failure: Failure, now: datetime, luck: float) -> None:
+    def _failed(self, delivery_id: str, failure: webhooks.Failure, now: datetime, luck: float) -> None:
         waiting = self.waiting[delivery_id]
         waiting.attempts += 1
         first, asked = timedelta(seconds=self.first_pause_seconds), failure.retry_after
@@ -277,7 +259,7 @@ class Receiver(_Mutable):
             self.end(with_so_many, _given_up(self.message or "", attempts))
 
     def _left(self, now: datetime) -> timedelta | None:
-        """The time until the first of the waiting events is given up."""
+        """Return the time until the first of the waiting events is given up."""
         since = min((one.since for name, one in self.waiting.items() if name not in self.refused), default=None)
         return None if since is None else timedelta(seconds=self.give_up_seconds) - (now - since)
 
@@ -336,25 +318,24 @@ class QueueState(_Mutable):
         """Those of them that deliver a test."""
         return sum(one.is_test for receiver in self.receivers.values() for one in receiver.waiting.values())
 
-    def add(self, request: EnqueueInput, luck: float) -> Receiver:
+    def add(self, request: webhooks.EnqueueInput, luck: float) -> Receiver:
         """Add a delivery; beyond the limits of its caller it ends at once, as one that was not delivered."""
         receiver = self.receivers.setdefault(request.receiver, Receiver())
         too_many = None if request.delivery_id in receiver.waiting else self._too_many(request)
         if too_many is None:
             receiver.add(request, luck)
         else:
-            receiver.end([request.delivery_id], Settled(outcome="undelivered", message=too_many, attempts=0))
+            receiver.end([request.delivery_id], webhooks.Settled(outcome="undelivered", message=too_many, attempts=0))
         return receiver
 
-    def summary(self) -> QueueSummary:
-        """What the memo says."""
-        most = heapq.nlargest(
-            MAX_SUMMARISED_RECEIVERS, self.receivers, key=lambda one: len(self.receivers[one].waiting)
-        )
+    def summary(self) -> webhooks.QueueSummary:
+        """Return the content of the memo."""
+        size = webhooks.MAX_SUMMARISED_RECEIVERS
+        most = heapq.nlargest(size, self.receivers, key=lambda one: len(self.receivers[one].waiting))
         named = tuple(self.receivers[one].summary(one) for one in sorted(most))
-        return QueueSummary(waiting=self.waiting, tests=self.tests, receivers=named)
+        return webhooks.QueueSummary(waiting=self.waiting, tests=self.tests, receivers=named)
 
-    def _too_many(self, request: EnqueueInput) -> str | None:
+    def _too_many(self, request: webhooks.EnqueueInput) -> str | None:
         if self.waiting >= request.most_waiting:
             return too_many_waiting(request.most_waiting)
         if request.is_test and self.tests >= request.most_tests:
@@ -363,12 +344,12 @@ class QueueState(_Mutable):
 
 
 def too_many_waiting(most: int) -> str:
-    """Why an event is not added to a queue that is full."""
+    """Return the reason why an event is not added to a full queue."""
     return (
         f"{most} events wait for your receivers already, the most that may (`webhook_deliveries` in the operator's "
         "policy). Replay this one when they take events again."
     )
 
 
-def _given_up(message: str, attempts: int) -> Settled:
-    return Settled(outcome="undelivered", message=message, attempts=attempts)
+def _given_up(message: str, attempts: int) -> webhooks.Settled:
+    return webhooks.Settled(outcome="undelivered", message=message, attempts=attempts)

@@ -1,6 +1,5 @@
-"""Activities in workspaces: read a file, run a command. A workspace is one conversation's folder.
-
-Signatures and contracts only; `files` and `bubblewrap` in this room implement them.
+"""Activities in workspaces: read a file, run a command. A workspace is one conversation's folder. Signatures and
+contracts only; `files` and `bubblewrap` in this room implement them.
 """
 
 import asyncio
@@ -63,7 +62,7 @@ class CommandInput(Contract):
 
 
 class CommandOutcome(Contract):
-    """How a command ended, and its standard output and standard error, interleaved."""
+    """The end of a command, with its standard output and standard error interleaved."""
 
     output: str
     ended: Literal["exited", "timed_out", "memory", "flooded"]
@@ -118,7 +117,7 @@ class WorkspaceActivities:
 
 
 def interrupted(reason: str) -> ErrorEnvelope:
-    """The error for a command whose progress is unknown."""
+    """Return the error for a command whose progress is unknown."""
     return ErrorEnvelope.permanent(
         ErrorCategory.PLATFORM,
         "",

@@ -32,7 +32,6 @@ class BoundedOutput:
     """Keeps at most `head_bytes` of the beginning and about `tail_bytes` of the end."""
 
     def __init__(self, *, head_bytes: int = 262_144, tail_bytes: int = 786_432) -> None:
-        """Start empty."""
         self._head = bytearray()
         self._head_bytes = head_bytes
         self._tail: deque[bytes] = deque()
@@ -69,7 +68,7 @@ class BoundedOutput:
 
 
 SANDBOX_UID = 65_534
-"""The user (nobody) as which a worker that is root runs commands."""
+"""The user (nobody) that runs commands if the worker is root."""
 _INSIDE_UID = "1000"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _CONFIGURATION = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime")
@@ -101,13 +100,13 @@ class SandboxLimits:
     output_bytes: int = 64 * 1024 * 1024
     commands: int = 4
     commands_per_caller: int = 2
-    """Of one caller's commands, how many run at once. The rest wait, without a slot."""
+    """The number of one caller's commands that run at once. The rest wait, without a slot."""
     waiting_per_caller: int = 50
     """Further ones are refused: each occupies a place of the worker's short activities."""
 
 
 class SandboxUnavailable(Exception):
-    """The sandbox does not work on this machine, so commands are refused. The message says why."""
+    """The sandbox does not work on this machine, so commands are refused. The message gives the reason."""
 
 
 class Sandbox:
@@ -149,9 +148,8 @@ class Sandbox:
             raise SandboxUnavailable(f"{self._program} does not work here: {reason or probed.returncode}")
 
     async def run(self, request: CommandInput) -> CommandOutcome:
-        """Run the command until it ends, times out or reaches a limit. When cancelled, kill it first.
-
-        Raises `ToolFailure` when too many commands of its caller wait already.
+        """Run the command until it ends, times out or reaches a limit. When cancelled, kill it first. Raises
+        `ToolFailure` when too many commands of its caller wait already.
         """
         async with self._turn_of(request.owner.caller_id), self._slots:
             return await self._supervise(await self._started(request), request)
@@ -258,7 +256,7 @@ def _too_many(commands: int) -> ToolFailure:
 
 
 def sandbox_arguments(folder: Path, limits: SandboxLimits, *, seccomp: int) -> list[str]:
-    """The arguments of bwrap; the command follows them as one argument. `seccomp` is the filter's descriptor."""
+    """Return the arguments of bwrap; the command follows them as one argument. `seccomp` is the filter's descriptor."""
     isolation = (
         "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session --clearenv --cap-drop ALL"
         f" --uid {_INSIDE_UID} --gid {_INSIDE_UID} --hostname sandbox"
@@ -282,9 +280,8 @@ def sandbox_arguments(folder: Path, limits: SandboxLimits, *, seccomp: int) -> l
 
 
 def _with_limits(limits: SandboxLimits) -> list[str]:
-    """A shell that sets the limits on itself and is then replaced by the shell that runs the command.
-
-    The limits are set inside the sandbox: the kernel counts processes per user namespace, so each sandbox has its own.
+    """A shell that sets the limits on itself and is then replaced by the shell that runs the command. The limits are
+    set inside the sandbox: the kernel counts processes per user namespace, so each sandbox has its own.
     """
     kilobytes = limits.memory_bytes // 1024
     bounds = f"ulimit -c 0 -d {kilobytes} -u {limits.processes} -f {limits.file_bytes // 1024} -n 1024"
@@ -292,7 +289,7 @@ def _with_limits(limits: SandboxLimits) -> list[str]:
 
 
 def refused(error: SandboxUnavailable) -> ToolFailure:
-    """The failure of a command on a worker without a sandbox."""
+    """Return the failure of a command on a worker without a sandbox."""
     return ToolFailure.of(
         ErrorCategory.PERMISSION,
         f"Commands are refused on this worker: they cannot be confined. {error}",
@@ -301,7 +298,7 @@ def refused(error: SandboxUnavailable) -> ToolFailure:
 
 
 def sandbox_uid() -> int | None:
-    """The user id of commands when this process is root, else None."""
+    """Return the user id of commands when this process is root, else None."""
     return SANDBOX_UID if os.geteuid() == 0 else None
 
 

@@ -1,8 +1,6 @@
-"""The system calls that a command in its sandbox may not make, as a filter for seccomp(2) in classic BPF.
-
-The sandbox's namespaces already take their effects away from most of these. The filter takes away the code behind them:
-parts of the kernel that ordinary programs never call, and in which most escapes from containers were found. A call that
-is denied fails with EPERM, so that a program can tell it and go on.
+"""The system calls that are denied to a command in its sandbox, as a filter for seccomp(2) in classic BPF. The
+namespaces already remove the effects of most; the filter removes kernel code in which most escapes from containers were
+found. A denied call fails with EPERM.
 """
 
 import errno
@@ -68,9 +66,8 @@ MACHINES = {
 
 
 def filter_program(machine: str) -> bytes | None:
-    """The filter for `machine` (as `platform.machine()` names it) as an array of `struct sock_filter`.
-
-    None for a machine whose numbers of system calls are not known here.
+    """The filter for `machine` (as `platform.machine()` names it) as an array of `struct sock_filter`. None for a
+    machine whose numbers of system calls are not known here.
     """
     known = MACHINES.get(machine)
     return None if known is None else b"".join(_instructions(known))
@@ -123,5 +120,5 @@ def _fails(number: int) -> int:
 
 
 def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
-    """One `struct sock_filter`; `then` and `otherwise` are how many steps a comparison skips."""
+    """Return one `struct sock_filter`; `then` and `otherwise` are how many steps a comparison skips."""
     return struct.pack("=HBBI", code, then, otherwise, value)

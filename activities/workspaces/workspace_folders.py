@@ -16,7 +16,7 @@ from outlast.activities.workspaces.activities import WORKSPACE, FileLines, ReadF
 MAX_READ_BYTES = 1024 * 1024
 """Limit of one answer."""
 MAX_SCANNED_BYTES = 256 * 1024 * 1024
-"""How far a file is scanned for the requested lines: a limit on time and disk reads, not on memory."""
+"""The number of bytes scanned for the requested lines: a limit on time and disk reads, not on memory."""
 _CHUNK_BYTES = 65_536
 
 
@@ -29,7 +29,7 @@ class Workspaces:
         self._uid = uid
 
     def path(self, owner: WorkspaceOwner) -> Path:
-        """The folder of `owner`, created when it does not exist. Its name does not reveal the owner."""
+        """Return the folder of `owner`, created when it does not exist. Its name does not reveal the owner."""
         self._make_root()
         folder = self._root / folder_name(owner)
         with suppress(FileExistsError):
@@ -48,13 +48,13 @@ class Workspaces:
 
     @contextmanager
     def opened(self, owner: WorkspaceOwner) -> Generator[int]:
-        """A descriptor of the folder of `owner`."""
+        """Provide a descriptor of the folder of `owner`."""
         with opened_folder(self.path(owner)) as descriptor:
             yield descriptor
 
 
 def folder_name(owner: WorkspaceOwner) -> str:
-    """A digest of caller and conversation, so that two owners never share a folder."""
+    """Return a digest of caller and conversation, so that two owners never share a folder."""
     return hashlib.sha256(json.dumps([owner.caller_id, owner.session_id]).encode()).hexdigest()[:32]
 
 
@@ -62,7 +62,6 @@ class WorkspaceFiles:
     """Reads text files in workspaces."""
 
     def __init__(self, workspaces: Workspaces) -> None:
-        """Read below `workspaces`."""
         self._workspaces = workspaces
 
     def read(self, request: ReadFileInput) -> FileLines:
@@ -91,9 +90,8 @@ def _relative_to_workspace(path: str) -> str:
 def _read_lines(file: BinaryIO, request: ReadFileInput) -> FileLines:
     size = os.fstat(file.fileno()).st_size
     if b"\0" in file.read(_CHUNK_BYTES):
-        raise _failed(
-            f"{request.path!r} is not text: it has NUL bytes.", ErrorCategory.FILESYSTEM, "Only text can be read."
-        )
+        message = f"{request.path!r} is not text: it has NUL bytes."
+        raise _failed(message, ErrorCategory.FILESYSTEM, "Only text can be read.")
     file.seek(0)
     _skip(file, request)
     shown: list[bytes] = []

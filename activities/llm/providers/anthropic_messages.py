@@ -4,44 +4,17 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-import httpx2
 from anthropic import AsyncAnthropic
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.conversations.contracts import (
-    AnswerPart,
-    ImagePart,
-    MediaPart,
-    ModelMessage,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from outlast.activities.conversations import contracts as conversations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
-from outlast.activities.llm.providers.failures import (
-    error_in,
-    provider_failures,
-    reported_error,
-    stream_ended_early,
-)
+from outlast.activities.llm.providers import parsing
 from outlast.activities.llm.providers.models import MATRIX
-from outlast.activities.llm.providers.parsing import (
-    Listener,
-    arguments_piece,
-    call_id,
-    index_of,
-    is_from,
-    sent_arguments,
-    text_of,
-    tokens,
-    tool_call,
-    without_loose_reasoning,
-)
 from outlast.activities.llm.providers.requests import SHOWN, result_content, shown_to, users_picture, with_extra
-from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
+from outlast.activities.llm.providers.stream_events import StreamedText
+from outlast.activities.llm.providers.streamed_provider import StreamedProvider
 from outlast.activities.llm.providers.tool_definitions import ToolPlan, plan_tools, read_definitions
 from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_text
@@ -74,34 +47,37 @@ class _Block:
     pieces: StreamedText = field(default_factory=StreamedText)
 
     def is_begun_by(self, given: JsonObject) -> bool:
-        """Whether `given` repeats the beginning of this call, to which nothing was added yet."""
+        """Return True if `given` repeats the beginning of this call, to which nothing was added yet."""
         return self.type == "tool_use" and not self.text and self.id != "" and self.id == given.get("id")
 
 
 class _Answer:
-    """The answer received so far. `counts` are the latest numbers of tokens.
-
-    A delta counts only for the open block of its index, and only if it is of the block's type.
+    """The answer received so far. `counts` are the latest numbers of tokens. A delta counts only for the open block of
+    its index, and only if it is of the block's type.
     """
 
-    def __init__(self, listener: Listener, step: int) -> None:
+    def __init__(self, listener: parsing.Listener, step: int) -> None:
         self._listener, self._step = listener, step
         self._by_index: dict[int | None, _Block] = {}
         self.blocks: list[_Block] = []
         self.stop_reason: str | None = None
         self.counts: dict[str, int] = {}
+        self.error: JsonValue = None
 
-    def add(self, event: JsonObject) -> None:
-        """Add an event of the stream."""
+    @property
+    def is_whole(self) -> bool:
+        return self.stop_reason is not None
+
+    def add(self, event: JsonObject) -> bool:
         match event:
             case {"type": "message_start", "message": dict(message)}:
                 self._count(message.get("usage"))
             case {"type": "content_block_start", "content_block": {"type": str(kind), **block}}:
-                self._begin(index_of(event.get("index")), kind, cast(JsonObject, block))
+                self._begin(parsing.index_of(event.get("index")), kind, cast(JsonObject, block))
             case {"type": "content_block_delta", "delta": {"type": str(kind), **delta}}:
-                self._add_delta(index_of(event.get("index")), kind, cast(JsonObject, delta))
+                self._add_delta(parsing.index_of(event.get("index")), kind, cast(JsonObject, delta))
             case {"type": "content_block_stop"}:
-                self._close(self._by_index.pop(self._named(index_of(event.get("index"))), None))
+                self._close(self._by_index.pop(self._named(parsing.index_of(event.get("index"))), None))
             case {"type": "message_delta", **rest}:
                 delta = rest.get("delta")
                 self._stop(delta.get("stop_reason") if isinstance(delta, dict) else None)
@@ -113,28 +89,29 @@ class _Answer:
                 self._count(message.get("usage"))
             case _:
                 pass
+        return event.get("type") == "message_stop"
 
-    def end(self) -> None:
-        """The stream has ended: close the blocks that are open."""
+    def end(self, *, is_done: bool) -> bool:  # noqa: ARG002 (servers may leave the mark out)
         for block in self.blocks:
             self._close(block)
+        return self.is_whole
 
     def _add_whole(self, blocks: list[JsonValue]) -> None:
         for index, block in enumerate(blocks):
             if isinstance(block, dict):
-                self._begin(index, text_of(block.get("type")), block)
+                self._begin(index, parsing.text_of(block.get("type")), block)
                 self._close(self._by_index.pop(index))
 
     def _stop(self, reason: JsonValue) -> None:
-        self.stop_reason = text_of(reason) or self.stop_reason
+        self.stop_reason = parsing.text_of(reason) or self.stop_reason
 
     def _count(self, usage: JsonValue) -> None:
         """Replace the numbers that `usage` contains: each event counts from the beginning."""
         if isinstance(usage, dict):
-            self.counts |= {name: tokens(usage, name) for name in _COUNTS if usage.get(name) is not None}
+            self.counts |= {name: parsing.tokens(usage, name) for name in _COUNTS if usage.get(name) is not None}
 
     def _named(self, index: int | None) -> int | None:
-        """The index of the block that an event names; the last one that is open, if it names none."""
+        """Return the index of the block that an event names; the last one that is open, if it names none."""
         return next(reversed(self._by_index), None) if index is None else index
 
     def _begin(self, index: int | None, kind: str, given: JsonObject) -> None:
@@ -145,36 +122,36 @@ class _Answer:
         block = self._by_index[index] = _Block(kind)
         match kind:
             case "tool_use":
-                block.id = call_id(given.get("id"), {one.id for one in self.blocks}, self._step)
-                block.name = valid_text(text_of(given.get("name")))
+                block.id = parsing.call_id(given.get("id"), {one.id for one in self.blocks}, self._step)
+                block.name = valid_text(parsing.text_of(given.get("name")))
                 if given.get("input"):
                     block.whole_input = json.dumps(given["input"], ensure_ascii=False)
             case "thinking":
-                block.signature = text_of(given.get("signature"))
+                block.signature = parsing.text_of(given.get("signature"))
             case "redacted_thinking":
-                block.text = text_of(given.get("data"))
+                block.text = parsing.text_of(given.get("data"))
             case "text":
                 pass
             case _:
                 return
         self.blocks.append(block)
-        self._write(block, text_of(given.get("text") if kind == "text" else given.get("thinking")))
+        self._write(block, parsing.text_of(given.get("text") if kind == "text" else given.get("thinking")))
 
     def _add_delta(self, index: int | None, kind: str, delta: JsonObject) -> None:
         block = self._by_index.get(self._named(index))
         if block is None and kind == "text_delta":
-            # Some gateways do not tell that a text begins.
+            # Some gateways omit the beginning of a text.
             self._begin(index, "text", {})
             block = self._by_index[index]
         match block, kind:
             case _Block(type="text"), "text_delta":
-                self._write(block, text_of(delta.get("text")))
+                self._write(block, parsing.text_of(delta.get("text")))
             case _Block(type="tool_use"), "input_json_delta":
-                self._write(block, arguments_piece(delta.get("partial_json")))
+                self._write(block, parsing.arguments_piece(delta.get("partial_json")))
             case _Block(type="thinking"), "thinking_delta":
-                self._write(block, text_of(delta.get("thinking")))
+                self._write(block, parsing.text_of(delta.get("thinking")))
             case _Block(type="thinking"), "signature_delta":
-                block.signature += text_of(delta.get("signature"))
+                block.signature += parsing.text_of(delta.get("signature"))
             case _:
                 pass
 
@@ -199,46 +176,42 @@ class _Answer:
             self._pass_on(block, block.whole_input)
 
 
-class AnthropicMessagesProvider:
-    """A `Provider`. The client's own retries are off: Temporal retries."""
+class AnthropicMessagesProvider(StreamedProvider[_Answer]):
+    """The provider `anthropic`."""
+
+    path = "/v1/messages"
 
     def __init__(self, client: AsyncAnthropic) -> None:
-        """Take a client with the key, the address and the time limits."""
-        self._client = client.with_options(max_retries=0)
+        super().__init__(_ID, client)
 
-    async def call(self, request: CallModelInput, listener: Listener) -> ModelStep:
-        """See `Provider`."""
-        body, plan = request_body(request)
-        with provider_failures(_ID, self._client.api_key or ""):
-            answer = await self._streamed(request, body, listener)
-        return _step(request, answer, plan)
+    def request(self, request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+        """See `StreamedProvider`."""
+        return request_body(request)
 
-    async def close(self) -> None:
-        """See `Provider`."""
-        await self._client.close()
+    def answer(self, request: CallModelInput, listener: parsing.Listener) -> _Answer:
+        """See `StreamedProvider`."""
+        return _Answer(listener, request.step)
 
-    async def _streamed(self, request: CallModelInput, body: JsonObject, listener: Listener) -> _Answer:
-        response = await self._client.post("/v1/messages", body=body, cast_to=httpx2.Response, stream=True)
-        answer = _Answer(listener, request.step)
-        async with StreamEvents(response) as events:
-            async for event in events:
-                error = error_in(event)
-                if error is not None and answer.stop_reason is None:
-                    raise reported_error(_ID, error)
-                if event.get("type") == "message_stop":
-                    break
-                answer.add(event)
-                if answer.stop_reason is not None:
-                    events.settle()
-        answer.end()
-        if answer.stop_reason is None:
-            raise stream_ended_early(_ID)
-        return answer
+    def step(self, request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
+        """See `StreamedProvider`."""
+        parts = [part for block in answer.blocks if (part := _part(request, block)) is not None]
+        read, written = answer.counts.get(_COUNTS[2], 0), answer.counts.get(_COUNTS[3], 0)
+        return ModelStep(
+            parts=parsing.without_loose_reasoning(parts),
+            finish_reason=_FINISH.get(answer.stop_reason, "other"),
+            usage=Usage(
+                # This API's count excludes tokens that are read from the cache or written to it.
+                input_tokens=answer.counts.get("input_tokens", 0) + read + written,
+                output_tokens=answer.counts.get("output_tokens", 0),
+                cache_read_tokens=read,
+                cache_write_tokens=written,
+            ),
+            warnings=plan.warnings,
+        )
 
 
 def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
     """The request, in the order of the prompt, with its four breakpoints: definitions, static text, two in messages.
-
     The next step reads the cache up to the breakpoint at the end of the conversation; this step reads it up to the one
     before, however many blocks were added (from a single breakpoint, the API looks back only 20 blocks).
     """
@@ -289,41 +262,45 @@ def _system(request: CallModelInput) -> list[JsonObject]:
     return [block for block in (static, dynamic) if block["text"]]
 
 
-def _message(message: ModelMessage, request: CallModelInput) -> tuple[str, list[JsonObject]] | None:
+def _message(message: conversations.ModelMessage, request: CallModelInput) -> tuple[str, list[JsonObject]] | None:
     """Role and blocks; None for an empty message, which the API rejects."""
-    sendable = (part for part in message.parts if not isinstance(part, ReasoningPart) or is_from(part, request))
+    sendable = (
+        part
+        for part in message.parts
+        if not isinstance(part, conversations.ReasoningPart) or parsing.is_from(part, request)
+    )
     parts = [block for part in sendable if (block := _block(part, request)) is not None]
     # The API accepts results only at the beginning of a message.
     blocks = sorted(parts, key=lambda block: block["type"] != "tool_result")
     return ("assistant" if message.role == "assistant" else "user", blocks) if blocks else None
 
 
-def _block(part: Part, request: CallModelInput) -> JsonObject | None:
+def _block(part: conversations.Part, request: CallModelInput) -> JsonObject | None:
     match part:
-        case TextPart():
+        case conversations.TextPart():
             return {"type": "text", "text": part.text} if part.text.strip() else None
-        case ImagePart():
+        case conversations.ImagePart():
             return _picture(part)
-        case ReasoningPart():
+        case conversations.ReasoningPart():
             return part.block
-        case ToolCallPart():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": sent_arguments(part)}
-        case ToolResultPart():
+        case conversations.ToolCallPart():
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": parsing.sent_arguments(part)}
+        case conversations.ToolResultPart():
             return _tool_result(part, request)
 
 
-def _picture(part: ImagePart) -> JsonObject:
+def _picture(part: conversations.ImagePart) -> JsonObject:
     match users_picture(part):
         case str(words):
             return {"type": "text", "text": words}
-        case ImagePart(url=None) as shown:
+        case conversations.ImagePart(url=None) as shown:
             source: JsonObject = {"type": "base64", "media_type": shown.media_type, "data": shown.data}
             return {"type": "image", "source": source}
         case shown:
             return {"type": "image", "source": {"type": "url", "url": shown.url}}
 
 
-def _tool_result(part: ToolResultPart, request: CallModelInput) -> JsonObject:
+def _tool_result(part: conversations.ToolResultPart, request: CallModelInput) -> JsonObject:
     text, media = result_content(part, shown_to(request, SHOWN))
     # A result may be empty, a text block may not.
     content: list[JsonValue] = [{"type": "text", "text": text}] if text.strip() else []
@@ -331,43 +308,26 @@ def _tool_result(part: ToolResultPart, request: CallModelInput) -> JsonObject:
     return {"type": "tool_result", "tool_use_id": part.call_id, "content": content, "is_error": part.is_error}
 
 
-def _media(media: MediaPart) -> JsonObject:
+def _media(media: conversations.MediaPart) -> JsonObject:
     source: JsonObject = {"type": "base64", "media_type": media.media_type, "data": media.data}
     return {"type": "document" if media.media_type == PDF else "image", "source": source}
 
 
-def _step(request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
-    parts = [part for block in answer.blocks if (part := _part(request, block)) is not None]
-    read, written = answer.counts.get(_COUNTS[2], 0), answer.counts.get(_COUNTS[3], 0)
-    return ModelStep(
-        parts=without_loose_reasoning(parts),
-        finish_reason=_FINISH.get(answer.stop_reason, "other"),
-        usage=Usage(
-            # This API's count excludes tokens that are read from the cache or written to it.
-            input_tokens=answer.counts.get("input_tokens", 0) + read + written,
-            output_tokens=answer.counts.get("output_tokens", 0),
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-        ),
-        warnings=plan.warnings,
-    )
-
-
-def _part(request: CallModelInput, block: _Block) -> AnswerPart | None:
-    """The part of a block; None for an empty text, and for thinking that was cut off before it was signed."""
+def _part(request: CallModelInput, block: _Block) -> conversations.AnswerPart | None:
+    """Return the part of a block; None for an empty text, and for thinking that was cut off before it was signed."""
     match block.type:
         case "tool_use":
-            return tool_call(block.id, block.name, block.text)
+            return parsing.tool_call(block.id, block.name, block.text)
         case "thinking" if block.signature:
             sent: JsonObject = {"type": "thinking", "thinking": block.text, "signature": block.signature}
             return _reasoning(request, block.text, sent)
         case "redacted_thinking":
             return _reasoning(request, "", {"type": "redacted_thinking", "data": block.text})
         case "text" if block.text:
-            return TextPart(text=block.text)
+            return conversations.TextPart(text=block.text)
         case _:
             return None
 
 
-def _reasoning(request: CallModelInput, text: str, block: JsonObject) -> ReasoningPart:
-    return ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)
+def _reasoning(request: CallModelInput, text: str, block: JsonObject) -> conversations.ReasoningPart:
+    return conversations.ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)

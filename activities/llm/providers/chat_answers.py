@@ -2,7 +2,7 @@
 
 Each of these occurs, and gives the same calls and texts as a stream of OpenAI:
 
-- calls in parallel that all have index 0 and ids of their own (Ollama), and indexes that are missing, null, texts, or
+- calls in parallel that all have index 0 and different ids (Ollama), and indexes that are missing, null, texts, or
   begin with 1;
 - id and name repeated with every piece of the arguments, or a new id with every piece (vLLM);
 - ids that are missing, or the same for two calls (`call_id` of `parsing` gives them distinct ones);
@@ -19,15 +19,7 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.llm.providers.parsing import (
-    Listener,
-    arguments_piece,
-    call_id,
-    has_no_arguments,
-    index_of,
-    read_arguments,
-    text_of,
-)
+from outlast.activities.llm.providers import parsing
 from outlast.activities.llm.providers.stream_events import StreamedText
 from outlast.activities.unicode_text import valid_text
 
@@ -61,14 +53,14 @@ class Call:
     name: str = ""
     arguments: str = ""
     unheard: str = ""
-    """What came of the arguments before the name."""
+    """The arguments that came before the name."""
     text: StreamedText = field(default_factory=StreamedText)
     is_empty: bool = False
-    """Whether `{}` or `null` came, which stands only if no other arguments follow."""
+    """`{}` or `null` came, which counts only if no other arguments follow."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments are a whole object."""
+        """True if the arguments are a whole object."""
         return is_whole_object(self.arguments)
 
 
@@ -86,7 +78,7 @@ class _Piece:
 class ChatAnswer:
     """The answer received so far, whose pieces go to a listener as they come."""
 
-    def __init__(self, listener: Listener, *, step: int, tools: Collection[str]) -> None:
+    def __init__(self, listener: parsing.Listener, *, step: int, tools: Collection[str]) -> None:
         """`tools` are the names of the offered tools: they show where one name ends and another begins."""
         self._listener, self._step, self._tools = listener, step, tools
         self._texts: list[str] = []
@@ -99,37 +91,42 @@ class ChatAnswer:
         self.finish_reason: str | None = None
         self.usage: JsonObject | None = None
         self.error: JsonValue = None
-        """Why the answer has failed, where a choice reports that."""
+        """The reason of the failure, if a choice reports one."""
         self.has_begun = False
 
     @property
     def text(self) -> str:
-        """What the model has said."""
+        """The text so far."""
         return "".join(self._texts)
 
     @property
     def reasoning(self) -> str:
-        """What the model has reasoned, where the server shows it."""
+        """The reasoning so far, if the server shows it."""
         return "".join(self._thoughts)
 
     @property
     def is_open(self) -> bool:
-        """Whether something is missing for certain: nothing came yet, or the last call's arguments are unfinished."""
+        """True if something is missing for certain: nothing came yet, or the last call's arguments are unfinished."""
         if not self.calls:
             return not self.text
         return not (self.calls[-1].is_whole or self.calls[-1].is_empty)
 
     @property
     def finished(self) -> FinishReason:
-        """Why the answer has ended; `other` where the server did not say so at all."""
+        """The reason of the end; `other` if the server gave none."""
         named = _FINISH.get((self.finish_reason or "").lower(), "other")
         return "tool_calls" if self.calls and named in ("stop", "other") else named
 
-    def add(self, chunk: JsonObject) -> None:
-        """Add a chunk of the stream."""
+    @property
+    def is_whole(self) -> bool:
+        """True once the server has given the reason of the end: only token counts may follow."""
+        return self.finish_reason is not None
+
+    def add(self, event: JsonObject) -> bool:
+        """Add an event of the stream. Returns False: none is the last for certain."""
         self._of_chunk = []
-        self._count(chunk.get("usage"))
-        for choice in _objects(chunk.get("choices")):
+        self._count(event.get("usage"))
+        for choice in _objects(event.get("choices")):
             self.has_begun = True
             self._count(choice.get("usage"))
             number = choice.get("index")
@@ -137,15 +134,21 @@ class ChatAnswer:
                 self._choice = number
             if number is None or number == self._choice:
                 self._add_choice(choice)
+        return False
 
-    def end(self) -> None:
-        """The stream has ended: pass on what was held back."""
+    def end(self, *, is_done: bool) -> bool:
+        """Pass on what was held back. Returns False if the answer was cut off."""
         self._say(self._text.end())
         self._thoughts.append(self._thought.end())
         for call in self.calls:
             self._argue(call, call.text.end())
             if call.is_empty and not call.arguments:
                 self._argue(call, _EMPTY)
+        if is_done and not self.is_whole:
+            has_end = self.has_begun or not self.is_open
+            self.finish_reason = "stop"
+            return has_end
+        return self.is_whole or not self.is_open
 
     def _count(self, usage: JsonValue) -> None:
         if isinstance(usage, dict) and usage:
@@ -158,10 +161,10 @@ class ChatAnswer:
         delta = choice.get("delta") or (choice.get("message") if has_more else None)
         if isinstance(delta, dict):
             self._thoughts.append(self._thought.feed(_reasoning(delta)))
-            self._say(self._text.feed(_content(delta.get("content")) or text_of(delta.get("refusal"))))
+            self._say(self._text.feed(_content(delta.get("content")) or parsing.text_of(delta.get("refusal"))))
             for call in _calls(delta):
                 self._add_call(_piece(call))
-        if (reason := text_of(choice.get("finish_reason"))) == "error":
+        if (reason := parsing.text_of(choice.get("finish_reason"))) == "error":
             self.error = choice.get("error") or "the model has failed (finish_reason error)"
         if reason.lower() not in _NOT_FINISHED:
             self.finish_reason = reason
@@ -181,20 +184,20 @@ class ChatAnswer:
     def _add_call(self, piece: _Piece) -> None:
         call = self._call_of(piece)
         if call is None:
-            call = Call(call_id(piece.id or None, {one.id for one in self.calls}, self._step))
+            call = Call(parsing.call_id(piece.id or None, {one.id for one in self.calls}, self._step))
             self.calls.append(call)
         if piece.index is not None:
             self._by_index[piece.index] = call
         self._of_chunk.append(call)
         call.own_id = piece.id or call.own_id
         call.name = self._name(call.name, piece.name)
-        if piece.arguments.strip() and has_no_arguments(piece.arguments) and not call.arguments:
+        if piece.arguments.strip() and parsing.has_no_arguments(piece.arguments) and not call.arguments:
             call.is_empty = True
         elif not (piece.is_whole and call.is_whole):
             self._argue(call, call.text.feed(piece.arguments))
 
     def _call_of(self, piece: _Piece) -> Call | None:
-        """The call that a piece belongs to; None for the first piece of another one."""
+        """Return the call that a piece belongs to; None for the first piece of another one."""
         same_id = next((call for call in reversed(self.calls) if piece.id and call.own_id == piece.id), None)
         last = self.calls[-1] if self.calls else None
         call = (same_id or last) if piece.index is None else self._by_index.get(piece.index)
@@ -210,9 +213,8 @@ class ChatAnswer:
         return None if self._is_another(call, piece, has_own_id=False) else call
 
     def _is_another(self, call: Call, piece: _Piece, *, has_own_id: bool) -> bool:
-        """Whether a piece is the first of another call than `call`, which its index names or which came last.
-
-        With `has_own_id` its id is another than that of `call`. A call has a name; pieces without one continue.
+        """Return True if a piece begins another call than `call`, which its index names or which came last. With
+        `has_own_id` its id is another than that of `call`. A call has a name; pieces without one continue.
         """
         if not piece.name:
             return False
@@ -223,11 +225,14 @@ class ChatAnswer:
             return not piece.arguments or piece.is_whole or call.is_whole
         if not piece.id and call in self._of_chunk:
             return True
-        is_repeated = read_arguments(valid_text(piece.arguments)) in ({}, read_arguments(call.arguments))
+        is_repeated = parsing.read_arguments(valid_text(piece.arguments)) in (
+            {},
+            parsing.read_arguments(call.arguments),
+        )
         return call.is_whole and not is_repeated
 
     def _can_extend(self, call: Call, name: str) -> bool:
-        """Whether `name` may be the next piece of the call's name, or the name up to here."""
+        """Return True if `name` may be the next piece of the call's name, or the name so far."""
         if not call.name:
             return True
         if call.arguments or call.is_empty:
@@ -235,26 +240,26 @@ class ChatAnswer:
         return call.name not in self._tools or call.name + name in self._tools or name.startswith(call.name)
 
     def _name(self, before: str, piece: str) -> str:
-        """The name with its next piece. Most servers send it whole, and some of them again with each piece."""
+        """Return the name with its next piece. Most servers send it whole, and some of them again with each piece."""
         if not before or piece.startswith(before):
             return piece or before
         return before + piece if before not in self._tools or before + piece in self._tools else before
 
 
 def is_whole_object(arguments: str) -> bool:
-    """Whether `arguments` are a whole JSON object."""
-    return arguments.rstrip().endswith("}") and read_arguments(valid_text(arguments)) is not None
+    """Return True if `arguments` are a whole JSON object."""
+    return arguments.rstrip().endswith("}") and parsing.read_arguments(valid_text(arguments)) is not None
 
 
 def _piece(given: JsonObject) -> _Piece:
     function = given.get("function")
     inner = function if isinstance(function, dict) else given
-    arguments = arguments_piece(inner.get("arguments"))
+    arguments = parsing.arguments_piece(inner.get("arguments"))
     own_id = given.get("id")
     return _Piece(
-        index=index_of(given.get("index")),
+        index=parsing.index_of(given.get("index")),
         id=valid_text(own_id) if isinstance(own_id, str) else "" if own_id is None else str(own_id),
-        name=valid_text(text_of(inner.get("name"))),
+        name=valid_text(parsing.text_of(inner.get("name"))),
         arguments=arguments,
         is_whole=is_whole_object(arguments),
     )
@@ -268,23 +273,23 @@ def _calls(delta: JsonObject) -> Iterator[JsonObject]:
 
 
 def _content(value: JsonValue) -> str:
-    """The text of a content that is one, or a list of parts."""
+    """Return the text of a content that is one, or a list of parts."""
     if isinstance(value, list):
         return "".join(
-            part if isinstance(part, str) else text_of(part.get("text"))
+            part if isinstance(part, str) else parsing.text_of(part.get("text"))
             for part in value
             if isinstance(part, str) or (isinstance(part, dict) and part.get("type") not in _OF_REASONING)
         )
-    return text_of(value)
+    return parsing.text_of(value)
 
 
 _OF_REASONING = ("thinking", "reasoning")
 
 
 def _reasoning(delta: JsonObject) -> str:
-    """The model's reasoning: an extension of the protocol, under one of three names."""
+    """Return the model's reasoning: an extension of the protocol, under one of three names."""
     for name in ("reasoning_content", "reasoning", "thinking"):
-        if text := text_of(delta.get(name)):
+        if text := parsing.text_of(delta.get(name)):
             return text
     parts = _objects(delta.get("content"))
     return "".join(_content(part.get(str(part["type"]))) for part in parts if part.get("type") in _OF_REASONING)

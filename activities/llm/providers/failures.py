@@ -23,9 +23,8 @@ _REFUSED = frozenset({"invalid_request_error", "BadRequestError"})
 
 @contextmanager
 def provider_failures(provider_id: str, key: str) -> Generator[None]:
-    """Turn the libraries' errors into `ProviderError`; other errors pass unchanged.
-
-    `key` is removed from the message: a provider or a proxy may repeat it.
+    """Turn the libraries' errors into `ProviderError`; other errors pass unchanged. `key` is removed from the message:
+    a provider or a proxy may repeat it.
     """
     try:
         with _library_failures(provider_id):
@@ -52,14 +51,13 @@ def _library_failures(provider_id: str) -> Generator[None]:
 
 
 def stream_ended_early(provider_id: str) -> ProviderError:
-    """The error for a stream that ended before the answer was complete."""
+    """Return the error for a stream that ended before the answer was complete."""
     return ProviderError(provider_id, "the stream ended before the answer was complete", kinds=(CONNECTION,))
 
 
 def error_in(event: JsonObject) -> JsonValue:
-    """The error that an event of a stream reports; None for an event without one.
-
-    Servers that speak nearly as OpenAI does put it in `error`, as an object or a text, or make the event itself one.
+    """The error that an event of a stream reports; None for an event without one. Servers that speak nearly as OpenAI
+    does put it in `error`, as an object or a text, or make the event itself one.
     """
     if error := event.get("error"):
         return error
@@ -70,7 +68,7 @@ def error_in(event: JsonObject) -> JsonValue:
 
 
 def reported_error(provider_id: str, error: JsonValue) -> ProviderError:
-    """The failure for an error that a provider reports within a stream, whose status is 200."""
+    """Return the failure for an error that a provider reports within a stream, whose status is 200."""
     details: Mapping[str, object] = error if isinstance(error, dict) else {}
     texts = (details.get(key) for key in ("message", "detail"))
     message = next((text for text in texts if isinstance(text, str)), None)
@@ -85,7 +83,7 @@ def _kinds(details: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _status(details: Mapping[str, object]) -> int | None:
-    """The HTTP status that an error names, as vLLM and OpenRouter put it; None when it names none."""
+    """Return the HTTP status that an error names, as vLLM and OpenRouter put it; None when it names none."""
     for key in ("code", "status", "status_code"):
         value = details.get(key)
         if isinstance(value, int) and _FIRST_ERROR <= value <= _LAST_ERROR:
@@ -118,7 +116,7 @@ def _error_of_response(provider_id: str, error: openai.APIError | anthropic.APIE
 
 
 def _error_object(body: object) -> dict[str, object]:
-    """The error object of a response; Anthropic's is one level deeper."""
+    """Return the error object of a response; Anthropic's is one level deeper."""
     if not isinstance(body, dict):
         return {}
     outer = cast(dict[str, object], body)

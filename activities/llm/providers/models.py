@@ -1,6 +1,5 @@
-"""Facts about providers and models: controls, windows, output limits, prices. Data, by the start of the name.
-
-Sources: the model pages of OpenAI, Anthropic and Z.ai, November 2026. An operator adds or corrects limits with
+"""Facts about providers and models: controls, windows, output limits, prices. Data, by the start of the name. Sources:
+the model pages of OpenAI, Anthropic and Z.ai, November 2026. An operator adds or corrects limits with
 OUTLAST_MODEL_LIMITS, and names models there that are not known here: those have careful defaults.
 """
 
@@ -39,11 +38,11 @@ class Model:
     output_tokens: int | None = None
     """Tokens of one answer at most, its reasoning included."""
     reasons: bool | None = None
-    """Whether it always reasons; None when that is not known."""
+    """The model always reasons; None if not known."""
     lacks: tuple[ControlName, ...] = ()
     """Controls of its provider that this model does not have."""
     sees_pictures: bool | None = None
-    """Whether it sees pictures; None when that is not known."""
+    """The model accepts pictures; None if not known."""
 
     @property
     def default_output_tokens(self) -> int:
@@ -98,9 +97,8 @@ KNOWN: Mapping[str, Mapping[str, Model]] = {
         "glm-4.5v": Model(65_536, 16_384, sees_pictures=True),
     },
 }
-"""By provider, then by the start of the model's name. The longest start that fits counts.
-
-A provider without a table has whatever models its server has.
+"""By provider, then by the start of the model's name. The longest start that fits counts. A provider without a table
+has whatever models its server has.
 """
 _OPEN_MODELS: Mapping[str, Model] = {
     **dict.fromkeys(
@@ -149,7 +147,7 @@ def model_of(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits] 
 
 
 def is_known(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits]) -> bool:
-    """Whether the provider may have this model: it has no table, or the table or the operator's `limits` name it."""
+    """Return True if the provider may have this model: it has no table, or the table or `limits` name the model."""
     if provider_id not in KNOWN:
         return True
     return _known(provider_id, model_id) is not None or _own_limits(provider_id, model_id, limits) is not None
@@ -164,7 +162,7 @@ def _known(provider_id: str, model_id: str) -> Model | None:
 
 
 def _own_limits(provider_id: str, model_id: str, limits: Mapping[str, ModelLimits]) -> ModelLimits | None:
-    """The operator's entry for the model: that of its whole name, else that of the longest start."""
+    """Return the operator's entry for the model: that of its whole name, else that of the longest start."""
     name = f"{provider_id}/{model_id}"
     if name in limits:
         return limits[name]
@@ -179,7 +177,7 @@ _PerMillion = Annotated[float, Field(ge=0, le=int(MAX_USD), allow_inf_nan=False)
 
 
 class Price(BaseModel):
-    """US dollars per million tokens. Without prices of their own, cache reads and writes cost as much as input."""
+    """US dollars per million tokens. Without separate prices, cache reads and writes cost as much as input."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -190,7 +188,7 @@ class Price(BaseModel):
 
 
 def cost_usd(prices: Mapping[str, Price], provider_id: str, model_id: str, usage: Usage) -> float | None:
-    """The cost of a call at the price of `provider/model`; None without a price."""
+    """Return the cost of a call at the price of `provider/model`; None without a price."""
     price = prices.get(f"{provider_id}/{model_id}")
     if price is None:
         return None
@@ -208,48 +206,34 @@ def cost_usd(prices: Mapping[str, Price], provider_id: str, model_id: str, usage
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The capabilities of a provider. For all of them the tool definitions are constant, whatever the mask."""
+    """The capabilities of a provider. The defaults are those of OpenAI's Chat Completions. Tool definitions are
+    constant for every provider, whatever the mask.
+    """
 
-    protocol: Literal["responses", "chat", "messages"]
-    base_url: str | None
-    """The default base URL; None when it has to be configured."""
-    limits_active_tools: bool
-    """Whether a request can limit the tools that may be called. If not, the caller refuses calls of other tools."""
-    forbids_all_tools: bool
-    """Whether a request can forbid all tool calls. If not, the caller refuses the calls."""
-    caching: Literal["automatic", "breakpoints"]
-    streams_usage: Literal["always", "on_request"]
-    """Whether a streaming request has to ask for the usage."""
-    system: Literal["instructions", "system_blocks", "system_message"]
-    """Where the static text is sent: always after the definitions, before the dynamic text and the conversation."""
-    controls: tuple[ControlName, ...]
+    protocol: Literal["responses", "chat", "messages"] = "chat"
+    base_url: str | None = None
+    """The default base URL; None if it has to be configured."""
+    limits_active_tools: bool = False
+    """A request can limit the tools that may be called. Otherwise the caller refuses calls of other tools."""
+    forbids_all_tools: bool = True
+    """A request can forbid all tool calls. Otherwise the caller refuses the calls."""
+    caching: Literal["automatic", "breakpoints"] = "automatic"
+    streams_usage: Literal["always", "on_request"] = "always"
+    """`on_request`: a streaming request has to ask for the usage."""
+    system: Literal["instructions", "system_blocks", "system_message"] = "system_message"
+    """The place of the static text: always after the definitions, before the dynamic text and the conversation."""
+    controls: tuple[ControlName, ...] = ("temperature", "effort", "output_schema", "stop", "seed")
     """The controls that a request can set; another one is refused by its name."""
-    efforts: tuple[Effort, ...]
-    """The values of the control `effort`."""
-    most_stops: int
-    """How many stop texts a request can have."""
-    keeps_reasoning: bool
-    """Whether the model's reasoning is sent back to it in later steps."""
-    sees_pictures: bool
-    """Whether its models are shown the pictures of tools, unless it is known of a model whether it sees."""
+    efforts: tuple[Effort, ...] = get_args(Effort)
+    most_stops: int = 4
+    """The maximum number of stop texts in a request."""
+    keeps_reasoning: bool = True
+    """The model's reasoning is sent back to it in later steps."""
+    sees_pictures: bool = False
+    """Models get the pictures of tools, unless `Model.sees_pictures` is known."""
 
 
-_ALL_EFFORTS: tuple[Effort, ...] = get_args(Effort)
-
-_CHAT = Capabilities(
-    protocol="chat",
-    base_url=None,
-    limits_active_tools=False,
-    forbids_all_tools=True,
-    caching="automatic",
-    streams_usage="on_request",
-    system="system_message",
-    controls=("temperature", "effort", "output_schema", "stop", "seed"),
-    efforts=_ALL_EFFORTS,
-    most_stops=4,
-    keeps_reasoning=False,
-    sees_pictures=False,
-)
+_WITHOUT_MINIMAL: tuple[Effort, ...] = ("none", "low", "medium", "high", "xhigh", "max")
 
 MATRIX: Mapping[str, Capabilities] = MappingProxyType(
     {
@@ -257,55 +241,38 @@ MATRIX: Mapping[str, Capabilities] = MappingProxyType(
             protocol="responses",
             base_url="https://api.openai.com/v1",
             limits_active_tools=True,
-            forbids_all_tools=True,
-            caching="automatic",
-            streams_usage="always",
             system="instructions",
             controls=("temperature", "effort", "output_schema"),
-            efforts=_ALL_EFFORTS,
             most_stops=0,
-            keeps_reasoning=True,
             sees_pictures=True,
         ),
         "anthropic": Capabilities(
             protocol="messages",
             base_url="https://api.anthropic.com",
-            limits_active_tools=False,
-            forbids_all_tools=True,
             caching="breakpoints",
-            streams_usage="always",
             system="system_blocks",
             # API version 2026-10-21, which the client library sends, has no `temperature`.
             controls=("effort", "thinking_tokens", "output_schema", "stop"),
-            efforts=("none", "low", "medium", "high", "xhigh", "max"),
-            most_stops=4,
-            keeps_reasoning=True,
+            efforts=_WITHOUT_MINIMAL,
             sees_pictures=True,
         ),
         "zai": Capabilities(
-            protocol="chat",
             base_url="https://api.z.ai/api/paas/v4",
-            limits_active_tools=False,
-            # Its `tool_choice` knows `auto` only.
+            # Its `tool_choice` accepts `auto` only.
             forbids_all_tools=False,
-            caching="automatic",
-            streams_usage="always",
-            system="system_message",
-            # Its `response_format` knows no schema.
+            # Its `response_format` accepts no schema.
             controls=("temperature", "effort", "stop"),
-            efforts=("none", "low", "medium", "high", "xhigh", "max"),
+            efforts=_WITHOUT_MINIMAL,
             most_stops=1,
-            keeps_reasoning=True,
-            sees_pictures=False,
         ),
-        "generic": _CHAT,
+        "generic": Capabilities(streams_usage="on_request", keeps_reasoning=False),
     }
 )
 """The providers by `provider_id`. `generic` is any server that speaks OpenAI's Chat Completions."""
 
 
 def refused_controls(provider_id: str, model_id: str, model: Model, controls: ModelControls) -> str | None:
-    """Why these controls cannot be sent, in one sentence; None when they can, or the provider is not known."""
+    """Return the reason why these controls cannot be sent; None if they can, or the provider is unknown."""
     can = MATRIX.get(provider_id)
     if can is None:
         return None
@@ -319,7 +286,7 @@ def refused_controls(provider_id: str, model_id: str, model: Model, controls: Mo
 
 
 def refused_output_limit(model_id: str, model: Model, controls: ModelControls, max_output_tokens: int) -> str | None:
-    """Why the output limit does not fit the model or its thinking, in one sentence; None when it fits."""
+    """Return the reason why the output limit does not fit the model or its thinking; None if it fits."""
     if model.output_tokens is not None and max_output_tokens > model.output_tokens:
         return f"The model {model_id} writes {model.output_tokens} tokens at most; {max_output_tokens} were asked for."
     if controls.thinking_tokens is not None and controls.thinking_tokens >= max_output_tokens:

@@ -5,29 +5,14 @@ import json
 from collections.abc import Iterator
 from typing import Literal
 
-import httpx2
-from openai import AsyncOpenAI, RequestOptions
+from openai import AsyncOpenAI
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.conversations.contracts import (
-    AnswerPart,
-    ImagePart,
-    MediaPart,
-    ModelMessage,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from outlast.activities.conversations import contracts as conversations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
-from outlast.activities.llm.providers.failures import (
-    error_in,
-    provider_failures,
-    reported_error,
-    stream_ended_early,
-)
+from outlast.activities.llm.providers import requests
+from outlast.activities.llm.providers.failures import reported_error
 from outlast.activities.llm.providers.models import MATRIX, model_of
 from outlast.activities.llm.providers.parsing import (
     Listener,
@@ -40,61 +25,17 @@ from outlast.activities.llm.providers.parsing import (
     tool_call,
     without_loose_reasoning,
 )
-from outlast.activities.llm.providers.requests import (
-    SHOWN,
-    data_url,
-    is_strict,
-    loose_schema_warnings,
-    picture_address,
-    result_content,
-    shown_to,
-    users_picture,
-    with_extra,
-)
-from outlast.activities.llm.providers.stream_events import StreamedText, StreamEvents
+from outlast.activities.llm.providers.stream_events import StreamedText
+from outlast.activities.llm.providers.streamed_provider import StreamedProvider
 from outlast.activities.llm.providers.tool_definitions import Definition, ToolPlan, plan_tools, read_definitions
 from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_json, valid_text
 
 _ID = "openai"
-_OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
 _INCOMPLETE: dict[str | None, Literal["length", "content_filter"]] = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
 }
-
-
-class OpenAIResponsesProvider:
-    """A `Provider`. The client's own retries are off: Temporal retries."""
-
-    def __init__(self, client: AsyncOpenAI) -> None:
-        """Take a client with the key, the address and the time limits."""
-        self._client = client.with_options(max_retries=0)
-
-    async def call(self, request: CallModelInput, listener: Listener) -> ModelStep:
-        """See `Provider`."""
-        body, plan = request_body(request)
-        with provider_failures(_ID, self._client.api_key):
-            response = await self._streamed(body, listener)
-        return _step(request, response, plan)
-
-    async def close(self) -> None:
-        """See `Provider`."""
-        await self._client.close()
-
-    async def _streamed(self, body: JsonObject, listener: Listener) -> JsonObject:
-        response = await self._client.post(
-            "/responses", body=body, cast_to=httpx2.Response, stream=True, options=_OPTIONS
-        )
-        answer = _Answer(listener)
-        async with StreamEvents(response) as events:
-            async for event in events:
-                error = error_in(event)
-                if error is not None:
-                    raise reported_error(_ID, error)
-                if answer.add(event):
-                    break
-        return answer.response()
 
 
 class _Answer:
@@ -106,10 +47,11 @@ class _Answer:
         self._pieces: dict[int | str | None, StreamedText] = {}
         self._begun: set[int | None] = set()
         self._items: dict[int | None, JsonValue] = {}
-        self._response: JsonObject | None = None
+        self.response: JsonObject = {}
+        self.is_whole = False
+        self.error: JsonValue = None
 
     def add(self, event: JsonObject) -> bool:
-        """Add an event of the stream. Returns whether it was the last."""
         index = index_of(event.get("output_index"))
         match event:
             case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(delta)}:
@@ -126,28 +68,66 @@ class _Answer:
                 if text := self._pieces.setdefault(index, StreamedText()).feed(delta):
                     self._listener.arguments(*self._calls[index], text)
             case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": dict(whole)}:
-                self._response = whole
+                self.response, self.is_whole = whole, True
             case {"object": "response", "output": list()}:
                 # The whole answer: the server does not stream.
-                self._response = event
+                self.response, self.is_whole = event, True
             case _:
                 pass
-        return self._response is not None
+        return self.is_whole
 
-    def response(self) -> JsonObject:
-        """The whole response. Some gateways leave its items, or the whole last event, out. Raises `ProviderError`."""
-        if self._response is None:
-            kinds = {text_of(item.get("type")) for item in self._items.values() if isinstance(item, dict)}
-            if self._begun - self._items.keys() or kinds <= {"reasoning"}:
-                raise stream_ended_early(_ID)
-            return {"status": "completed", "output": list(self._items.values())}
-        if not self._response.get("output"):
-            return {**self._response, "output": list(self._items.values())}
-        return self._response
+    def end(self, *, is_done: bool) -> bool:  # noqa: ARG002 (servers may leave the mark out)
+        """Complete the response: some gateways leave its items, or the whole last event, out."""
+        output = list(self._items.values())
+        if not self.is_whole:
+            kinds = {text_of(item.get("type")) for item in output if isinstance(item, dict)}
+            self.response = {"status": "completed", "output": output}
+            return not self._begun - self._items.keys() and not kinds <= {"reasoning"}
+        if not self.response.get("output"):
+            self.response = {**self.response, "output": output}
+        return True
+
+
+class OpenAIResponsesProvider(StreamedProvider[_Answer]):
+    """The provider `openai`."""
+
+    path = "/responses"
+
+    def __init__(self, client: AsyncOpenAI) -> None:
+        super().__init__(_ID, client)
+
+    def request(self, request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+        """See `StreamedProvider`."""
+        return request_body(request)
+
+    def answer(self, request: CallModelInput, listener: Listener) -> _Answer:  # noqa: ARG002 (other providers use it)
+        """See `StreamedProvider`."""
+        return _Answer(listener)
+
+    def step(self, request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
+        """See `StreamedProvider`."""
+        response = answer.response
+        if response.get("status") == "failed":
+            raise reported_error(_ID, response.get("error") or "the response failed")
+        parts = without_loose_reasoning(list(_parts(request, response.get("output"))))
+        usage = response.get("usage")
+        return ModelStep(
+            parts=parts,
+            finish_reason=_finish_reason(
+                response, has_calls=any(isinstance(part, conversations.ToolCallPart) for part in parts)
+            ),
+            usage=Usage(
+                input_tokens=tokens(usage, "input_tokens"),
+                output_tokens=tokens(usage, "output_tokens"),
+                cache_read_tokens=tokens(usage, "input_tokens_details", "cached_tokens"),
+                cache_write_tokens=tokens(usage, "input_tokens_details", "cache_write_tokens"),
+            ),
+            warnings=(*plan.warnings, *requests.loose_schema_warnings(_ID, request.controls.output_schema)),
+        )
 
 
 def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
-    """The request, in the order of the prompt: what changes from step to step or with the mask comes last."""
+    """Return the request, in the order of the prompt: what changes from step to step or with the mask comes last."""
     definitions = read_definitions(request.definitions_json)
     plan = plan_tools(definitions, request.active_tools, _ID, MATRIX[_ID])
     body: JsonObject = {"model": request.model_id}
@@ -164,14 +144,16 @@ def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
     elif plan.choice == "some":
         allowed: list[JsonValue] = [{"type": "function", "name": name} for name in plan.allowed]
         body["tool_choice"] = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
+    session = f"{request.caller.id}\0{request.session_id}"
     body |= {
         "max_output_tokens": request.max_output_tokens,
-        "prompt_cache_key": _cache_key(request),
+        # Routes the requests of one session to the same cache: at most 64 characters, without a name.
+        "prompt_cache_key": hashlib.sha256(session.encode()).hexdigest()[:32],
         "store": False,
         "stream": True,
         **_controls(request),
     }
-    return with_extra(_ID, body, request.extra), plan
+    return requests.with_extra(_ID, body, request.extra), plan
 
 
 def _controls(request: CallModelInput) -> JsonObject:
@@ -185,7 +167,7 @@ def _controls(request: CallModelInput) -> JsonObject:
         fields["include"] = ["reasoning.encrypted_content"]
     if controls.output_schema is not None:
         schema = controls.output_schema
-        strict = is_strict(schema)
+        strict = requests.is_strict(schema)
         fields["text"] = {"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}}
     return fields
 
@@ -195,13 +177,8 @@ def _reasons(request: CallModelInput) -> bool:
     return request.controls.effort not in (None, "none") if known is None else known
 
 
-def _cache_key(request: CallModelInput) -> str:
-    """A key that routes the requests of one session to the same cache: at most 64 characters, without a name."""
-    return hashlib.sha256(f"{request.caller.id}\0{request.session_id}".encode()).hexdigest()[:32]
-
-
 def _tool(definition: Definition) -> JsonObject:
-    """The tool's definition. Not strict: strict schemas support neither optional fields nor defaults."""
+    """Return the tool's definition. Not strict: strict schemas support neither optional fields nor defaults."""
     return {
         "type": "function",
         "name": definition.name,
@@ -211,7 +188,7 @@ def _tool(definition: Definition) -> JsonObject:
     }
 
 
-def _items(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
+def _items(message: conversations.ModelMessage, request: CallModelInput) -> list[JsonValue]:
     """The items of a message in their order: texts and images that follow each other are one; the rest is one each."""
     items: list[JsonValue] = []
     together: list[JsonValue] = []
@@ -224,55 +201,54 @@ def _items(message: ModelMessage, request: CallModelInput) -> list[JsonValue]:
             continue
         together = []
         match part:
-            case ReasoningPart() if is_from(part, request):
+            case conversations.ReasoningPart() if is_from(part, request):
                 items.append(part.block)
-            case ToolCallPart():
+            case conversations.ToolCallPart():
                 arguments = as_written(part) or json.dumps(part.arguments or {}, ensure_ascii=False)
                 items.append({"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments})
-            case ToolResultPart():
-                items.append(
-                    {"type": "function_call_output", "call_id": part.call_id, "output": _output(part, request)}
-                )
+            case conversations.ToolResultPart():
+                output = _output(part, request)
+                items.append({"type": "function_call_output", "call_id": part.call_id, "output": output})
             case _:
                 pass
     return items
 
 
-def _output(part: ToolResultPart, request: CallModelInput) -> JsonValue:
-    """A text; with media, a list of items."""
-    text, media = result_content(part, shown_to(request, SHOWN))
+def _output(part: conversations.ToolResultPart, request: CallModelInput) -> JsonValue:
+    """Return a text; with media, a list of items."""
+    text, media = requests.result_content(part, requests.shown_to(request, requests.SHOWN))
     if not media:
         return text
     items: list[JsonValue] = [{"type": "input_text", "text": text}] if text else []
     return items + [_media(one) for one in media]
 
 
-def _media(media: MediaPart) -> JsonObject:
+def _media(media: conversations.MediaPart) -> JsonObject:
     if media.media_type == PDF:
-        return {"type": "input_file", "filename": "document.pdf", "file_data": data_url(media)}
-    return {"type": "input_image", "image_url": data_url(media), "detail": "auto"}
+        return {"type": "input_file", "filename": "document.pdf", "file_data": requests.data_url(media)}
+    return {"type": "input_image", "image_url": requests.data_url(media), "detail": "auto"}
 
 
-def _content(part: Part, role: str) -> JsonObject | None:
+def _content(part: conversations.Part, role: str) -> JsonObject | None:
     match part:
-        case TextPart(text=text) if text:
+        case conversations.TextPart(text=text) if text:
             return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
-        case ImagePart():
-            shown = users_picture(part)
+        case conversations.ImagePart():
+            shown = requests.users_picture(part)
             if isinstance(shown, str):
                 return {"type": "input_text", "text": shown}
-            return {"type": "input_image", "image_url": picture_address(shown), "detail": "auto"}
+            return {"type": "input_image", "image_url": requests.picture_address(shown), "detail": "auto"}
         case _:
             return None
 
 
-def _parts(request: CallModelInput, output: JsonValue) -> Iterator[AnswerPart]:
+def _parts(request: CallModelInput, output: JsonValue) -> Iterator[conversations.AnswerPart]:
     used: set[str] = set()
     for item in output if isinstance(output, list) else []:
         match item:
             case {"type": "message", "content": list(content)}:
                 texts = (valid_text(_text(part)) for part in content if isinstance(part, dict))
-                yield from (TextPart(text=text) for text in texts if text)
+                yield from (conversations.TextPart(text=text) for text in texts if text)
             case {"type": "function_call", "name": str(name)}:
                 own_id = call_id(item.get("call_id"), used, request.step)
                 used.add(own_id)
@@ -289,30 +265,12 @@ def _text(part: JsonObject) -> str:
     return text_of(part.get("text") if part.get("type") == "output_text" else part.get("refusal"))
 
 
-def _reasoning(request: CallModelInput, item: JsonObject) -> ReasoningPart:
+def _reasoning(request: CallModelInput, item: JsonObject) -> conversations.ReasoningPart:
     summary = item.get("summary")
     parts = [part for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
     text = "\n\n".join(text_of(part.get("text")) for part in parts)
     block: JsonObject = {name: item[name] for name in ("type", "id", "summary", "encrypted_content") if name in item}
-    return ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)
-
-
-def _step(request: CallModelInput, response: JsonObject, plan: ToolPlan) -> ModelStep:
-    if response.get("status") == "failed":
-        raise reported_error(_ID, response.get("error") or "the response failed")
-    parts = without_loose_reasoning(list(_parts(request, response.get("output"))))
-    usage = response.get("usage")
-    return ModelStep(
-        parts=parts,
-        finish_reason=_finish_reason(response, has_calls=any(isinstance(part, ToolCallPart) for part in parts)),
-        usage=Usage(
-            input_tokens=tokens(usage, "input_tokens"),
-            output_tokens=tokens(usage, "output_tokens"),
-            cache_read_tokens=tokens(usage, "input_tokens_details", "cached_tokens"),
-            cache_write_tokens=tokens(usage, "input_tokens_details", "cache_write_tokens"),
-        ),
-        warnings=(*plan.warnings, *loose_schema_warnings(_ID, request.controls.output_schema)),
-    )
+    return conversations.ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)
 
 
 def _finish_reason(

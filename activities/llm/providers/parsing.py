@@ -14,15 +14,13 @@ from outlast.activities.unicode_text import valid_json_text, valid_text
 
 
 class Listener(Protocol):
-    """Hears what a model says, piece by piece."""
+    """Receives the answer of a model piece by piece."""
 
     def text(self, piece: str) -> None:
         """A piece of text; the joined pieces are `ModelStep.text`."""
-        ...
 
     def arguments(self, call_id: str, tool: str, piece: str) -> None:
         """A piece of a call's arguments; the joined pieces of a call are its `raw_arguments`."""
-        ...
 
 
 class Provider(Protocol):
@@ -34,7 +32,6 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Close the open connections."""
-        ...
 
 
 MAX_ARGUMENT_CHARS = 256 * 1024
@@ -42,7 +39,7 @@ MAX_ARGUMENT_CHARS = 256 * 1024
 _MOST_TOKENS = 10**12
 _HALF = "\\ud"
 _NO_ARGUMENTS = frozenset({"", "null", "[]", "{}", '""'})
-"""How programs in other languages write no arguments: a nil map of Go, an empty array of PHP."""
+"""Forms in which programs write that there are no arguments: a nil map of Go, an empty array of PHP."""
 
 
 def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
@@ -52,7 +49,7 @@ def tool_call(call_id: str, name: str, raw_arguments: str) -> ToolCallPart:
 
 
 def call_id(given: object, used: Collection[str], step: int) -> str:
-    """The id that assigns a result to its call: `given`, unless a server has omitted it or used it before."""
+    """Return the id that assigns a result to its call: `given`, unless a server has omitted it or used it before."""
     own = valid_text(given) if isinstance(given, str) else "" if given is None else str(given)
     if own and own not in used:
         return own
@@ -68,7 +65,7 @@ def text_of(value: object) -> str:
 
 
 def index_of(value: object) -> int | None:
-    """The number by which a stream names a call or a block, also as a text; None for what is none."""
+    """Return the number by which a stream names a call or a block, also as a text; None for what is none."""
     try:
         return int(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):
@@ -76,14 +73,14 @@ def index_of(value: object) -> int | None:
 
 
 def arguments_piece(value: JsonValue) -> str:
-    """A piece of the arguments of a call; some servers send them as an object instead of its JSON."""
+    """Return a piece of the arguments of a call; some servers send them as an object instead of its JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
 
 
 def has_no_arguments(raw: str) -> bool:
-    """Whether `raw` is a form in which servers write that there are no arguments."""
+    """Return True if `raw` is a form in which servers write that there are no arguments."""
     return raw.strip() in _NO_ARGUMENTS
 
 
@@ -107,9 +104,8 @@ def without_loose_reasoning(parts: Sequence[AnswerPart]) -> tuple[AnswerPart, ..
 
 
 def with_words(request: CallModelInput, step: ModelStep) -> ModelStep:
-    """The answer where it has to be a text: without calls, and with `request.text_if_none` if the model wrote none.
-
-    Not every provider can be told to call no tool, and not every server that can be told obeys.
+    """The answer where it has to be a text: without calls, and with `request.text_if_none` if the model wrote none. Not
+    every provider can forbid tool calls, and not every server obeys.
     """
     if request.text_if_none is None or (step.text.strip() and not step.tool_calls):
         return step
@@ -126,19 +122,19 @@ def with_words(request: CallModelInput, step: ModelStep) -> ModelStep:
 
 
 def is_from(part: ReasoningPart, request: CallModelInput) -> bool:
-    """Whether the model that is called now has reasoned this: no other can read it."""
+    """Return True if the model of this call wrote the reasoning: no other model can read it."""
     return (part.provider_id, part.model_id) == (request.provider_id, request.model_id)
 
 
 def tokens(usage: object, *path: str) -> int:
-    """The number at `path`; 0 when the server omits it."""
+    """Return the number at `path`; 0 when the server omits it."""
     for name in path:
         usage = cast(Mapping[str, object], usage).get(name) if isinstance(usage, Mapping) else None
     return int(usage) if isinstance(usage, int | float) and 0 <= usage < _MOST_TOKENS else 0
 
 
 def read_arguments(raw: str) -> dict[str, JsonValue] | None:
-    """The arguments as an object; None for anything else. An object as JSON in a text is read as the object."""
+    """Return the arguments as an object; None for anything else. An object as JSON in a text is read as the object."""
     if has_no_arguments(raw):
         return {}
     if len(raw) > MAX_ARGUMENT_CHARS:

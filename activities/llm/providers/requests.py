@@ -26,7 +26,7 @@ _OWN = frozenset(
         "store",
     }
 )
-"""What a hook never sets: the prompt, whose bytes the provider's cache depends on, and how the answer is read."""
+"""Fields that a hook never sets: the prompt, on whose bytes caches depend, and the form of the answer."""
 
 
 def with_extra(provider_id: str, body: JsonObject, extra: Mapping[str, JsonValue]) -> JsonObject:
@@ -43,12 +43,12 @@ def with_extra(provider_id: str, body: JsonObject, extra: Mapping[str, JsonValue
 
 
 def is_strict(schema: JsonObject) -> bool:
-    """Whether every object in `schema` requires all its properties and no others: OpenAI's rule for strict schemas."""
+    """Return True if every object requires all its properties and no others: OpenAI's rule for strict schemas."""
     return all(_is_closed(one) for one in _objects(schema))
 
 
 def loose_schema_warnings(provider_id: str, schema: JsonObject | None) -> tuple[str, ...]:
-    """A warning when the provider does not enforce `schema`."""
+    """Return a warning when the provider does not enforce `schema`."""
     if schema is None or is_strict(schema):
         return ()
     warning = (
@@ -78,7 +78,7 @@ def _is_closed(schema: JsonObject) -> bool:
 
 
 SHOWN = PICTURES | {PDF}
-"""What Anthropic and OpenAI accept as part of a tool's result."""
+"""Media types that Anthropic and OpenAI accept as part of a tool's result."""
 MAX_SHOWN_CHARS = 5_000_000
 """Limit of the media of one result, base64: as much as Anthropic accepts of one picture."""
 
@@ -90,9 +90,8 @@ def shown_to(request: CallModelInput, types: frozenset[str]) -> frozenset[str]:
 
 
 def shown_media(media: MediaPart, shown: Container[str], room: int = MAX_SHOWN_CHARS) -> MediaPart | str:
-    """The media as a model that accepts the types `shown` gets them: with their real type, or described.
-
-    `room` is how many characters of base64 they may have.
+    """The media as a model that accepts the types `shown` gets them: with their real type, or described. `room` is how
+    many characters of base64 they may have.
     """
     try:
         real = checked_media(media.media_type, media.data)
@@ -104,7 +103,7 @@ def shown_media(media: MediaPart, shown: Container[str], room: int = MAX_SHOWN_C
 
 
 def result_content(part: ToolResultPart, shown: Container[str]) -> tuple[str, tuple[MediaPart, ...]]:
-    """The text of a result, with the descriptions of media that are not shown, and the media that are."""
+    """Return the text of a result, with the descriptions of media that are not shown, and the media that are."""
     visible, room = list[MediaPart](), MAX_SHOWN_CHARS
     texts = [part.text] if part.text.strip() else []
     for media in part.media:
@@ -118,7 +117,7 @@ def result_content(part: ToolResultPart, shown: Container[str]) -> tuple[str, tu
 
 
 def users_picture(part: ImagePart) -> ImagePart | str:
-    """A picture of a user's message with its real type, or in words. A URL is the provider's to fetch."""
+    """Return a picture of a user's message with its real type, or in words. A URL is the provider's to fetch."""
     data = part.data or part.url or ""
     if part.data is None and not data.lower().startswith("data:"):
         return part
@@ -132,10 +131,10 @@ def users_picture(part: ImagePart) -> ImagePart | str:
 
 
 def picture_address(part: ImagePart) -> str:
-    """The URL of a user's picture: its own, or its data as one."""
+    """Return the URL of a user's picture: its own, or its data as one."""
     return part.url or f"data:{part.media_type};base64,{part.data}"
 
 
 def data_url(media: MediaPart) -> str:
-    """The data as a URL (RFC 2397)."""
+    """Return the data as a URL (RFC 2397)."""
     return f"data:{media.media_type};base64,{media.data}"

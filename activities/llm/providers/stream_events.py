@@ -1,5 +1,4 @@
 """The events of a model's streamed answer, read leniently, and a connection that is closed completely when a call ends.
-
 The SDKs send the request; their own readers are not used, since they fail on what many servers that imitate a provider
 send: texts with half a character, lines that are no event, whole answers where a stream was requested.
 """
@@ -19,9 +18,9 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.unicode_text import valid_text
 
 _SETTLED_SECONDS = 5.0
-"""How long each further event is waited for once the answer is whole: token counts may follow it."""
+"""The time to wait for each further event after the answer is complete: token counts may follow it."""
 _DRAIN_SECONDS = 0.1
-"""How long the end of a response is waited for after its last event, so that its connection can be used again."""
+"""The time to wait for the end of a response after its last event, so that its connection can be reused."""
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DONE = "[DONE]"
@@ -31,15 +30,12 @@ _BEGINNING = re.compile("(?:[\ud800-\udbff]|(?<![\ud800-\udbff])[\udcc2-\udcf4][
 
 
 class StreamEvents:
-    """The JSON objects of a stream, in their order. When the `async with` block ends, nothing of it is left open.
-
-    A stream is a chain of async generators, and closing the response ends none of them. A call that returns early or is
-    cancelled would leave them to the garbage collector, which closes them at any later time, even after the event loop
-    has ended. With the connection closed, reading on fails in the innermost generator, and so ends the whole chain.
+    """The JSON objects of a stream, in their order. When the `async with` block ends, the connection and all generators
+    are closed: closing the response alone ends none of the chained generators, and the garbage collector would close
+    them at any later time.
     """
 
     def __init__(self, response: httpx2.Response) -> None:
-        """Take over `response`, whose body was not read yet."""
         self._response = response
         self._chunks: AsyncIterator[bytes] = response.aiter_bytes()
         self._is_whole_answer: bool | None = None if "json" in response.headers.get("content-type", "") else False
@@ -48,10 +44,9 @@ class StreamEvents:
         self._event, self._data = "", ""
         self._is_settled = False
         self.is_done = False
-        """Whether the server has marked the end of its answer."""
+        """The server has marked the end of its answer."""
 
     async def __aenter__(self) -> Self:
-        """The events, to be iterated over once."""
         return self
 
     async def __aexit__(
@@ -77,7 +72,7 @@ class StreamEvents:
         return self
 
     async def __anext__(self) -> JsonObject:
-        """The next event. Raises `json.JSONDecodeError` for one that was cut off, and what httpx2 raises."""
+        """Return the next event. Raises `json.JSONDecodeError` for one that was cut off, and what httpx2 raises."""
         if not self._is_settled:
             return await self._next()
         try:
@@ -163,7 +158,7 @@ class StreamEvents:
         return {"error": event} if self._event == "error" and not event.get("error") else event
 
     def _blank_line(self) -> JsonObject | None:
-        """The end of an event. Data that is no JSON is skipped, unless it is the beginning of an object."""
+        """Handle the end of an event. Data that is not JSON is skipped, unless it is the beginning of an object."""
         left, name = self._data.strip(), self._event
         self._data = self._event = ""
         if name == "error" and left:
@@ -174,24 +169,22 @@ class StreamEvents:
 
 
 class StreamedText:
-    """A text that comes in pieces, as valid Unicode. A character that is cut between two of them is joined.
-
-    Beside halves (`activities.unicode_text.TextPieces`), bytes of a character that `StreamEvents` could not decode.
+    """A text that comes in pieces, as valid Unicode. A character that is cut between two of them is joined. Beside
+    halves (`activities.unicode_text.TextPieces`), bytes of a character that `StreamEvents` could not decode.
     """
 
     def __init__(self) -> None:
-        """Begin a text."""
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """What can be passed on after `piece`; a part of a character is held back until the next piece."""
+        """The text that can be passed on after `piece`; a part of a character is held back until the next piece."""
         text = self._held + piece
         cut = _BEGINNING.search(text)
         self._held = cut[0] if cut else ""
         return _valid(text[: len(text) - len(self._held)])
 
     def end(self) -> str:
-        """What is left at the end of the text: U+FFFD for a part of a character that nothing followed."""
+        """Return the rest at the end of the text: U+FFFD for an incomplete character."""
         left, self._held = self._held, ""
         return _valid(left)
 

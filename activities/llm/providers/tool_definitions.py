@@ -1,5 +1,4 @@
 """Tools in requests to models: canonical definitions, portable ids and names of calls, and the active tools of a step.
-
 Definitions are serialised once and reused byte for byte, so that a provider's cache keeps serving them.
 """
 
@@ -27,9 +26,8 @@ class Definition:
 
 
 def canonical_definitions(definitions: Iterable[Definition]) -> str:
-    """`CallModelInput.definitions_json` of these tools: by name, keys sorted, no spaces.
-
-    Equal sets of tools give equal texts, in whatever order they come.
+    """`CallModelInput.definitions_json` of these tools: by name, keys sorted, no spaces. Equal sets of tools give equal
+    texts, in whatever order they come.
     """
     listed = [
         {"name": one.name, "description": one.description, "input_schema": one.input_schema}
@@ -40,7 +38,7 @@ def canonical_definitions(definitions: Iterable[Definition]) -> str:
 
 @lru_cache(maxsize=64)
 def read_definitions(definitions_json: str) -> tuple[Definition, ...]:
-    """The definitions in their order. Raises `ValueError` for anything else than a list of them."""
+    """Return the definitions in their order. Raises `ValueError` for anything else than a list of them."""
     listed: object = json.loads(definitions_json)
     if not isinstance(listed, list):
         raise ValueError("Tool definitions are a JSON list.")  # noqa: TRY004 (the text is wrong, not its type)
@@ -63,9 +61,8 @@ _NAMELESS = "unnamed"
 
 
 def with_portable_calls(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, ...]:
-    """The conversation with names that fit, and with ids that fit and occur once; those that do already stay.
-
-    The ids of earlier messages do not depend on later ones, so that a provider's cache keeps serving them.
+    """The conversation with names that fit, and with ids that fit and occur once; those that do already stay. The ids
+    of earlier messages do not depend on later ones, so that a provider's cache keeps serving them.
     """
     used, given = Counter[str](), dict[str, list[str]]()
     renamed: list[ModelMessage] = []
@@ -78,7 +75,7 @@ def with_portable_calls(messages: Sequence[ModelMessage]) -> tuple[ModelMessage,
 
 
 def _renamed(part: Part, used: Counter[str], given: dict[str, list[str]]) -> Part:
-    """The part with its new id. `given` has the new ids of the latest message's calls, by their own ids."""
+    """Return the part with its new id. `given` has the new ids of the latest message's calls, by their own ids."""
     match part:
         case ToolCallPart():
             number = used[part.id]
@@ -107,7 +104,7 @@ def _portable_name(name: str) -> str:
 
 
 def _made_of(own_id: str, number: int) -> str:
-    """An id for the call with the id `own_id` that had this `number` of others with the same id before it."""
+    """Return an id for the call with the id `own_id` that had this `number` of others with the same id before it."""
     seed = f"{own_id}\0{number}"
     return f"call_{hashlib.sha256(seed.encode()).hexdigest()[:32]}"
 
@@ -117,7 +114,7 @@ class ToolPlan:
     """The part of a request about the tools, in addition to their constant definitions."""
 
     choice: Literal["free", "some", "none"]
-    """`some`: only `allowed`; `none`: no tool; `free`: the request says nothing."""
+    """`some`: only `allowed`; `none`: no tool; `free`: no restriction."""
     allowed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -125,7 +122,7 @@ class ToolPlan:
 def plan_tools(
     definitions: Sequence[Definition], active: Sequence[str] | None, provider_id: str, can: Capabilities
 ) -> ToolPlan:
-    """The plan for a step. For a provider without the capability it is `free`, with a warning: the caller of the
+    """Return the plan for a step. For a provider without the capability it is `free`, with a warning: the caller of the
     provider then refuses calls of inactive tools.
     """
     if active is None or not definitions:
@@ -136,8 +133,8 @@ def plan_tools(
     if not allowed:
         if can.forbids_all_tools:
             return ToolPlan("none")
-        return ToolPlan("free", warnings=(f"{provider_id} cannot be told to call no tool: calls are refused.",))
+        return ToolPlan("free", warnings=(f"{provider_id} cannot forbid all tool calls: calls are refused.",))
     if can.limits_active_tools:
         return ToolPlan("some", allowed)
-    warning = f"{provider_id} cannot be told which tools are active: calls of the others are refused."
+    warning = f"{provider_id} cannot limit the active tools: calls of the others are refused."
     return ToolPlan("free", warnings=(warning,))

@@ -70,7 +70,7 @@ async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborte
 
     await eventually(ended)
     error = (await result_of(api, task_id))["result"]["error"]
-    assert "could not go on: a step of its workflow has failed" in error["message"]
+    assert "could not continue: a step of its workflow has failed" in error["message"]
     assert "deadlock" in error["message"].lower()
     assert (error["tool"], error["category"], error["retryable"]) == ("spin", "unknown", False)
 
@@ -87,9 +87,9 @@ async def test_a_task_that_cannot_go_on_ends_with_an_error_and_its_run_is_aborte
     told = [event.data async for event in events(api, task_id) if event.name == "task_completed"]
     assert told[-1]["error"]["message"] == error["message"]
     shown = await Wire(api, MODERN).request("tools/call", {"name": "get-task", "arguments": {"taskId": task_id}})
-    assert "could not go on" in text_of(shown)
-    assert "could not go on" in await printed(service, "tasks", "result", task_id)
-    assert (await eventually(lambda: gone(api, "stuck"))).startswith("Session 'stuck' is over. It could not go on")
+    assert "could not continue" in text_of(shown)
+    assert "could not continue" in await printed(service, "tasks", "result", task_id)
+    assert (await eventually(lambda: gone(api, "stuck"))).startswith("Session 'stuck' is over. It could not continue")
     assert (await api.post("/v1/sessions", json={"sessionId": "stuck"})).status_code == 201, "another one"
     async with httpx.AsyncClient(trust_env=False, timeout=180) as http:
         metrics = (await http.get(service.worker_metrics_url)).text

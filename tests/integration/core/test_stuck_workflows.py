@@ -198,7 +198,7 @@ async def test_an_item_that_is_stuck_fails_and_its_batch_continues(api: httpx.As
     batch = await batches.ended(api, batch_id)
     assert (batch["status"], batch["failed"]) == ("completed", 1)
     (row,) = await batches.rows_of(api, batch_id)
-    assert "could not go on: a step of its workflow has failed" in row["error"]["message"]
+    assert "could not continue: a step of its workflow has failed" in row["error"]["message"]
 
 
 async def test_a_stuck_task_says_so_to_its_readers_and_webhooks_and_its_run_is_aborted(
@@ -213,7 +213,7 @@ async def test_a_stuck_task_says_so_to_its_readers_and_webhooks_and_its_run_is_a
     run_id = await eventually(run)
     await poison(temporal, task_id, "wait_for_run")
     error = (await result_of(api, task_id))["result"]["error"]
-    assert "could not go on: a step of its workflow has failed" in error["message"]
+    assert "could not continue: a step of its workflow has failed" in error["message"]
     (listed,) = (await api.get("/v1/tasks", params={"status": "failed", "page_size": 1})).json()["tasks"]
     assert (listed["id"], listed["status_message"]) == (task_id, error["message"])
     told = [event.data async for event in events(api, task_id) if event.name == "task_completed"]
@@ -252,7 +252,7 @@ async def test_a_stuck_firing_fails_and_what_it_has_started_is_cancelled(
     await poison(temporal, firing_id, "await_firing")
     (firing,) = await schedules.firings(api, "nightly", 1)
     assert firing["status"] == "failed"
-    assert "could not go on: a step of its workflow has failed" in firing["error"]["message"]
+    assert "could not continue: a step of its workflow has failed" in firing["error"]["message"]
 
     async def is_cancelled() -> bool:
         return (await api.get(f"/v1/tasks/{firing['task_id']}")).json()["status"] == "cancelled"
@@ -280,7 +280,7 @@ async def test_a_turn_that_is_stuck_fails_and_its_session_takes_the_next_message
             await poison(temporal, turn_workflow_id("key:ann", session, turn), "call_model")
         error = event.data["message"] if event.name == "error" else error
     provider.gate("stuck").open()
-    assert "could not go on: a step of its workflow has failed" in error
+    assert "could not continue: a step of its workflow has failed" in error
     shown = (await api.get(f"/v1/sessions/{session}/turns/{turn}")).json()
     assert (shown["status"], shown["error"]["message"]) == ("failed", error)
     assert (await sent(api, session, "And now?"))["text"] == "Well."
@@ -295,7 +295,7 @@ async def test_a_stuck_delivery_is_listed_with_the_reason_and_can_be_sent_again(
     delivery = await delivery_of(api, task_id, "delivering")
     await temporal.get_workflow_handle(delivery["id"]).signal(SETTLE_DELIVERY_SIGNAL)
     lost = await delivery_of(api, task_id, "undelivered")
-    assert "could not go on: a step of its workflow has failed" in lost["message"]
+    assert "could not continue: a step of its workflow has failed" in lost["message"]
     shown = (await api.get(f"/v1/webhooks/deliveries/{delivery['id']}")).json()
     assert shown["message"] == lost["message"]
     receiver.otherwise = 200

@@ -126,7 +126,7 @@ async def test_a_cancel_while_the_run_is_stopped_is_a_cancel(api: httpx.AsyncCli
 @pytest.mark.parametrize(
     ("until", "says"),
     [
-        ({}, "say `rows`, `expression` or `usd`"),
+        ({}, "set `rows`, `expression` or `usd`"),
         ({"rows": 0}, "greater than or equal to 1"),
         ({"usd": "-1"}, "greater than 0"),
         ({"matches": 5, "rows": 3}, "`matches` counts rows that match an `expression`"),

@@ -226,7 +226,7 @@ async def test_a_fallback_is_told_in_every_step_and_logged_once(
     for step in range(3):
         asked = order("generic", step=step, active_tools=("search",))
         said = await ActivityEnvironment().run(activities.call_model, asked)
-        assert said.warnings == ("generic cannot be told which tools are active: calls of the others are refused.",)
+        assert said.warnings == ("generic cannot limit the active tools: calls of the others are refused.",)
     assert len([record for record in caplog.records if "falls back" in record.message]) == 1
     await providers["generic"].close()
 

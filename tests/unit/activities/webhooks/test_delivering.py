@@ -88,7 +88,7 @@ async def test_secrets_sign_for_as_long_as_they_are_good(webhooks: WebhookActivi
 
 async def test_what_another_caller_has_sealed_does_not_open(webhooks: WebhookActivities) -> None:
     with receiving_webhooks() as receiver:
-        with pytest.raises(ApplicationError, match="sealed for another caller"):
+        with pytest.raises(ApplicationError, match="encrypted for another caller"):
             await deliver(webhooks, order(receiver.url, caller="key:bob"))
         assert receiver.received == []
 

@@ -1,4 +1,4 @@
-"""What an item may cost, when a batch stops, and how many items may be at work."""
+"""The limit of an item's cost, the stop rules of a batch, and its share of concurrent items."""
 
 from decimal import Decimal
 from typing import Any

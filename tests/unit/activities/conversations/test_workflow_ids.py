@@ -1,4 +1,4 @@
-"""Ids of workflows that belong to sessions: each caller's are its own, whatever callers and sessions are called."""
+"""IDs of a session's workflows are unique per caller, whatever the names of callers and sessions."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Locators, stored bytes and expressions that were made to do harm: each is refused, and says why."""
+"""Malicious locators, stored bytes and expressions are refused with a reason."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""Secrets are sealed with authenticated encryption: only the same key ring and purpose open them."""
+"""Authenticated encryption of secrets: only the same key ring and purpose open them."""
 
 import base64
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_the_same_secret_is_sealed_differently_each_time() -> None:
 
 def test_a_secret_does_not_open_for_another_purpose() -> None:
     sealer = SecretSealer({"k": OLD})
-    with pytest.raises(SealError, match="sealed for another caller"):
+    with pytest.raises(SealError, match="encrypted for another caller"):
         sealer.open(sealer.seal(PLAIN, purpose="alice"), purpose="bob")
 
 

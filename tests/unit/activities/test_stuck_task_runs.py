@@ -1,4 +1,4 @@
-"""What a stuck task may have started: its history need not say so."""
+"""Runs that a stuck task may have started, also without a record in its history."""
 
 import json
 from datetime import UTC

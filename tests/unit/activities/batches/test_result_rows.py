@@ -1,4 +1,4 @@
-"""Rows of results: small, whatever an answer is."""
+"""Rows of results are small, whatever the size of the answer."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Work that several wait for is done once, and continues when one of them is cancelled."""
+"""Concurrent requests for the same work share one, which continues when one of them is cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Work in the background gives way to what else the process does."""
+"""Background work has a lower priority than the rest of the process."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The documentation of the format is enough to read what is stored, and to check it."""
+"""The documented format is enough to read stored outputs and to verify them."""
 
 import io
 import json

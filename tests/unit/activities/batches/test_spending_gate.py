@@ -1,4 +1,4 @@
-"""Items that wait for money try one at a time, in their order, and less often while it stays refused."""
+"""Items that wait for the spending limit: one tries at a time, in order, with growing pauses."""
 
 import asyncio
 from types import SimpleNamespace
@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from outlast.activities.batches import round as batch_round
-from outlast.activities.batches.round import MoneyGate
+from outlast.activities.batches.round import SpendingGate
 
 
 class Tries:
     """What the ledger answers to each try: a reason against it, or None."""
 
-    def __init__(self, gate: MoneyGate, *answers: str | None) -> None:
+    def __init__(self, gate: SpendingGate, *answers: str | None) -> None:
         self.gate = gate
         self.answers = list(answers)
         self.through: list[int] = []
@@ -45,7 +45,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def test_items_get_through_one_after_the_other_and_the_last_one_opens_the_gate(pauses: list[float]) -> None:
-    gate = MoneyGate(None)
+    gate = SpendingGate(None)
     assert gate.is_open
     gate.close("reserved")
     tries = Tries(gate, "still", None, None, "still", None)
@@ -59,7 +59,7 @@ async def test_items_get_through_one_after_the_other_and_the_last_one_opens_the_
 
 
 async def test_pauses_grow_up_to_a_minute_and_begin_again_when_an_item_has_ended(pauses: list[float]) -> None:
-    gate = MoneyGate("of the round before")
+    gate = SpendingGate("of the round before")
     tries = Tries(gate, *["still"] * 6, None)
     await tries.item(0)
     assert pauses == [5, 10, 20, 40, 60, 60, 60]
@@ -70,7 +70,7 @@ async def test_pauses_grow_up_to_a_minute_and_begin_again_when_an_item_has_ended
 
 
 async def test_the_end_of_an_item_ends_the_pause() -> None:
-    gate = MoneyGate("reserved")
+    gate = SpendingGate("reserved")
     tries = Tries(gate, None)
     waiting = asyncio.ensure_future(tries.item(0))
     for _ in range(10):
@@ -85,7 +85,7 @@ async def test_the_end_of_an_item_ends_the_pause() -> None:
 
 @pytest.mark.usefixtures("pauses")
 async def test_an_item_that_is_cancelled_while_it_waits_keeps_the_gate_shut_for_nobody() -> None:
-    gate = MoneyGate("reserved")
+    gate = SpendingGate("reserved")
     tries = Tries(gate, *["still"] * 5, None)
     first, second = [asyncio.ensure_future(tries.item(number)) for number in range(2)]
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""When a conversation is too long for a model, and the text that is summarised then."""
+"""Conversations that are too long for a model, and the text that is summarised."""
 
 import pytest
 

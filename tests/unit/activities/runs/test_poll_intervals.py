@@ -1,4 +1,4 @@
-"""How long the polls of runs wait."""
+"""The wait of each poll of a run."""
 
 from datetime import timedelta
 

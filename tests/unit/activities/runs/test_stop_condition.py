@@ -1,4 +1,4 @@
-"""When a run has produced enough: as soon as a condition holds, by whichever worker it is judged."""
+"""Stop conditions of runs: met as soon as one holds, on whichever worker."""
 
 import dataclasses
 import json
