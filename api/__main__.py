@@ -37,7 +37,7 @@ log = logging.getLogger("outlast.api")
 _SHUTDOWN_SECONDS = 5
 _PREPARE_SECONDS = 3
 _KEEP_ALIVE_SECONDS = 75
-"""Longer than the 60 s of the usual proxies, so that none sends a request into a connection that is being closed."""
+"""Longer than the 60 s of the usual proxies, so that no proxy sends a request on a connection that is being closed."""
 
 
 async def serve(settings: ApiSettings) -> None:
@@ -93,9 +93,8 @@ class _Server(uvicorn.Server):
 
 
 async def _prepare_namespace(client: Client) -> None:
-    """Register the search attributes, as workers do: the first call may come before the first worker.
-
-    When Temporal does not answer, the first worker registers them.
+    """Register the search attributes, as the first call may precede the first worker. Without Temporal, a worker does
+    it.
     """
     try:
         async with asyncio.timeout(_PREPARE_SECONDS):

@@ -117,7 +117,7 @@ async def _background(services: Services) -> AsyncGenerator[None]:
 
 
 def firings_of(services: Services) -> CallerFirings:
-    """What starts what is due, as requests are started."""
+    """Return the starter of due calls."""
     return CallerFirings(
         services.callers,
         services.schedules.due,
@@ -131,7 +131,7 @@ def firings_of(services: Services) -> CallerFirings:
 
 @asynccontextmanager
 async def freed_memory_given_back() -> AsyncGenerator[None]:
-    """Give it back from time to time while the block runs. Does nothing without glibc."""
+    """Release freed memory periodically during the block. Does nothing without glibc."""
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None:
         yield

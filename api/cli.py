@@ -1,7 +1,4 @@
-"""`python -m outlast.api.cli`, a former name of `python -m outlast.cli`.
-
-Files of MCP clients that `outlast mcp install` wrote, and Compose files, may contain it.
-"""
+"""`python -m outlast.api.cli`, a former name of `python -m outlast.cli` in files of MCP clients and Compose files."""
 
 import runpy
 

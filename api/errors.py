@@ -27,7 +27,7 @@ _OUTPUT_REFUSALS: dict[OutputErrorReason, tuple[int, str]] = {
 
 
 class ApiError(Exception):
-    """An error of a request. The title is the same for every occurrence; the message says what to do."""
+    """An error of a request. The title is the same for every occurrence; the message has the remedy."""
 
     status: int = 500
     slug: str = "internal"
@@ -95,11 +95,11 @@ class TaskDataLost(ApiError, status=410, slug="task-data-lost", title="Stored da
 class TaskDataUnavailable(
     ApiError, status=503, slug="task-data-unavailable", title="The store of large arguments and results does not answer"
 ):
-    """The store that holds large arguments and results does not answer. Nothing is lost; ask again."""
+    """The store of large arguments and results does not answer. Nothing is lost; try again."""
 
 
 class OutputRefusal(ApiError):
-    """A stored output, or the selected part of it, is not available; `slug` says why."""
+    """A stored output, or the selected part of it, is not available; `slug` has the reason."""
 
     def __init__(self, reason: OutputErrorReason, envelope: ErrorEnvelope) -> None:
         super().__init__(f"{envelope.message} {envelope.hint or ''}".strip())
@@ -111,7 +111,7 @@ class OutputRefusal(ApiError):
 class OutputStoreUnavailable(
     ApiError, status=503, slug="output-store-unavailable", title="The store of outputs does not answer"
 ):
-    """The object store does not answer. Nothing is lost; ask again."""
+    """The object store does not answer. Nothing is lost; try again."""
 
 
 class TaskNotFound(ApiError, status=404, slug="task-not-found", title="There is no such task"):
@@ -123,7 +123,7 @@ class SessionNotFound(ApiError, status=404, slug="session-not-found", title="The
 
 
 class SessionDiffers(ApiError, status=409, slug="session-differs", title="The session exists and is another one"):
-    """A session with this id exists, with other settings or with a conversation of its own."""
+    """A session with this id exists, with other settings or with another conversation."""
 
 
 class MessageDiffers(ApiError, status=409, slug="message-differs", title="The message id belongs to another message"):
@@ -163,7 +163,7 @@ class TaskFinished(ApiError, status=409, slug="task-finished", title="The task h
 
 
 class NotResurrectable(ApiError, status=409, slug="not-resurrectable", title="The run of the task is not resurrected"):
-    """The task has no run that can go on, or should. Nothing was started."""
+    """The run of the task cannot be resurrected, or should not be. Nothing was started."""
 
 
 class NoRows(ApiError, status=409, slug="no-rows", title="The task has no rows"):
@@ -234,7 +234,7 @@ class Unauthenticated(ApiError, status=401, slug="unauthenticated", title="A val
     challenge: str | None = None
     """The `WWW-Authenticate` header, where it is more than the plain one."""
     is_repeated = False
-    """Whether the same credential was refused before, so that it did not count as a guess of its address."""
+    """True if the same credential was refused before, so that it did not count as a guess of its address."""
 
 
 class UnknownHost(ApiError, status=400, slug="unknown-host", title="This server does not answer to that name"):
@@ -250,7 +250,7 @@ class CredentialEnded(Unauthenticated, slug="credential-ended", title="The crede
 
 
 class TooManyRequests(ApiError, status=429, slug="too-many-requests", title="Too many requests"):
-    """The caller, or the address, asks for more than it may. Nothing was started."""
+    """The caller, or the address, has reached a limit. Nothing was started."""
 
     def __init__(self, message: str, *, retry_after_seconds: float) -> None:
         super().__init__(message)
@@ -269,7 +269,7 @@ class ForbiddenScope(ApiError, status=403, slug="forbidden-scope", title="The ke
     """The key has not the scope that this needs."""
 
     def __init__(self, message: str, *, challenge: str | None = None) -> None:
-        """Say so. `challenge` is the `WWW-Authenticate` header that names the scope to an OAuth client."""
+        """`challenge` is the `WWW-Authenticate` header that names the scope to an OAuth client."""
         super().__init__(message)
         self.challenge = challenge
 
@@ -305,11 +305,11 @@ class AuditUnavailable(ApiError, status=503, slug="audit-unavailable", title="Th
 
 
 class TemporalUnavailable(ApiError, status=503, slug="temporal-unavailable", title="The task store does not answer"):
-    """The Temporal server does not answer. Nothing is lost; ask again."""
+    """The Temporal server does not answer. Nothing is lost; try again."""
 
 
 class TemporalBusy(TemporalUnavailable, status=429, slug="too-many-requests", title="Too many requests"):
-    """The Temporal server limits requests: more came at once than it takes. Nothing is lost; ask again."""
+    """The Temporal server limits requests. Nothing is lost; try again."""
 
 
 class PlatformUnavailable(
@@ -327,7 +327,7 @@ class ScheduleExists(ApiError, status=409, slug="schedule-exists", title="The sc
 
 
 class ScheduleDamaged(ApiError, status=409, slug="schedule-damaged", title="The schedule is damaged"):
-    """What the schedule starts cannot be read. It can be made again under its id, or deleted."""
+    """The stored call of the schedule is unreadable. Create it again under its id, or delete it."""
 
 
 class ScheduleRefused(ApiError, status=422, slug="schedule-refused", title="The schedule cannot be kept"):

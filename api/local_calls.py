@@ -27,9 +27,9 @@ class LocalCall:
     """Options from the calling program for the calls that the tool starts, in the nested form of the REST API."""
 
     def check_offered(self, tool: str, *, besides: Container[str]) -> None:
-        """Raise `InvalidCall` unless the connection has `tool`: indirect calls reach what a model could call itself.
+        """Raise `InvalidCall` unless the connection has `tool`: models cannot start other tools indirectly.
 
-        The error names the tools of the connection, without those in `besides`.
+        The error lists the tools of the connection without those in `besides`.
         """
         if self.offered and tool not in self.offered:
             raise InvalidCall(

@@ -1,4 +1,4 @@
-"""How the server is doing: counted from Temporal's visibility and task queues, for `outlast top` and for programs."""
+"""State of the server, from Temporal's visibility and task queues, for `outlast top` and for programs."""
 
 import asyncio
 import time
@@ -36,9 +36,9 @@ class _Kept(Generic[Found]):
 
 
 class OperationsReader:
-    """Counts tasks, and describes queues. What was found for a caller is kept for two seconds.
+    """Counts of tasks and descriptions of queues, cached for two seconds for each caller.
 
-    The counts of what has ended are kept for longer when they took long, see `_SHARE_OF_TIME`.
+    Counts of ended tasks are cached longer if they took long, see `_SHARE_OF_TIME`.
     """
 
     def __init__(self, client: Client, clock: Clock = time.monotonic) -> None:
@@ -49,10 +49,7 @@ class OperationsReader:
         self._ended: dict[str, _Kept[tuple[int, ...]]] = {}
 
     async def read(self, principal: Principal) -> Operations:
-        """How it is for this caller: everything with the scope `admin`, else its own tasks.
-
-        Raises `TemporalUnavailable`.
-        """
+        """Return everything with the scope `admin`, else the caller's own tasks. Raises `TemporalUnavailable`."""
         whose = _ALL if "admin" in principal.scopes else principal.caller.id
         async with self._slots.slot(principal.caller.id):
             kept = self._kept.get(whose)
@@ -63,7 +60,7 @@ class OperationsReader:
             return kept.found
 
     async def count_open(self, caller_id: str) -> int:
-        """How many tasks of a caller have not ended. Raises `TemporalUnavailable`."""
+        """Count the open tasks of a caller. Raises `TemporalUnavailable`."""
         with temporal_errors():
             return await self._count(open_tasks_query(caller_id))
 

@@ -27,9 +27,9 @@ class OutputTooLarge(Exception):
 
 
 class StoredOutputs:
-    """The outputs of one store. Every method raises `OutputRefusal`, or `OutputStoreUnavailable` when it is away.
+    """The outputs of one store. Every method raises `OutputRefusal`, or `OutputStoreUnavailable`.
 
-    Whole outputs are streamed from here, by the process that is asked: a gigabyte does not pass through a workflow.
+    Whole outputs are streamed by the API process: a gigabyte must not pass through a workflow.
     """
 
     def __init__(self, objects: OutputObjects, audit: AuditLog, unread: UnreadBytes) -> None:
@@ -88,10 +88,7 @@ class StoredOutputs:
     async def whole(
         self, caller: Caller, locator: str, *, most_bytes: int, copies: int
     ) -> AsyncGenerator[tuple[OutputManifest, bytes]]:
-        """An output of the caller's in one piece, with room for so many copies of it until the end of the block.
-
-        Raises `OutputTooLarge` for one of more than `most_bytes`.
-        """
+        """Yield a whole output, with room for `copies` of it. Raises `OutputTooLarge` above `most_bytes`."""
         reader = await self.open(caller, locator)
         if reader.manifest.raw_size > most_bytes:
             raise OutputTooLarge
@@ -118,7 +115,7 @@ def _selected(reader: OutputReader, selection: OutputSelection) -> AsyncGenerato
 
 
 async def begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """`pieces`, with the first one read already, so that an error comes before the response's status is sent."""
+    """Return `pieces` with the first one read, so that an error precedes the response's status."""
     read = [await anext(pieces, None)]
 
     async def from_the_first() -> AsyncGenerator[bytes]:

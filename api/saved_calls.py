@@ -78,7 +78,7 @@ class SavedCallStore:
             await self._objects.put(self.key(caller_id, kept.name), kept.model_dump_json().encode())
 
     async def read(self, caller_id: str, name: str) -> KeptCall | DamagedCall | None:
-        """One of a caller's saved calls; None when there is none of this name."""
+        """Return a caller's saved call; None if absent."""
         with _store_errors():
             found = await self._read(self.key(caller_id, name), datetime.now(UTC))
             return found or await self._damaged(caller_id, name)
@@ -165,11 +165,10 @@ class SavedCallClient:
         self._places = CountedPlaces("saved_calls", retry_after_seconds=_RETRY_SECONDS)
 
     async def save(self, caller: Caller, name: str, request: SaveCallRequest) -> SavedCall:
-        """Check a call as if it were started now, and keep it. It takes the place of an earlier one of that name.
+        """Check a call as if it were started now, and store it in place of an earlier one of that name.
 
-        A mask in it stands for the secret that the earlier one has there, unless that is damaged. Raises what
-        `Admission.admit` raises,
-        `CallTooLarge`, and `TooManyRequests` when the caller has as many as it may.
+        A mask stands for the secret in the earlier one, unless that is damaged. Raises the errors of `Admission.admit`,
+        `CallTooLarge`, and `TooManyRequests` at the limit.
         """
         async with self._audit.action(AuditEvent.CALL_SAVED, caller, tool=request.tool, saved_call=name):
             before = await self._store.read(caller.id, name)
@@ -205,9 +204,8 @@ class SavedCallClient:
         return call.model_copy(update={"arguments": merged(call.arguments, arguments)})
 
     async def request(self, caller: Caller, name: str, arguments: JsonObject) -> TaskRequest:
-        """The request for a task that a saved call is, with `arguments` over its own.
-
-        Raises `SavedCallNotFound`, and `InvalidCall` when its secrets cannot be opened any more.
+        """Return the task request of a saved call, with `arguments` over its own. Raises `SavedCallNotFound`, and
+        `InvalidCall` when its secrets cannot be decrypted.
         """
         try:
             return task_request(await self.opened(caller, name, arguments))
@@ -295,7 +293,7 @@ def _unusable(damaged: DamagedCall) -> InvalidCall:
 
 
 def _refuse_lost_secrets(before: KeptCall | DamagedCall, request: SaveCallRequest) -> None:
-    """Raise `InvalidCall` for a mask that stands for a secret of a damaged call."""
+    """Raise `InvalidCall` for a mask in place of a lost secret."""
     if isinstance(before, DamagedCall) and places_of_masks(request.arguments):
         message = (
             f"The saved call {before.name!r} is damaged, and the secrets in it with it: write them out instead of "

@@ -91,10 +91,7 @@ class Disks:
 
 
 class Services:
-    """One instance of each service, built from the settings.
-
-    Raises `SealError` when the settings name no key ring, and `PolicyError`.
-    """
+    """The services of a process, from its settings. Raises `PolicyError`, and `SealError` without a key ring."""
 
     def __init__(self, settings: ApiSettings, client: Client) -> None:
         self.settings = settings
@@ -102,7 +99,7 @@ class Services:
         self.uploads = CallerSlots()
         """Slots for files with the items of batches, which are read one after the other for each caller."""
         self.certificate_end = temporal_certificate_end()
-        """When the client certificate for Temporal ends, if it has one."""
+        """Expiry of the client certificate for Temporal, if any."""
         self.sealer, self._objects = sealer_from(settings), output_objects(settings)
         self.audit = audit_log(settings, self.sealer)
         self.policy = PolicySource(settings.policy_file, base=settings.policy)

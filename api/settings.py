@@ -25,7 +25,7 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def address_problem(url: str) -> str | None:
-    """Why `url` cannot be an issuer or a resource (RFC 8414, section 2; RFC 9728, section 1.2); None when it can."""
+    """Explain why `url` cannot be an issuer or resource (RFC 8414, section 2; RFC 9728, section 1.2); None if valid."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -268,7 +268,7 @@ class ApiSettings(Settings):
         return value
 
     def output_policy(self, asked: OutputOptions) -> OutputPolicy:
-        """The policy of a call that asked for `asked`. The kill switch wins over everything."""
+        """Return the policy of a call with these options. The kill switch overrides everything."""
         return OutputPolicy(
             compress=self.compression and asked.compress and not self.kill_switch,
             threshold_bytes=asked.threshold_bytes,
@@ -289,7 +289,7 @@ class ApiSettings(Settings):
 
     @property
     def masks_are_heeded(self) -> bool:
-        """Whether tool masks have an effect. The kill switch wins over everything."""
+        """True if tool masks have an effect. The kill switch overrides everything."""
         return self.tool_masking and not self.kill_switch
 
     @field_validator("permissions")
@@ -300,7 +300,7 @@ class ApiSettings(Settings):
 
     @property
     def policy(self) -> Policy:
-        """The policy of these settings. It holds where a policy file says nothing."""
+        """The policy of these settings, for what a policy file leaves out."""
         rules = PermissionRules.parse(self.permissions).rules
         return Policy(
             defaults=CallerEntry(limits=self.limits, spending=self.spending),
@@ -344,7 +344,7 @@ class ApiSettings(Settings):
 
     @property
     def has_credentials(self) -> bool:
-        """Whether the operator has chosen which credentials count."""
+        """True if the operator has chosen credentials."""
         accepts_tokens = self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
         return accepts_tokens or bool(parse_entries(self.api_keys) or self.policy_file or self.oauth_issuer)
 
@@ -365,15 +365,15 @@ class ApiSettings(Settings):
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody on this machine is `local`, without a credential: on loopback, where no setting is about
-        credentials at all. The absence of keys where there should be some opens nothing.
+        """True if everybody on this machine is `local` without a credential: on loopback, without any setting of
+        credentials. Keys that are missing by accident open nothing.
         """
         known = parse_entries(self.api_keys) or self.policy_file or self.oauth_issuer
         return self.is_loopback and not known and not self.empty_credentials
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach the API."""
+        """True if only this machine can reach the API."""
         return self.api_host in LOOPBACK
 
 

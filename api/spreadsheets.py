@@ -1,7 +1,7 @@
-"""Cells of CSV that a spreadsheet would take for formulas, written so that it shows them as text.
+"""CSV cells that a spreadsheet would compute as formulas, escaped with a leading apostrophe.
 
-Text of a tool, a page or another caller may begin with `=`, and a spreadsheet that opens the file then computes it: it
-can read other cells and send them away (OWASP, "CSV Injection"). A leading apostrophe makes it text.
+Text of a tool, page or caller may begin with `=`; computed, it could read other cells and send them away (OWASP, "CSV
+Injection").
 """
 
 import re

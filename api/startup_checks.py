@@ -13,9 +13,7 @@ _ACTOR = re.compile(r"[\w-]+[/~][\w.-]+|[A-Za-z0-9]{17}", re.ASCII)
 
 
 def settings_problems(settings: ApiSettings) -> list[str]:
-    """One line for each setting with which the API must not start. Call it once extensions are loaded: they add tools
-    and modes.
-    """
+    """Return a line for each setting that prevents the start. Call it once extensions are loaded."""
     found = [
         refusal_to_listen(settings),
         _lost_credentials(settings),
@@ -28,7 +26,7 @@ def settings_problems(settings: ApiSettings) -> list[str]:
 
 
 def refusal_to_listen(settings: ApiSettings) -> str | None:
-    """Why the API must not listen on its address, or None when it may."""
+    """Explain why the API must not listen on its address; None if it may."""
     if settings.is_loopback or settings.has_credentials:
         return None
     return (
@@ -38,7 +36,7 @@ def refusal_to_listen(settings: ApiSettings) -> str | None:
 
 
 def _lost_credentials(settings: ApiSettings) -> str | None:
-    """Why the API must not start without credentials where some were meant, or None when it may."""
+    """Explain why the API must not start: credentials were intended, but are missing. None if it may."""
     empty = settings.empty_credentials
     if not empty or settings.has_credentials:
         return None

@@ -53,7 +53,7 @@ class UsageReader:
         self._policy = policy
 
     async def report(self, principal: Principal, query: UsageQuery) -> UsageReport:
-        """What the query asks for. Raises `BadRequest`, `UsageForbidden`, `TemporalUnavailable`."""
+        """Return the report for `query`. Raises `BadRequest`, `UsageForbidden`, `TemporalUnavailable`."""
         first, last = _range(query)
         whose = query.caller or principal.caller.id
         if whose != principal.caller.id and "admin" not in principal.scopes:
@@ -85,9 +85,9 @@ class UsageReader:
     async def _entries(
         self, caller_id: str, first: date, last: date
     ) -> tuple[LedgerOverview | None, Iterable[UsageRecord], int]:
-        """A caller's entries, each once, and how many cannot be read.
+        """Return a caller's entries, each once, and the number of unreadable ones.
 
-        The ledger is read first: what it stores meanwhile is found in the store.
+        The ledger is read first: entries that it stores during the read are in the store.
         """
         overview = await self._overview(caller_id)
         try:

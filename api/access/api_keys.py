@@ -54,7 +54,7 @@ class KeyHash:
 
     @classmethod
     def of(cls, secret: str) -> Self:
-        """A new hash, with a salt of its own."""
+        """Hash a secret with a new salt."""
         salt = secrets.token_bytes(16)
         return cls(_COST, _BLOCK, _PARALLEL, salt, _scrypt(secret, salt, _COST, _BLOCK, _PARALLEL, 32))
 
@@ -63,7 +63,7 @@ class KeyHash:
         return "$".join(("scrypt", *map(str, parts)))
 
     def fits(self, secret: str) -> bool:
-        """Whether it is the hash of `secret`. Slow on purpose: call it off the event loop."""
+        """Compare with the hash of `secret`. Slow on purpose: call it off the event loop."""
         found = _scrypt(secret, self.salt, self.cost, self.block, self.parallel, len(self.digest))
         return hmac.compare_digest(found, self.digest)
 
@@ -100,11 +100,11 @@ def _decoded(text: str) -> bytes:
 
 
 class KeyVerifier:
-    """Verifies secrets against slow hashes.
+    """Verification of secrets against slow hashes.
 
-    A verified secret is remembered while it is in use, by a digest whose key exists only in this process, and a wrong
-    one as well, so that a client with an old key costs one hash. One hash at a time runs for each key, and two in all,
-    outside the event loop: guesses at one key delay no other caller.
+    Results are cached while they are in use, by a digest whose key exists only in this process: wrong secrets too, so
+    that a client with an old key costs one hash. One hash at a time runs for each key, and two in all, outside the
+    event loop, so that guesses at one key delay no other caller.
     """
 
     def __init__(self) -> None:

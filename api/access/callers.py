@@ -36,15 +36,15 @@ from outlast.api.errors import (
 from outlast.api.settings import ApiSettings, parse_entries
 
 _WITH_KEYS = ("key:", "jwt:")
-"""Kinds of callers that are given an account. Others come with their own, or are the operator."""
+"""Kinds of callers whose account the policy or the server provides. Others have their own, or are the operator."""
 _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
 _OF_ACCOUNT = "apify:"
-"""How the ids of callers begin who come with an Apify token."""
+"""Prefix of the ids of callers with an Apify token."""
 
 
 class CallerResolver:
-    """Resolves API keys, and asks the platform for the account behind any other bearer token."""
+    """Resolution of bearer tokens: API keys, access tokens, and Apify tokens, whose account the platform names."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class CallerResolver:
     ) -> None:
         self._audit = audit or AuditLog(None)
         self.resource, self._access_tokens = _oauth(settings, policy)
-        """This server as clients of the authorization server see it; None where none is configured."""
+        """This server as an OAuth resource; None without an authorization server."""
         self._keys = {
             digest_of(key): name for name, _, key in (e.partition(":") for e in parse_entries(settings.api_keys))
         }
@@ -77,15 +77,15 @@ class CallerResolver:
 
     @property
     def needs_credential(self) -> bool:
-        """Whether a request without a credential is refused."""
+        """True if a request without a credential is refused."""
         return self._anonymous() == "none"
 
     async def resolve(
         self, bearer: SecretStr | None, *, address: str | None = None, is_forwarded: bool = False
     ) -> Principal:
-        """The principal behind `bearer`, sent from `address`; `is_forwarded` if a proxy says so of the request.
+        """Return the principal behind `bearer`, sent from `address`; `is_forwarded` if a proxy forwarded the request.
 
-        Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` when the address has tried too many, for keys
+        Raises `Unauthenticated`, `PlatformUnavailable`, `TooManyRequests` (too many attempts of the address), for keys
         of the policy file `KeyChecksBusy` and `ApifyTokenMissing`, and for access tokens `IssuerUnavailable`.
         """
         try:
@@ -100,11 +100,11 @@ class CallerResolver:
         return replace(principal, on_refusal=partial(self._record_refusal, principal))
 
     async def standing(self, caller: Caller) -> Caller:
-        """The caller as it is now, for what it has ordered before: with the Apify token and the reach of today.
+        """Return the caller with its current Apify token and reach, for work that it ordered before.
 
-        Raises `Unauthenticated` when no credential of it is good any more, `ForbiddenScope` when none may start calls,
-        `PlatformUnavailable` and `ApifyTokenMissing`. Access tokens last for minutes, so a caller with one is asked
-        for none: rules about its id stop it.
+        Raises `Unauthenticated` when it has no valid credential, `ForbiddenScope` when none may start calls,
+        `PlatformUnavailable` and `ApifyTokenMissing`. Access tokens last for minutes, so callers with them need none
+        here: rules about their ids stop them.
         """
         kind, _, name = caller.id.partition(":")
         if caller.id.startswith(_OF_ACCOUNT) and caller.apify_token is not None and self._accept_apify_tokens:
@@ -116,7 +116,7 @@ class CallerResolver:
         return self._with_policy_token(caller.id)
 
     def _is_known(self, caller_id: str, kind: str, name: str) -> bool:
-        """Whether a caller who is not there has something that would let it in. Raises `ForbiddenScope`."""
+        """Check that an absent caller has a credential that would be accepted. Raises `ForbiddenScope`."""
         if caller_id == LOCAL.caller.id:
             return not self.needs_credential
         if kind == "jwt":
@@ -171,8 +171,9 @@ class CallerResolver:
         self._leases.check()
 
     def _anonymous(self) -> Anonymous:
-        """Who is `local` without a credential: what the policy file says, or without one the settings; never by absence
-        of keys, which may be an accident.
+        """Return the access without a credential, as the policy file or else the settings declare it.
+
+        Missing keys never open access: they may be missing by accident.
         """
         if not self._settings.is_loopback:
             return "none"
@@ -181,7 +182,7 @@ class CallerResolver:
         return "local" if self._settings.is_open else "none"
 
     def _problem_of_nobody(self, *, is_forwarded: bool) -> str | None:
-        """Why a request without a credential is refused; None when it is let in."""
+        """Explain why a request without a credential is refused; None if it is accepted."""
         allowed = self._anonymous()
         if allowed == "none":
             return "Send your API key or Apify token: `Authorization: Bearer …`."
@@ -273,7 +274,7 @@ class CallerResolver:
         return next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)
 
     async def _looked_up(self, bearer: SecretStr, digest: str, address: str | None) -> str:
-        """The token's account. Requests that come while it is being asked for share one look-up."""
+        """Return the token's account. Concurrent requests share one look-up."""
         lookup = self._lookups.get(digest)
         if lookup is None:
             self._failed.begin(digest, address)
@@ -311,7 +312,7 @@ class CallerResolver:
 
 
 def policy_token(caller_id: str, entry: CallerEntry) -> SecretStr | None:
-    """The token; None when the policy names none for this caller. Raises `ApifyTokenMissing`.
+    """Return the Apify token that the policy names for the caller, None without one. Raises `ApifyTokenMissing`.
 
     A file is read each time, so that a token can be replaced while the API runs.
     """
@@ -334,7 +335,7 @@ def _token(text: str | None, caller_id: str, place: str) -> SecretStr:
 
 
 class SharedAccounts:
-    """Says how far a caller reaches: all of its account where it is alone there, its own things where it is not."""
+    """Reach of callers: the whole account if a caller is alone on it, otherwise its own runs and storages."""
 
     def __init__(self, settings: ApiSettings, policy: PolicySource) -> None:
         self._policy = policy
@@ -345,7 +346,7 @@ class SharedAccounts:
         policy.on_change(self._take_over)
 
     def reach_of(self, caller_id: str) -> Reach:
-        """What the policy says; without, `own` where other callers may use the account."""
+        """Return the reach that the policy sets; without one, `own` if other callers may use the account."""
         reach = self._policy.of(caller_id).reach
         if reach is not None:
             return reach
@@ -396,7 +397,7 @@ def _noticed(lookup: asyncio.Task[str]) -> None:
 
 
 def _lost(credential: str, scopes: frozenset[Scope]) -> str | None:
-    """The problem of a credential that no longer gives `scopes`; None when there are none."""
+    """Describe the problem of a credential that has lost `scopes`; None if there are none."""
     words = " and ".join(f"`{scope}`" for scope in sorted(scopes))
     return f"{credential} no longer has the scope {words}." if scopes else None
 

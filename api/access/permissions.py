@@ -1,9 +1,8 @@
-"""Permissions: the operator's rules (the policy file, then OUTLAST_PERMISSIONS), decided for each call.
+"""Permissions: the operator's rules (the policy file, then OUTLAST_PERMISSIONS), applied to each call.
 
-A rule is `CALLER:TOOL=ACTION`. Caller and tool may have `*` in them; a caller's own id may have colons, a tool's name
-has none. The first rule that fits decides; for a call that fits none, the policy's `unmatched` does. A call of an Actor
-goes by more than one name (`call-actor`, and the Actor's own tool): each has to be allowed, and the strictest decision
-counts. The Actor's id means the Actor as its name does.
+A rule is `CALLER:TOOL=ACTION`, with `*` for any part. The first matching rule decides, otherwise `unmatched` of the
+policy. A call of an Actor has several names (`call-actor`, the Actor's own tool): the strictest decision counts. An
+Actor's id is equivalent to its name.
 """
 
 import re
@@ -50,7 +49,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """Raises `ValueError` that says how a rule reads."""
+        """Parse a rule. Raises `ValueError` with the syntax."""
         call, equals, action = text.rpartition("=")
         caller, colon, tool = call.rpartition(":")
         if not equals or not colon or not caller or not tool or action not in _STRICTNESS:
@@ -66,11 +65,11 @@ class Rule:
         return cls(entry.caller, entry.tool, entry.action, text, entry.approver)
 
     def fits_caller(self, caller: str) -> bool:
-        """Whether the rule is about this caller, whatever the tool."""
+        """Match the caller alone."""
         return fnmatchcase(caller, self.caller)
 
     def fits(self, caller: str, name: "CallName") -> bool:
-        """Whether the rule is about this caller and tool, in any case of letters and however an Actor is written."""
+        """Match caller and tool, ignoring case and the notation of Actors."""
         return self.fits_caller(caller) and (
             fnmatchcase(name.tool.casefold(), self.pattern.casefold()) or self.pattern == name.by_id
         )
@@ -96,12 +95,12 @@ class PermissionRules:
 
     @classmethod
     def parse(cls, text: str) -> "PermissionRules":
-        """The comma-separated rules in `text`. Raises `ValueError` for what is none."""
+        """Parse comma-separated rules. Raises `ValueError`."""
         return cls(tuple(Rule.parse(part.strip()) for part in text.split(",") if part.strip()))
 
     @classmethod
     def of(cls, policy: Policy) -> "PermissionRules":
-        """The rules of a policy; what it says of calls that no rule is about is the last of them."""
+        """Return the rules of a policy, with its default for unmatched calls as the last rule."""
         last = (
             () if policy.unmatched == "allow" else (Rule("*", "*", policy.unmatched, f"unmatched={policy.unmatched}"),)
         )
@@ -122,7 +121,7 @@ class PermissionRules:
         return self.ruling(caller, (*names_of(tool, None), *planned), runs_now) if self.rules else None
 
     def ruling(self, caller: str, names: Iterable[CallName], actor: str | None = None) -> PermissionRuling | None:
-        """The ruling on a call that goes by `names`; None when none is about it."""
+        """Return the ruling on a call with these `names`; None if no rule matches."""
         found = [rule for name in names if (rule := self._first(caller, name)) is not None]
         return PermissionRuling.strictest(found, actor)
 
@@ -163,7 +162,7 @@ def ids_in(rules: PermissionRules) -> tuple[str, ...]:
 
 
 def by_name(pattern: str, names: Mapping[str, str]) -> str:
-    """A rule's `pattern` with the Actor's name instead of its id, where `names` knows it."""
+    """Replace the Actor's id in a rule's `pattern` with its name, if `names` has it."""
     found = _BY_ID.fullmatch(pattern)
     if found is None or (full_name := names.get(found[1])) is None:
         return pattern
@@ -178,7 +177,7 @@ def approver_words(roles: Iterable[str]) -> str:
 
 
 def idle_rules(rules: PermissionRules) -> list[str]:
-    """One line for each rule whose tool is the name of none."""
+    """Return a line for each rule whose tool does not exist."""
     known = {tool.name for mode in MODES for tool in base_tools(mode).tools.values()}
     found: list[str] = []
     for rule in rules.rules:
@@ -193,7 +192,7 @@ def idle_rules(rules: PermissionRules) -> list[str]:
 
 
 def idle_roles(policy: Policy) -> list[str]:
-    """One line for each role that rules demand and nobody has: nobody can approve such calls."""
+    """Return a line for each role that rules require and no caller has."""
     held = policy.defaults.roles.union(*(policy.of(caller).roles for caller in policy.callers))
     demanded = dict.fromkeys(entry.approver for entry in policy.rules if entry.approver)
     return [

@@ -1,8 +1,7 @@
 """The caller of a request with the scopes of its credential, and leases on that credential.
 
-Workflows get the `Caller` alone, without scopes. A response that streams, a long wait and the work that a session has
-started each run under a lease of their principal. Every lease is checked when the policy changes and when its
-credential expires, and ends with the credential.
+Workflows get the `Caller` alone. Streams, long waits and work that a session has started run under a lease, which is
+checked when the policy changes or the credential expires, and ends with the credential.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ class Leases:
         lease.check()
 
     def close(self, lease: "_Lease") -> None:
-        """What the lease was for has ended."""
+        """Stop checking a lease that has ended."""
         self._open.discard(lease)
         lease.close()
 
@@ -53,9 +52,9 @@ class Validity:
 
     leases: Leases
     problem: Callable[[], str | None] = lambda: None
-    """Says why it is no longer good for what it was shown for; None while it is."""
+    """Explains why the credential is no longer valid; None while it is valid."""
     ends_at: Callable[[], float | None] = lambda: None
-    """When it expires, as Unix time; None for never."""
+    """Expiry as Unix time; None for never."""
     asked_again: Callable[[], Awaitable[object]] | None = None
     """Asks whoever made the credential whether it is still good, every `ask_seconds`. Raises `Unauthenticated`."""
     ask_seconds: float = 0.0
@@ -81,14 +80,15 @@ class Principal:
     caller: Caller
     scopes: frozenset[Scope] = ALL_BUT_ADMIN
     resource: OAuthResource | None = None
-    """A caller with an access token can ask the authorization server for further scopes; the resource knows them."""
+    """The resource from which a caller with an access token can request further scopes."""
     key_id: str | None = None
-    """Id of the policy's key, if it came with one."""
+    """Id of the key in the policy, if any."""
     credential: str = field(default="", compare=False, repr=False)
-    """Stands for the credential, and tells it from others of the same caller: the key, the Apify token, or the OAuth
-    client that access tokens were issued to. It stays the same while that is used. Not for logs."""
+    """Identifier of the credential among those of the same caller: the key, the Apify token, or the OAuth client of
+    access tokens. Not for logs.
+    """
     expires: datetime | None = field(default=None, compare=False)
-    """When the credential ends by itself, if it does: the key's or the access token's end."""
+    """Expiry of the key or access token, if any."""
     on_refusal: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """Told what was needed and what there was, when a scope is missing."""
     validity: Validity | None = field(default=None, compare=False, repr=False)

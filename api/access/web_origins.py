@@ -21,15 +21,15 @@ class WebOrigins:
         self._parts = frozenset(_listed(origin) for origin in origins)
 
     def __contains__(self, origin: str) -> bool:
-        """Whether the text of an `Origin` header is one of them. `null` and lists of origins never are."""
+        """Match the text of an `Origin` header. `null` and lists of origins never match."""
         parts = _parts_of(origin)
         return parts is not None and (parts in self._parts or (*parts[:2], _ANY) in self._parts)
 
 
 def is_origin_of(origin: str, host: str, *, scheme: str) -> bool:
-    """Whether the page with this `Origin` came from the server that the `Host` header names.
+    """Check whether the page with this `Origin` came from the server in the `Host` header.
 
-    Over plain http a proxy may have had the request over TLS, so the schemes are compared over https only.
+    A proxy may have received a plain http request over TLS, so schemes are compared over https only.
     """
     page, own = _parts_of(origin), _HOST.fullmatch(host.lower())
     if page is None or own is None or page[0] not in _DEFAULT_PORTS or (scheme == "https" and page[0] != scheme):
@@ -45,7 +45,7 @@ class ServerNames:
         self._names = frozenset(name.lower().removesuffix(":*").strip("[]") for name in names)
 
     def __contains__(self, host: str) -> bool:
-        """Whether the text of a `Host` header is one of them, in any case."""
+        """Match the text of a `Host` header, ignoring case."""
         found = _HOST.fullmatch(host.lower())
         if found is None:
             return False

@@ -47,10 +47,9 @@ class Adapter:
         mode: str | None = None,
         tools: Sequence[str] | None = None,
     ) -> None:
-        """`tools` are categories, tools and Actors (`actors`, `get-dataset-items`, `apify/rag-web-browser`).
+        """Select `tools` by category, name or Actor; no other tool can be called then.
 
-        With `tools`, no other tool can be called. Without, the server's default tools are listed and every tool can be
-        called.
+        Without `tools`, the server's default tools are listed, and every tool can be called.
         """
         self._services = services
         self._back_end = back_end
@@ -77,15 +76,13 @@ class Adapter:
         wait_seconds: float = DEFAULT_WAIT_SECONDS,
         **call_options: Unpack[StartOptions],
     ) -> Answered:
-        """Run the tool calls in `message`, a model's message as the provider gave it.
+        """Run the tool calls in `message`, a model's message as the provider returned it, concurrently.
 
-        Each call has the `call_options`, by name, or `options` in the form of the REST API. `tool_mask` selects the
-        tools that may be called; the list of tools stays. Raises `TypeError` for an unknown option, for `options`
-        beside options by name, and for `mode` and `idempotency_key`: the adapter has its mode, each call its key.
-
-        The calls run concurrently. A call that is still running after `wait_seconds` is answered with its task's ID. A
-        repeated call (same ID, session and message) is the same task. Raises `ApiError` for errors that are not about
-        a call, see `CallRunner`.
+        Each call has the `call_options`, by name, or `options` in the form of the REST API. `tool_mask` limits the
+        tools that can be called; the list of tools stays. A call that is still running after `wait_seconds` is answered
+        with its task's id. A repeated call (same id, session and message) is the same task. Raises `TypeError` for an
+        unknown option, for `options` beside options by name, and for `mode` and `idempotency_key`; and the `ApiError`s
+        of `CallRunner`.
         """
         chosen = chosen_options(options, call_options)
         calls = self._back_end.calls(message)
@@ -111,7 +108,7 @@ def chosen_options(options: CallOptions | None, by_name: StartOptions) -> CallOp
 
 
 async def connected_services(settings: ApiSettings | None = None) -> Services:
-    """The services for an `Adapter` outside the server process, with the server's settings from the environment.
+    """Connect the services for an `Adapter` outside the server process, with the settings of the environment.
 
     Raises `RuntimeError` when Temporal cannot be reached, `SealError` without the key ring of the workers.
     """

@@ -1,7 +1,6 @@
 """Message formats of model providers: tools, tool calls and answers of Anthropic, OpenAI (two APIs) and MCP.
 
-Media that a provider cannot show are described in text, never dropped. The MCP entry point (`api.mcp`) adds sessions,
-progress and tasks; the format here only translates.
+Media that a provider cannot show are described in text. Sessions, progress and tasks of MCP are in `api.mcp`.
 """
 
 from collections.abc import Container, Sequence
@@ -210,7 +209,7 @@ class McpMessages:
         return tuple(_request_call(request) for request in requests)
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """One response per request; an unknown tool is an error of the protocol, as the specification says."""
+        """Return one response per request; an unknown tool is a protocol error, as the specification requires."""
         return [self._response(outcome) for outcome in outcomes]
 
     def _response(self, outcome: Outcome) -> JsonObject:
@@ -240,10 +239,7 @@ def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Pie
 
 
 def details(outcome: Outcome) -> JsonObject:
-    """The facts that a model or program needs besides the text: errors, stored outputs, running tasks.
-
-    Empty for an answer without any of them.
-    """
+    """Return the facts beside the text that models and programs need: errors, stored outputs, running tasks."""
     result, task = outcome.result, outcome.task
     found = answer_facts(result, tool=outcome.tool)
     if task is not None and (result.is_error or not outcome.finished):

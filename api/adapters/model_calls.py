@@ -25,10 +25,10 @@ _MAX_FLAW_CHARS = 300
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call as a model made it. `flaw` says why the arguments cannot be read; they are empty then.
+    """A call as a model made it. `flaw` explains why the arguments are unreadable; they are empty then.
 
-    With `marks_retry` the ID is unique to the call, so that the same ID again is the same call. `cut_off`: the model's
-    output limit ended its answer inside this call.
+    `marks_retry`: the id is unique, so that the same id is the same call. `cut_off`: the output limit ended the model's
+    answer inside this call.
     """
 
     id: str | int
@@ -38,14 +38,14 @@ class ModelCall:
     marks_retry: bool = True
     cut_off: bool = False
     changes: tuple[str, ...] = ()
-    """What was replaced in the arguments, in words, for the reader of the answer."""
+    """Replacements in the arguments, in words, for the model."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a call. `result` is what the model reads, also while the task is running.
+    """The outcome of a call. `result` is the text for the model, also while the task is running.
 
-    `task` is None if nothing was started: an unknown tool, bad arguments, or a tool that manages tasks.
+    `task` is None if no task was started: an unknown tool, invalid arguments, or a local tool.
     """
 
     call: ModelCall
@@ -112,10 +112,10 @@ class BackEnd(Protocol):
 
 
 def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
-    """A call from its parts; `arguments` is an object, or text that holds one. Raises `BadRequest`.
+    """Build a call from its parts; `arguments` is an object or its JSON. Raises `BadRequest` for a malformed id or
+    name.
 
-    Arguments that cannot be read are the model's mistake, so the model reads the error; a malformed id or name is the
-    program's.
+    Unreadable arguments are the model's mistake: they are its `flaw`.
     """
     if not isinstance(call_id, str) or not 1 <= len(call_id) <= MAX_ID_CHARS or call_id != valid_text(call_id):
         raise BadRequest(f"A tool call needs an id, a text of 1 to {MAX_ID_CHARS} characters.")
@@ -161,9 +161,9 @@ def plain(value: object) -> Any:
 
 
 def entries_of(message: object, *holders: str) -> list[JsonObject]:
-    """The list of objects in `message`: `message` itself, or its value under the first of `holders` that it has.
+    """Return the list of objects in `message`: itself, or its value under the first of `holders` that it has.
 
-    A text instead of the list has no calls. Raises `BadRequest` for any other value.
+    A text instead of a list has no calls. Raises `BadRequest` for other values.
     """
     value = plain(message)
     if isinstance(value, dict):

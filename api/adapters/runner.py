@@ -65,7 +65,7 @@ class OfferedTools:
 
 
 class CallRunner:
-    """Gives every call an outcome. A failure is an outcome too."""
+    """Runs calls. A failure is an outcome, too."""
 
     def __init__(self, services: Services) -> None:
         self._tasks = services.tasks
@@ -82,7 +82,7 @@ class CallRunner:
         scope: CallScope,
         wait_seconds: float,
     ) -> tuple[Outcome, ...]:
-        """The outcomes in the order of the calls, after at most `wait_seconds`.
+        """Run the calls, and return their outcomes in the same order after at most `wait_seconds`.
 
         Raises `BadRequest` before anything is started, and errors that are not about a call: `TemporalUnavailable`,
         `PlatformUnavailable`, `Unauthenticated`. A repeated request then finds the tasks that were started.
@@ -179,17 +179,16 @@ class CallRunner:
 async def load_offered(
     catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None
 ) -> OfferedTools:
-    """The tools of `selectors`; without selectors, those of an MCP connection that selects none.
+    """Load the tools of `selectors`, or of an MCP connection without a selection, and the tools that manage tasks.
 
-    The tools that manage tasks are always included, because any call may take longer than its caller waits. Raises
-    `UnknownToolCalled` for an unknown mode.
+    Raises `UnknownToolCalled` for an unknown mode.
     """
     loaded = await catalogue.load(Selection(mode, selectors), caller)
     return _offered(loaded, closed=selectors is not None)
 
 
 async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str) -> OfferedTools:
-    """All tools that can be called, for programs that do not say which tools they offered."""
+    """Load all tools that can be called, for programs that do not report the tools they offered."""
     return _offered(await catalogue.tools(mode, caller), closed=False)
 
 
@@ -228,7 +227,7 @@ def _check(scope: CallScope) -> None:
 
 
 def _allowed(offered: OfferedTools, unknown: ErrorEnvelope, scope: CallScope) -> tuple[str, ...] | None:
-    """The tools that may be called instead of an unknown one, under the names that the model knows."""
+    """Return the available tools in place of an unknown one, under the names that the model was shown."""
     own = {shown: name for shown, name in offered.names.items() if shown in (unknown.allowed_tools or ())}
     known = tuple(own.get(name, name) for name in unknown.allowed_tools or ())
     active = narrowed(unknown.model_copy(update={"allowed_tools": known}), scope.tool_mask).allowed_tools

@@ -1,4 +1,4 @@
-"""The chain of an audit log: every line names its predecessor, with a code that only a holder of the key can compute.
+"""The chain of an audit log: every line has the code of its predecessor, computed with a secret key.
 
 `verify` finds lines that were changed, removed, moved or inserted, and remains of a crash.
 """
@@ -15,7 +15,7 @@ from typing import Final, cast
 from outlast.api.audit.contracts import AuditRecord, ChainStart
 
 KEY_PURPOSE: Final = "outlast audit log"
-"""What the keys of the chain are derived from the sealing keys for."""
+"""Purpose under which the chain's keys are derived from the encryption keys."""
 BEFORE_THE_FIRST: Final = "0" * 64
 _LINE = re.compile(rb'(\{.+),"mac":"([0-9a-f]{64})"\}', re.DOTALL)
 MOST_PROBLEMS: Final = 50
@@ -40,13 +40,13 @@ class Line:
 
     @property
     def position(self) -> Position:
-        """Where the line says that it stands."""
+        """The position that the line claims."""
         seq = self.fields.get("seq")
         return Position(seq if isinstance(seq, int) else -1, self.mac)
 
     @property
     def start(self) -> ChainStart | None:
-        """What it says of the chain from here on; None for an ordinary line."""
+        """The start of a chain, if the line is one."""
         found = {name: self.fields[name] for name in ChainStart.model_fields if name in self.fields}
         try:
             return ChainStart.model_validate(found) if found else None
@@ -54,14 +54,14 @@ class Line:
             return None
 
     def is_proven_by(self, key: bytes) -> bool:
-        """Whether a holder of `key` wrote it just so."""
+        """Verify that a holder of `key` wrote the line."""
         return hmac.compare_digest(_code(key, self.body), self.mac)
 
 
 def written(
     record: AuditRecord, before: Position, key: bytes, start: ChainStart | None = None
 ) -> tuple[bytes, Position]:
-    """The line of `record` after the line at `before`, and where it stands."""
+    """Return the line of `record` after the line at `before`, and its position."""
     seq = before.seq + 1
     fields = record.model_dump(mode="json", exclude_none=True) | (start.model_dump() if start else {})
     body = json.dumps({"seq": seq, **fields, "prev": before.mac}, separators=(",", ":")).encode("ascii")
@@ -101,10 +101,10 @@ class ChainReport:
 
 
 def verify(paths: Sequence[Path], keys: Mapping[str, bytes]) -> list[ChainReport]:
-    """Check these files, each chain by itself. Raises `OSError` for a file that cannot be read.
+    """Check these files, each chain separately. Raises `OSError` for an unreadable file.
 
-    Lines that are missing at the end of the newest file, and files that are missing before the oldest, cannot be seen:
-    compare `last` and `first` with what you know.
+    Lines missing at the end of the newest file, and files missing before the oldest, are not detected: compare `last`
+    and `first` with known values.
     """
     chains: dict[str, list[tuple[int, Path]]] = {}
     for path in paths:
@@ -171,7 +171,7 @@ class _Check:
 
 
 def _pieces(path: Path) -> Iterator[tuple[Line | None, bytes]]:
-    """Each line, and None beside what is none."""
+    """Yield each line with its bytes; None for bytes that are not a line."""
     with path.open("rb") as file:
         while piece := file.readline(_MAX_LINE_BYTES):
             yield (read_line(piece) if piece.endswith(b"\n") else None), piece

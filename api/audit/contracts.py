@@ -98,7 +98,7 @@ class AuditRecord(BaseModel):
 
 
 class ChainStart(BaseModel):
-    """What the first record of a file, and the first one after a restart, says besides."""
+    """Additional fields of the first record of a file or after a restart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -62,10 +62,10 @@ class Action:
 
 
 class AuditFiles:
-    """Appends records to the file of this process. Not safe for threads: hold a lock.
+    """Writer of the file of this process. Not thread-safe.
 
-    The first process takes `path`. One that starts while that runs takes `NAME-2.jsonl`, and so on: each file is a
-    chain of its own, which goes on when a process takes the file again.
+    The first process takes `path`, a concurrent one `NAME-2.jsonl`, and so on: each file is a separate chain, which the
+    next process with that file continues.
     """
 
     def __init__(self, path: Path, keys: Mapping[str, bytes], *, max_bytes: int) -> None:
@@ -161,7 +161,7 @@ class AuditFiles:
         return max((path for path in self._path.parent.iterdir() if name.fullmatch(path.name)), default=None)
 
     def _rotate(self) -> None:
-        """Put the file aside under the number of its last record, and go on in a new one."""
+        """Rename the file to the number of its last record, and continue in a new one."""
         self._drop()
         self._path.rename(self._path.with_stem(f"{self._path.stem}.{self._at.seq:012d}"))
         self._begin()
@@ -190,16 +190,14 @@ class AuditFiles:
 
 
 class AuditLog:
-    """Writes one record for each thing that a caller does, has done, or may not do.
+    """The audit log: a record for each action of a caller, and for each refusal.
 
-    A record is handed to the operating system before its request is answered: the end of this process loses none. A
-    record that cannot be written is counted and logged; the next one that can be written is preceded by `log.gap`.
+    A record reaches the operating system before its request is answered, so a crash of the process loses none. A
+    failure to write is counted and logged; `log.gap` precedes the next record.
     """
 
     def __init__(self, files: AuditFiles | None, *, strict: bool = False) -> None:
-        """Write to `files`, or nothing without. With `strict`, records are on the disk before a request is answered,
-        and a request whose record cannot be written is refused.
-        """
+        """Write to `files`, if any. With `strict`, a request is refused unless its record is on the disk."""
         self._files = files
         self._strict = strict
         self._lock = threading.Lock()
@@ -220,9 +218,8 @@ class AuditLog:
 
     @asynccontextmanager
     async def action(self, event: AuditEvent, caller: Caller, **about: Unpack[Subject]) -> AsyncGenerator[Action]:
-        """Record `event` with its outcome when the block ends. Raises `AuditUnavailable` if strict.
-
-        While the log cannot be written, a strict log refuses before the block begins.
+        """Record `event` with its outcome when the block ends. Raises `AuditUnavailable` if strict, also before the
+        block while the log cannot be written.
         """
         action = Action(event, {**about, "caller": caller.id})
         if self._files is None:
@@ -287,7 +284,7 @@ class AuditLog:
 
 
 class AuditError(RuntimeError):
-    """The audit log cannot be written. The message says why, and names the file."""
+    """The audit log cannot be written. The message has the reason and the file."""
 
 
 def _record(event: AuditEvent, about: About) -> AuditRecord:
@@ -297,7 +294,7 @@ def _record(event: AuditEvent, about: About) -> AuditRecord:
 
 
 def _last_line(path: Path) -> tuple[Line | None, bytes]:
-    """The last line of the chain in the file, and what comes after it. Raises `AuditError` for another kind of file."""
+    """Return the last line of the chain and the bytes after it. Raises `AuditError` for another kind of file."""
     if not path.exists():
         return None, b""
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Where a request comes from, for the records that are written while it is served."""
+"""Origin of a request, for the audit records that are written while it is served."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ class Origin:
     remote: str | None = None
     request_id: str | None = None
     key: str | None = None
-    """Id of the API key that the request came with, if it is one of the policy's."""
+    """Id of the request's API key in the policy, if any."""
 
 
 _origin = ContextVar[Origin | None]("outlast_origin", default=None)
@@ -28,18 +28,18 @@ def current_origin() -> Origin:
 
 
 def set_origin(origin: Origin) -> None:
-    """Say where the request comes from that this task serves from now on."""
+    """Set the origin of the request that this task serves from now on."""
     _origin.set(origin)
 
 
 def set_key(key: str | None) -> None:
-    """Say which API key the request came with that this task serves."""
+    """Set the API key of the request that this task serves."""
     _origin.set(replace(current_origin(), key=key))
 
 
 @contextmanager
 def served_from(origin: Origin) -> Generator[None]:
-    """Say that what the block does comes from another request than the one that this task serves."""
+    """Attribute the actions of the block to another request than the one that this task serves."""
     token = _origin.set(origin)
     try:
         yield

@@ -46,8 +46,7 @@ _BUILD_NUMBER = re.compile(r"\d+\.\d+(?:\.\d+)?")
 class CalledActor:
     """The Actor that a call runs: `user/name`, or `user/name:tool` for a tool of an Actor that is an MCP server.
 
-    `input_schema` is None while it is not known, and for tools of MCP servers, whose Actor checks the input. `actor_id`
-    is None while it is not known.
+    `input_schema` is None for tools of MCP servers, whose Actor checks the input. Each field is None while unknown.
     """
 
     name: str
@@ -58,7 +57,7 @@ class CalledActor:
     build_number: str | None = None
     """Of the build that runs by default; None while it is not known."""
     named_build: str | None = None
-    """The build that was named with the Actor, as in `user/name:latest`; None if none was."""
+    """The build in the Actor's name, as in `user/name:latest`."""
 
 
 class Catalogue:
@@ -67,19 +66,17 @@ class Catalogue:
     def __init__(
         self, platform: ApifyPlatform, *, actors: tuple[str, ...], selectors: tuple[str, ...] = DEFAULT_SELECTORS
     ) -> None:
-        """`actors` are offered as tools of their own; `selectors` to connections that choose no tools."""
+        """Offer `actors` as separate tools, and `selectors` to connections without a selection."""
         self._platform = platform
         self._actors = actors
         self._selectors = selectors
         self._definitions = TTLCache[_CallersActor, ActorDefinition | None](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
         self._loaded = LRUCache[tuple[str, str], str](_MAX_DEFINITIONS)
-        """The Actors of tools, by caller and tool: a name that was cut does not say whose it is."""
+        """The Actors of tools, by caller and tool: a shortened tool name does not contain its Actor."""
         self._proxied = TTLCache[_CallersActor, tuple[Tool, ...]](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
 
     async def tools(self, mode: str, caller: Caller) -> ToolSet:
-        """All tools of `mode` and those of the default Actors.
-
-        An Actor that cannot be loaded is left out, with a warning in the log. Raises `UnknownToolCalled` for an
+        """Return all tools of `mode` and of the default Actors that can be loaded. Raises `UnknownToolCalled` for an
         unknown mode.
         """
         tools = self._base(mode)
@@ -100,18 +97,15 @@ class Catalogue:
             raise UnknownToolCalled(error.envelope) from error
 
     async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
-        """The direct tool of `actor`, or its tools if it is an MCP server.
-
-        None when it cannot be loaded, with a warning in the log.
+        """Return the tool of `actor`, or its tools if it is an MCP server; empty, with a warning, if it cannot be
+        loaded.
         """
         return await self._load_actor(mode, normalised_actor(actor), caller)
 
     async def resolve(self, mode: str, name: str, caller: Caller) -> Tool:
-        """The tool called `name`; `user--name` is the direct tool of any Actor that the caller can see.
+        """Return the tool called `name`, also of Actors: `user--name`, or `user--name-tool` for an MCP server's tool.
 
-        `user--name-tool` is a tool of an Actor that is an MCP server.
-
-        Raises `UnknownToolCalled`, or `PlatformUnavailable` when an Actor cannot be looked up now.
+        Raises `UnknownToolCalled`, or `PlatformUnavailable` when an Actor cannot be looked up.
         """
         base = self._base(mode)
         name = name if name in base.tools else TOOL_ALIASES.get(name, name)
@@ -132,10 +126,10 @@ class Catalogue:
     async def called_actor(
         self, tool: Tool, arguments: Mapping[str, JsonValue], caller: Caller, *, by_full_name: bool
     ) -> CalledActor | None:
-        """The Actor that a call of `tool` runs; None when it runs none.
+        """Return the Actor that a call of `tool` runs; None if it runs none.
 
-        With `by_full_name`, raises `PlatformUnavailable` when the platform cannot say the Actor's full name and id;
-        without, the schema is unknown then, and the name as it was written.
+        With `by_full_name`, raises `PlatformUnavailable` if the platform cannot resolve the Actor; otherwise the result
+        then has the name as written, and no schema.
         """
         if tool.actor is not None:
             found = await self._definition(split_actor_tool(tool.actor)[0], caller) if by_full_name else None
@@ -164,14 +158,13 @@ class Catalogue:
         return _called(definition)
 
     async def actor(self, written: str, caller: Caller) -> CalledActor | None:
-        """An Actor as it was named; None when the caller can see no such Actor. Raises `PlatformUnavailable`."""
+        """Return the Actor with this name or id; None if the caller has no access. Raises `PlatformUnavailable`."""
         found = await self._definition(normalised_actor(written), caller)
         return CalledActor(found.full_name, found.input_schema, found.actor_id) if found is not None else None
 
     async def actor_of_task(self, written: str, caller: Caller) -> CalledActor | None:
-        """The Actor of a saved task; None when the caller can see no such task.
-
-        Raises `PlatformUnavailable`, and `InvalidCall` when the caller may see none.
+        """Return the Actor of a saved task; None if absent. Raises `PlatformUnavailable`, and `InvalidCall` without
+        access.
         """
         try:
             actor_id = await actor_of_saved_task(self._platform.client(caller), without_address(unquoted(written)))
@@ -185,10 +178,7 @@ class Catalogue:
         return await self.actor(actor_id, caller) if actor_id is not None else None
 
     async def full_names(self, ids: Iterable[str], caller: Caller) -> dict[str, str]:
-        """The full names of the Actors with these ids, of those that the caller can see.
-
-        Raises `PlatformUnavailable`.
-        """
+        """Return the full names of those Actors that the caller has access to. Raises `PlatformUnavailable`."""
         found = {actor_id: await self._definition(actor_id, caller) for actor_id in ids}
         return {actor_id: definition.full_name for actor_id, definition in found.items() if definition is not None}
 
@@ -232,7 +222,7 @@ class Catalogue:
         return tools
 
     async def _proxied_tool(self, mode: str, name: str, caller: Caller) -> Tool | None:
-        """A tool of an MCP server that this process knows, or of the Actor that `name` begins with."""
+        """Return a tool of a known MCP server, or of the Actor whose name begins `name`."""
         known = [
             actor
             for (caller_id, actor), tools in list(self._proxied.items())
@@ -272,7 +262,7 @@ _CallersActor = tuple[str, str]
 
 
 def standby_refusal(mode: str, tool: str, actor: CalledActor) -> ErrorEnvelope | None:
-    """Why `tool` may not run the Actor itself in this mode (`Mode.runs_standby`); None: it may."""
+    """Explain why `tool` may not run the Actor itself in this mode (`Mode.runs_standby`); None if it may."""
     name, mcp_tool = split_actor_tool(actor.name)
     if not actor.is_standby or mcp_tool is not None or MODES[mode].runs_standby:
         return None
@@ -282,7 +272,7 @@ def standby_refusal(mode: str, tool: str, actor: CalledActor) -> ErrorEnvelope |
 
 
 def _is_build(suffix: str, definition: ActorDefinition) -> bool:
-    """Whether `user/name:suffix` names a build, and no tool: the Actor is no MCP server."""
+    """Check that `user/name:suffix` names a build, not a tool: the Actor is not an MCP server."""
     return definition.mcp_path is None and (suffix in definition.build_tags or bool(_BUILD_NUMBER.fullmatch(suffix)))
 
 
@@ -321,9 +311,8 @@ def _actor_named(tool_name: str, known: tuple[str, ...]) -> str | None:
 async def planned_actors(
     catalogue: Catalogue, tool: Tool, arguments: JsonObject, caller: Caller
 ) -> tuple[CalledActor, ...]:
-    """The Actors, by their full names.
-
-    Raises `InvalidCall` for what cannot be found: nobody could say what the rules say of it; and `PlatformUnavailable`.
+    """Return the Actors that the call will run later. Raises `PlatformUnavailable`, and `InvalidCall` for unknown ones,
+    to which no rule can be applied.
     """
     found: list[CalledActor] = []
     for places, look_up, kind in (
@@ -354,7 +343,9 @@ class MaskGate:
     def effective(
         self, mask: Mapping[str, bool] | None, names: Mapping[str, str] = TOOL_ALIASES
     ) -> dict[str, bool] | None:
-        """`mask` by the tools' own names; None for none, and where masking is off. `names` lead to the own ones."""
+        """Return `mask` by the tools' own names, which `names` has by shown name; None without a mask or with masking
+        off.
+        """
         if mask and not self._on:
             record(Resolution((), {}, Outcome.SWITCHED_OFF))
             return None
@@ -383,7 +374,7 @@ def narrowed(unknown: ErrorEnvelope, mask: Mapping[str, bool] | None) -> ErrorEn
 
 
 def log_listing(tools: ToolSet, selectors: Sequence[str] | None, *, caller: str) -> None:
-    """Log how many tools are listed, what was selected, where the tools come from, and what is missing.
+    """Log the number, selection and origin of listed tools, and missing ones.
 
     `selectors` is None for the default selection. `hidden` counts the mode's own tools that are not listed.
     """

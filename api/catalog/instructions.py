@@ -46,10 +46,9 @@ _SKILL_TOOL = "Skill"
 def server_instructions(
     tools: ToolSet, skills: Sequence[SkillCard] = (), *, mask: Mapping[str, bool] | None = None
 ) -> str:
-    """The instructions of a connection that has `tools`. They name no tool that it does not have or that `mask` hides.
+    """Return the instructions of a connection. They name only tools that it has and that `mask` leaves active.
 
-    The tool that restores outputs is named by answers, where it may be called: a message of a session may mask it, and
-    this text stays the same.
+    Answers name the tool that restores outputs, as a message may mask it, and this text stays the same.
     """
     runs_actors = any(definition.runs_actor for definition in tools.tools.values())
     given = (_WHAT_IT_IS_WITH_ACTORS if runs_actors else _WHAT_IT_IS, *COMMON, *MODES[tools.mode].instructions)
@@ -64,7 +63,7 @@ def server_instructions(
 
 
 async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillCard]:
-    """The skills of a connection that has these tools; none when it cannot load any."""
+    """Return the skills of a connection; empty if it cannot load any."""
     if folder is None or _SKILL_TOOL not in tools.tools:
         return ()
     return await asyncio.to_thread(SkillFolder(folder).cards)

@@ -30,10 +30,7 @@ def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None
 
 
 def visible_meta(meta: dict[str, JsonValue], *, mode: str) -> dict[str, JsonValue]:
-    """The entries of a `_meta` object that clients receive.
-
-    Entries for internal use are removed, and those about widgets unless the mode has widgets.
-    """
+    """Return the entries of `_meta` for clients: no internal ones, and those of widgets only in modes with widgets."""
     visible = {key: value for key, value in meta.items() if not key.startswith(_INTERNAL_PREFIX)}
     known = MODES.get(mode)
     if known is not None and known.has_widgets:

@@ -1,4 +1,4 @@
-"""The platform's terms for payments that come with calls (x402), as it sends them to callers who have not paid."""
+"""The platform's payment terms (x402), as it sends them to callers who have not paid."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ _OBJECT = TypeAdapter(JsonObject)
 _KEPT_SECONDS = 30 * 60
 _FETCH_SECONDS = 8.0
 _PAUSE_SECONDS = 30.0
-"""How long nobody asks again after the platform did not say them: who lists tools would wait for each attempt."""
+"""Pause after a failed request for the terms, as each list of tools would wait for an attempt."""
 
 
 class PaymentTerms:
@@ -37,7 +37,7 @@ class PaymentTerms:
         self._ask_at = -math.inf
 
     async def x402(self) -> JsonObject | None:
-        """PaymentRequired; None when the platform has not said it yet."""
+        """Return the PaymentRequired object; None if the platform has not sent it yet."""
         async with self._turn:
             if self._clock() >= self._ask_at:
                 terms = await self._fetched()
@@ -59,7 +59,7 @@ class PaymentTerms:
 
 
 def payment_terms(header: str | None) -> JsonObject | None:
-    """The terms in the header `payment-required`, base64 of JSON; None when there are none that can be read."""
+    """Parse the header `payment-required`, base64 of JSON; None if absent or unreadable."""
     if not header or len(header) > _MAX_HEADER_CHARS:
         return None
     try:

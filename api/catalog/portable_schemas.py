@@ -1,7 +1,4 @@
-"""Names and JSON Schemas of tools in a form that model providers accept.
-
-One rejected schema fails the whole list of tools.
-"""
+"""Names and JSON Schemas of tools that model providers accept. One rejected schema fails the whole list of tools."""
 
 import json
 import re
@@ -40,8 +37,9 @@ class PortableTool:
 
     @property
     def stays_whole(self) -> bool:
-        """Whether the tool's own schema is for clients that know all of JSON Schema 2020-12, as MCP 2026-07-28 has them
-        (SEP-2106): it declares this dialect in `$schema`, and only has rules at its top that providers refuse."""
+        """True if the tool's schema is kept for clients with all of JSON Schema 2020-12 (MCP 2026-07-28, SEP-2106): it
+        declares this dialect in `$schema`, and providers refuse only keywords at its top.
+        """
         own = self.definition.input_schema
         is_declared = own.get("$schema") == _FULL_DIALECT
         return is_declared and self.schema == {key: own[key] for key in own if key not in _REFUSED_AT_THE_TOP}

@@ -73,7 +73,7 @@ from outlast.workflows.tools.registry import UnknownTool
 _LEVELS: tuple[str, ...] = get_args(types.LoggingLevel)
 _LOG_LEVEL_META = "io.modelcontextprotocol/logLevel"
 _FLUSH_SECONDS = 10.0
-"""How long a finished call waits for its remaining progress notifications to be sent."""
+"""Longest wait of a finished call for its remaining progress notifications to be sent."""
 _MAX_CALLS = 50_000
 _Key = tuple[ConnectionKey, str]
 TASK_META = "outlast/taskId"
@@ -82,14 +82,14 @@ REUSED_META = "outlast/reused"
 """Key in the `_meta` of a result: the task already existed, for an identical call."""
 _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
-"""How long a call whose client does not wait is held until its run has begun, and then for the run's first message."""
+"""Longest wait for the start of a run, and then for its first message, if the client does not wait."""
 _BEGUN = frozenset({"run_started", "run_resurrected", "input_required", "task_completed"})
 OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class ParsedCall:
-    """One `tools/call`, with its client, its tool, and the task request that it stands for."""
+    """A `tools/call` with its client, its tool, and its task request."""
 
     client: Client
     definition: Tool
@@ -163,10 +163,7 @@ class CallToolHandler:
         return dialect_of(client.mode).failure(result, tool, await self._connections.tools(client))
 
     async def offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> ToolResult:
-        """If `result` is that of `add-actor`: offer the Actor on this connection, and notify the client.
-
-        Returns `result`, or the error when the Actor cannot be offered.
-        """
+        """If `result` is that of `add-actor`, offer the Actor and notify the client. Returns `result`, or an error."""
         actor = result.meta.get(ADDED_ACTOR_META)
         if not isinstance(actor, str):
             return result
@@ -268,7 +265,7 @@ class CallToolHandler:
         return call_result(await self.result_for_client(ctx, client, task.tool, working), mode=client.mode, meta=meta)
 
     async def _state_of_run(self, call: ParsedCall, task: Task) -> ToolResult | None:
-        """What the mode's own tool says of a run that goes on; None where it has none, or cannot say it now."""
+        """Return the mode's description of a running run; None if unavailable."""
         dialect = dialect_of(call.client.mode)
         state_tool = dialect.state_tool_of(call.definition) if call.definition.calls_actor else None
         if state_tool is None:
@@ -306,7 +303,7 @@ class CallToolHandler:
     async def _wait_with_progress(
         self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
     ) -> TaskAnswer:
-        """Wait as `_wait` does, and report progress meanwhile."""
+        """Wait as `_wait` does, and report progress."""
         named = call.definition.actor or call.request.arguments.get("actor")
         actor = named if isinstance(named, str) else None
         async with ProgressReporter(ctx, call.client, self._tasks, task_id, actor=actor) as progress:
@@ -337,7 +334,7 @@ class CallToolHandler:
             await self._questions.ask_for_task(ctx, call.client.principal, task_id, for_client)
 
     async def _submit(self, call: ParsedCall, task_id: str, answers: Any) -> None:
-        """Submit answers to the task. Invalid and late answers change nothing: the task asks again."""
+        """Submit answers. Invalid and late ones change nothing: the task repeats its question."""
         if not answers:
             return
         try:
@@ -417,11 +414,10 @@ def _require_client_needs(ctx: Context, definition: Tool) -> None:
 
 
 class PendingCalls:
-    """Remembers the task of each request that has no result yet.
+    """The tasks of requests that have no result yet.
 
-    The SDK interrupts the handler of a cancelled request before the notification arrives here, so an interrupted
-    request stays remembered. A request without a session (2026-07-28 over HTTP) cannot be named by another request,
-    and is not remembered.
+    The SDK interrupts the handler of a cancelled request before the notification arrives here, so interrupted requests
+    stay. Requests without a session (2026-07-28 over HTTP) cannot be cancelled by another request, and are left out.
     """
 
     def __init__(self, tasks: TaskClient) -> None:
@@ -429,7 +425,7 @@ class PendingCalls:
         self._pending: LRUCache[_Key, tuple[Client, asyncio.Task[Task]]] = LRUCache(_MAX_CALLS)
 
     async def start(self, ctx: Context, client: Client, start: Coroutine[Any, Any, Task]) -> Task:
-        """Start the task of the request and remember it. The task starts even if the client disconnects meanwhile."""
+        """Start and remember the task of the request, even if the client disconnects during the start."""
         starting = asyncio.create_task(start)
         starting.add_done_callback(_retrieve_error)
         key = _key_of(ctx, client, str(ctx.request_id))
@@ -463,7 +459,7 @@ def _key_of(ctx: Context, client: Client, request_id: str) -> _Key | None:
 
 
 def _retrieve_error(starting: "asyncio.Task[Task]") -> None:
-    """Mark the error as retrieved: when the request was interrupted, nobody else awaits it."""
+    """Mark the error as retrieved: an interrupted request no longer awaits it."""
     if not starting.cancelled():
         starting.exception()
 
@@ -474,9 +470,8 @@ class ProgressReporter:
     def __init__(
         self, ctx: Context, client: Client, tasks: TaskClient, task_id: str, *, actor: str | None = None
     ) -> None:
-        """Report to the client of `ctx`, if the request asks for progress or for log messages.
-
-        `actor` is the Actor that the call runs, as it was named.
+        """Report to the client of `ctx` if it requested progress or log messages. `actor` is the Actor's name in the
+        call.
         """
         self._actor = actor
         self._ctx = ctx
@@ -532,7 +527,7 @@ class ProgressReporter:
 
 
 class SignedLinks:
-    """Signs them where the mode's clients know such links."""
+    """Signing of links to platform records, in modes whose clients expect signed links."""
 
     def __init__(self, links: RecordLinks) -> None:
         self._links = links

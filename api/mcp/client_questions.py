@@ -1,4 +1,4 @@
-"""Questions of a task to the MCP client: which ones it can be asked, how they are sent, and how answers are read."""
+"""Questions of a task to the MCP client: selection, sending, and parsing of answers."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,7 +25,7 @@ from outlast.workflows.contracts.questions import MAX_REASON_CHARS, InputAnswer,
 Questions = Mapping[str, InputRequest]
 
 _MAX_ATTEMPTS = 3
-"""How often in a row a client is asked the same question while its answers are invalid."""
+"""Attempts at the same question while the answers are invalid."""
 _REJECTED = " (Your last answer was invalid: "
 
 _REQUEST: TypeAdapter[Any] = TypeAdapter(types.ElicitRequest | types.CreateMessageRequest | types.ListRootsRequest)
@@ -39,10 +39,8 @@ _RESULTS: Mapping[str, type[types.Result]] = {
 def answerable(
     ctx: Context, questions: Questions | None, principal: Principal | None = None
 ) -> dict[str, InputRequest]:
-    """The questions of its own tasks that this client can be asked: it declares the capability, and neither a special
-    program nor another caller is needed.
-
-    With `principal`, those only that its key may answer.
+    """Select the questions that this client can be sent: it declares the capability, and no special program, other
+    caller or (with `principal`) other scope is needed.
     """
     return {
         key: question
@@ -55,10 +53,7 @@ def answerable(
 
 
 def parsed_answers(responses: Mapping[str, Any], questions: Questions) -> dict[str, InputAnswer]:
-    """The `inputResponses` that answer one of `questions`; all others are ignored.
-
-    Raises -32602 for a response that is not a result of the question's method.
-    """
+    """Parse the `inputResponses` that answer one of `questions`; others are ignored. Raises -32602."""
     return {key: _parsed_answer(questions[key], response) for key, response in responses.items() if key in questions}
 
 
@@ -72,8 +67,8 @@ class ClientQuestions:
     async def ask_for_task(self, ctx: Context, principal: Principal, task_id: str, questions: Questions) -> None:
         """Send each question to the client of a call, and submit its answer to the task.
 
-        After an invalid answer the client is asked again, with the reason; a client that gives only invalid answers has
-        failed, and the task is informed. An answer that comes after somebody else's is ignored.
+        After an invalid answer the question is repeated with the reason; after three, the task gets a failure. Answers
+        later than those of others are ignored.
         """
         for key, question in questions.items():
             await self._ask_until_valid(ctx, principal, task_id, {key: question})
@@ -138,7 +133,7 @@ class _Asking:
 async def _answer_or_failure(
     ctx: Context, asking: _Asking, question: InputRequest, meta: Mapping[str, Any]
 ) -> InputAnswer:
-    """The client's answer. A JSON-RPC error to a hand-off is an answer too: the client failed, and the task goes on."""
+    """Return the client's answer. A JSON-RPC error to a hand-off is an answer too, after which the task continues."""
     try:
         return _parsed_answer(question, await asking.result_of(ctx, question, meta))
     except MCPError as error:

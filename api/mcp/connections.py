@@ -1,6 +1,6 @@
-"""Connections of MCP clients: their mode, selection of tools, caller and added Actors; and their open requests.
+"""Connections of MCP clients (mode, selection of tools, caller, added Actors), and their open requests.
 
-Open requests, in both directions, decide which later messages of a client may refer to them.
+Open requests, in both directions, determine which later messages of a client may refer to them.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ PAYMENT_SIGNATURE_HEADER = "payment-signature"
 _MAX_CONNECTIONS = 10_000
 _TOOLS_TTL_SECONDS = 300
 ConnectionKey = tuple[str, ...]
-"""What tells a connection from others: its caller, and its session or selection."""
+"""Identity of a connection: its caller, and its session or selection."""
 Place = tuple[str, ...]
-"""The connection that a message comes over, as one credential has it."""
+"""The connection of a message, for one credential."""
 STDIO: Place = ("stdio",)
 _LARGEST_ID = 2**53 - 1
 """The largest integer that every JSON parser keeps."""
@@ -90,7 +90,7 @@ class Client:
 
     @property
     def caller(self) -> Caller:
-        """Whose tasks it sees."""
+        """The caller whose tasks it can access."""
         return self.principal.caller
 
     @property
@@ -131,9 +131,10 @@ class Connections:
         return await self.local_principal() if request is None else request.scope[PRINCIPAL_STATE]
 
     async def local_principal(self) -> Principal:
-        """The caller over stdio, as its credential is now. Raises `Unauthenticated` when it is no longer good.
+        """Return the caller over stdio with its current credential. Raises `Unauthenticated` when it is no longer
+        valid.
 
-        While the credential cannot be checked, the result of the last check holds.
+        While the credential cannot be checked, the last result holds.
         """
         try:
             self._last_known = await self._services.callers.resolve(self._token)
@@ -204,7 +205,7 @@ class ChangeListener:
 
 
 class ActorNotLoaded(Exception):
-    """The platform has no such Actor for this caller, or its tools cannot be read now."""
+    """The Actor does not exist for this caller, or its tools cannot be read."""
 
 
 def http_request(ctx: Context) -> Request | None:
@@ -214,7 +215,7 @@ def http_request(ctx: Context) -> Request | None:
 
 
 def payment_signature(ctx: Context) -> str | None:
-    """The header in which a payment may come with an HTTP request (x402)."""
+    """Return the HTTP header with a payment (x402), if any."""
     request = http_request(ctx)
     return request.headers.get(PAYMENT_SIGNATURE_HEADER) if request is not None else None
 
@@ -228,10 +229,10 @@ def parameters_of(request: Request) -> Parameters:
 def selection_from(
     parameters: Parameters, *, default_mode: str, environment: Mapping[str, str] | None = None
 ) -> Selection:
-    """The selection in a URL's parameters, or in command-line options: `mode`, and what the mode knows.
+    """Read the selection in a URL's parameters or in command-line options.
 
-    `environment` has what some modes take for parameters that a command was not given. Raises `BadRequest` for an
-    unknown mode, and for what the mode refuses: `UnknownParameter` for a name that it does not read.
+    `environment` has defaults for parameters of some modes. Raises `BadRequest` for an unknown mode and invalid values,
+    and `UnknownParameter` for a name that the mode does not have.
     """
     mode = _mode_in(parameters, default_mode)
     if mode not in MODES:
@@ -281,9 +282,8 @@ class OpenExchanges:
 
     @contextmanager
     def request(self, place: Place | None, request_id: RequestId | None, scopes: tuple[Scope, ...]) -> Generator[None]:
-        """A request of the client that needs one of `scopes` is open while the block runs.
-
-        `place` is None where no message can refer to it.
+        """Keep a request that needs one of `scopes` open during the block; `place` is None if no message can refer to
+        it.
         """
         if place is None or request_id is None:
             yield
@@ -312,10 +312,7 @@ class OpenExchanges:
             self._forget_if_idle(place)
 
     def admit(self, place: Place, sender: Sender, message: JSONRPCMessage) -> bool:
-        """Whether a message goes on to its connection; one that refers to nothing open does not.
-
-        Raises `ForbiddenScope` when the sender may not send it.
-        """
+        """Check that a message refers to something open. Raises `ForbiddenScope` when the sender may not send it."""
         match message:
             case JSONRPCResponse() | JSONRPCError():
                 return self._admit_answer(place, sender, message.id)
@@ -387,7 +384,7 @@ def place_of(ctx: Context, principal: Principal) -> Place | None:
 
 
 def _require_all(principal: Principal, needed: Iterable[tuple[Scope, ...]]) -> None:
-    """Raise `ForbiddenScope` unless the principal has one of each; an empty entry needs none."""
+    """Raise `ForbiddenScope` unless the principal has one scope of each entry; an empty entry needs none."""
     for scopes in needed:
         if scopes:
             principal.require(*scopes)

@@ -26,7 +26,9 @@ _USED_BY_MCP: frozenset[Scope] = ALL_SCOPES - {"admin"}
 
 
 def scopes_of_request(method: str, tool: str | None) -> tuple[Scope, ...]:
-    """The scopes of which a request needs one; none when any credential will do. `tool` is the called one's name."""
+    """Return the scopes of which a request needs one; empty if any credential will do. `tool` is the called tool's
+    name.
+    """
     if method in _FREE or method.startswith("notifications/"):
         return ()
     if method == "tools/call":
@@ -41,10 +43,7 @@ def scopes_of_message(method: str, params: Mapping[str, Any] | None) -> tuple[Sc
 
 
 class ScopeGate:
-    """Middleware of the MCP server: refuses requests whose key lacks the scope of the method.
-
-    While a request is served, it is one of the open exchanges, for the messages that refer to it.
-    """
+    """Middleware that refuses requests whose key lacks the scope of the method, and keeps track of open requests."""
 
     def __init__(self, connections: Connections, exchanges: OpenExchanges) -> None:
         self._connections = connections
@@ -66,7 +65,7 @@ class ScopeGate:
 
 
 class CredentialGate:
-    """Middleware of the MCP server: ends a request whose credential ends, with a JSON-RPC error that says why."""
+    """Middleware that ends a request when its credential ends, with a JSON-RPC error."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -84,8 +83,8 @@ class CredentialGate:
 def check_scopes(principal: Principal, posted: PostedMessage) -> None:
     """Raise `ForbiddenScope` where the method of a request needs another scope.
 
-    Only for callers who can get another token: the holder of a key gets a JSON-RPC error. The scopes that a request
-    really needs are checked again where it is carried out.
+    Only for callers who can request another token: the holder of a key gets a JSON-RPC error from the handler, which
+    checks the scopes again.
     """
     if principal.resource is None or principal.scopes >= _USED_BY_MCP or not posted.is_request:
         return

@@ -111,7 +111,7 @@ class LegacyTaskStatus(types.Notification[dict[str, Any], Literal["notifications
 
 
 class TaskStatusNotifier:
-    """Notifies sessions of their tasks, beside all requests: of the status, and of the progress if it was asked for."""
+    """Notifications of the status of tasks to sessions, and of their progress if requested."""
 
     def __init__(self, tasks: TaskClient) -> None:
         self._tasks = tasks
@@ -201,7 +201,7 @@ class ListenStreams:
         uris: list[str],
         meta: dict[str, Any],
     ) -> None:
-        """Tell the client which of its subscriptions are active."""
+        """Send the client its active subscriptions."""
         active: dict[str, Any] = {"toolsListChanged": True} if params.notifications.tools_list_changed else {}
         if task_ids:
             active["taskIds"] = task_ids
@@ -221,7 +221,7 @@ class ListenStreams:
         listener: ChangeListener,
         meta: dict[str, Any],
     ) -> None:
-        """Keep the stream open until the client closes it; send changes only if the client asked for them."""
+        """Keep the stream open until the client closes it; send changes only if the client requested them."""
         async for _ in listener.changes():
             if params.notifications.tools_list_changed:
                 changed = types.ToolListChangedNotification(params=types.NotificationParams(_meta=cast(Any, meta)))
@@ -257,10 +257,9 @@ def _requested_task_ids(params: types.SubscriptionsListenRequestParams) -> list[
 
 
 def start_watcher(ctx: Context, principal: Principal, key: str, work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until it ends, until `stop_watcher` is called with `key`, or until the session of `ctx` ends.
+    """Run `work` until it ends, or until `stop_watcher`, the session of `ctx` or the credential of `principal` ends it.
 
-    It also ends with the credential of `principal`, who asked for it. It replaces the session's watcher with the same
-    key.
+    It replaces the session's watcher with the same key.
     """
     stop_watcher(ctx, key)
     watchers = _watchers_of(ctx)
@@ -283,7 +282,7 @@ def stop_watcher(ctx: Context, key: str) -> None:
 
 
 def count_watchers(ctx: Context, prefix: str) -> int:
-    """How many watchers the session has whose keys begin with `prefix`."""
+    """Count the session's watchers whose keys begin with `prefix`."""
     return sum(key.startswith(prefix) for key in _watchers_of(ctx))
 
 

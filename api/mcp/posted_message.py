@@ -22,12 +22,12 @@ _MAX_FLAWS = 20
 _MAX_DIGITS = 40
 _MAX_METHOD_CHARS = 100
 NOTIFICATIONS = "notifications/"
-"""How the methods of all notifications of MCP begin."""
+"""Prefix of the methods of notifications."""
 
 
 @dataclass(frozen=True)
 class PostedMessage:
-    """What one HTTP request carries."""
+    """The message in an HTTP request."""
 
     method: str | None = None
     """None for a response to a request of the server, and for what is no message."""
@@ -62,14 +62,14 @@ class PostedMessage:
 
     @property
     def is_request(self) -> bool:
-        """Whether it is to be answered."""
+        """True if it needs an answer."""
         return self.method is not None and self.request_id is not _NO_ID
 
     @property
     def bad_id(self) -> str | None:
-        """Why the id of the request is none (MCP, Basic Protocol, Requests); None for a good one.
+        """The problem of a request's id (MCP, Basic Protocol, Requests); None for a valid one.
 
-        The SDK takes such a request for a notification, and its client would wait for an answer that never comes.
+        The SDK treats such a request as a notification, and its client would wait for ever.
         """
         if self.method is None or (isinstance(self.request_id, str | int) and not isinstance(self.request_id, bool)):
             return None
@@ -95,9 +95,9 @@ class PostedMessage:
 
 
 async def posted_message(receive: Receive) -> tuple[PostedMessage, Receive]:
-    """The message of an HTTP request, and a `receive` that gives the request again.
+    """Return the message of an HTTP request, and a `receive` that repeats the request.
 
-    The middleware of the API gives the body as one piece.
+    The middleware of the API passes the body as one piece.
     """
     first = await receive()
     body: bytes = first.get("body", b"")
@@ -107,7 +107,7 @@ async def posted_message(receive: Receive) -> tuple[PostedMessage, Receive]:
 
 
 def _error_response(code: int, reason: str, request_id: str | int | None, status: int) -> Response:
-    """An error, whose id is null where that of the message is none (JSON-RPC 2.0, section 5)."""
+    """Build an error; the id is null if the message has no valid one (JSON-RPC 2.0, section 5)."""
     error = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=reason))
     return Response(error.model_dump_json(exclude_unset=True), status_code=status, media_type="application/json")
 

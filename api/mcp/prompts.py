@@ -64,9 +64,9 @@ class PromptMethods:
         return {"prompts": [_prompt_entry(prompt) for prompt in self._prompts.values()]}
 
     async def get(self, ctx: Context, params: types.GetPromptRequestParams) -> JsonObject:
-        """`prompts/get`. Asks the user for missing arguments when the client supports elicitation.
+        """`prompts/get`. Asks the user for missing arguments if the client supports elicitation.
 
-        Raises -32602 for an unknown prompt, or when an argument is still missing after the question.
+        Raises -32602 for an unknown prompt, or when an argument is still missing.
         """
         prompt = await self._prompt(ctx, params.name)
         given = params.arguments or {}

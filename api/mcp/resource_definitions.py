@@ -1,7 +1,4 @@
-"""Resources of extensions and modes, and addresses of the platform API that a connection can read as resources.
-
-Extensions list their resources in `RESOURCES`.
-"""
+"""Resources of extensions (listed in `RESOURCES`) and modes, and addresses of the platform API that are resources."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,14 +7,15 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 _SECRETS = frozenset({"token", "signature"})
-"""Parameters that say who asks: that is the connection's caller, and nobody else."""
+"""Parameters with credentials: the connection's caller reads, nobody else."""
 READ_PARAMETERS = frozenset(
     "format clean offset limit fields outputFields omit unwind flatten desc attachment delimiter bom xmlRoot xmlRow "
     "skipHeaderRow skipHidden skipEmpty simplified skipFailedPages view exclusiveStartKey prefix collection "
     "waitForFinish raw".split()
 )
-"""What reads of storages, runs and logs take (https://docs.apify.com/api/v2). Whatever else a platform takes in an
-address, such as another method for the request, could do more than read."""
+"""Parameters of reads of storages, runs and logs (https://docs.apify.com/api/v2). Other parameters, such as another
+method for the request, could do more than read.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,11 @@ class Resource:
     payment: str | None = None
     """By what connections have to pay to be offered it; None for all connections."""
     is_app: bool = False
-    """Whether only connections that show apps are offered it, where the mode's connections differ in that."""
+    """True to offer it only to connections that show apps, in modes where connections differ in that."""
 
     @property
     def is_template(self) -> bool:
-        """Whether the URI has parts to fill in."""
+        """True if the URI has parts to fill in."""
         return "{" in self.uri
 
     def match(self, uri: str) -> dict[str, str] | None:
@@ -64,10 +62,10 @@ class PlatformAddress:
     description: str = ""
     mime_type: str | None = None
     is_object: bool = False
-    """Whether it is an object of the API, which may hold keys for signing."""
+    """True for an object of the API, which may contain signing keys."""
 
     def matches(self, segments: Sequence[str]) -> bool:
-        """Whether the segments are such an address."""
+        """Check whether the segments match the path."""
         return len(segments) == len(self.path) and all(
             part.startswith("{") or part == segment for part, segment in zip(self.path, segments, strict=True)
         )
@@ -83,15 +81,14 @@ class PlatformAddress:
 
 
 def is_web_address(uri: str) -> bool:
-    """Whether the URI is an address that is read over HTTP."""
+    """Check for an address that is read over HTTP."""
     return uri.lower().startswith(("http://", "https://"))
 
 
 def segments_below(uri: str, api_base_url: str) -> tuple[tuple[str, ...], Mapping[str, str]] | None:
-    """The path below `/v2` and the parameters of an address of the API; None for an address elsewhere.
+    """Return the path below `/v2` and the parameters, without credentials, of an address of the API.
 
-    One that names a user, or reads like another address than it is, is not an address of the API. Credentials are left
-    out.
+    None for other addresses, for one with a user name, and for an ambiguous one.
     """
     try:
         parts, root = urlsplit(uri), urlsplit(api_base_url)

@@ -38,12 +38,12 @@ log = logging.getLogger("outlast.mcp")
 JsonObject = dict[str, Any]
 ROWS_MIME_TYPE = "application/x-ndjson"
 MAX_READ_BYTES = 64 * 1024
-"""Of the rows in one answer. A row that is larger comes alone."""
+"""Size limit of the rows in one answer. A larger row is sent alone."""
 MAX_ROW_BYTES = 1024 * 1024
 NEXT_META = "outlast/next"
 """Key in the contents' meta: the URI of the rows after these."""
 COMPLETE_META = "outlast/complete"
-"""Key in the contents' meta: whether no further row comes."""
+"""Key in the contents' meta: true after the last row."""
 _ROWS_URI = re.compile(r"outlast://tasks/([^/?#]{1,200})/rows(?:\?([^#]{1,300}))?")
 TASK_URI_TEMPLATE = "outlast://tasks/{id}"
 TASK_MIME_TYPE = "application/json"
@@ -64,7 +64,7 @@ class RowsUri:
 
     @classmethod
     def parse(cls, uri: str) -> "RowsUri | None":
-        """What a URI names; None for one that names no rows."""
+        """Parse a URI; None for one without rows."""
         found = _ROWS_URI.fullmatch(uri)
         if found is None:
             return None
@@ -84,7 +84,7 @@ class RowResources:
         self._limits = limits
 
     async def read(self, client: Client, wanted: RowsUri) -> JsonObject:
-        """The contents: as many rows as fit, and where they go on. Raises an `ApiError`."""
+        """Return as many rows as fit, and the URI of the next ones. Raises an `ApiError`."""
         lines: list[bytes] = []
         size, after, is_complete = 0, wanted.after, False
         async with aclosing(await self._rows.stream(client.caller, wanted.task_id, after=after, follow=False)) as parts:
@@ -102,9 +102,9 @@ class RowResources:
         return _row_contents(wanted, lines, after, is_complete=is_complete)
 
     async def changes(self, client: Client, wanted: RowsUri) -> AsyncGenerator[None]:
-        """Yield each time that there are more rows than now, or than `after`, and when no further row comes.
+        """Yield when there are more rows than now, or than `after`, and after the last row.
 
-        Ends early, with a line in the log, when they cannot be read, or the caller has too many streams.
+        Ends early, with a log line, when they cannot be read or the caller has too many streams.
         """
         caller = client.caller
         try:
@@ -164,10 +164,7 @@ class PlatformResources:
         *,
         max_bytes: int,
     ) -> None:
-        """Show bodies of `max_bytes` at most, and `links` to larger ones.
-
-        Who has read what sort of thing goes to `audit`.
-        """
+        """Show bodies up to `max_bytes`, and `links` to larger ones; record reads in `audit`."""
         self._bodies = bodies
         self._links = links
         self._audit = audit

@@ -89,7 +89,7 @@ class McpServer:
         self._mode = selection.mode if selection else services.settings.mode
         self._connections = connections = Connections(services, selection=selection, token=token)
         self.exchanges = OpenExchanges()
-        """What messages that are no requests are admitted by: their transport asks it."""
+        """Admission of responses and notifications, for the transport."""
         questions = ClientQuestions(services.tasks, self.exchanges)
         self._calls = CallToolHandler(services, connections, questions, _notify_tools_changed)
         self._tasks = TaskMethods(services, connections, questions, self._calls.result_for_client)
@@ -193,7 +193,7 @@ class McpServer:
         return {**result, "instructions": server_instructions(tools, skills)}
 
     async def _in_dialect(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: protocol errors of calls and tasks as the clients of the mode know them."""
+        """Middleware: protocol errors of calls and tasks in the mode's dialect."""
         try:
             return await call_next(ctx)
         except MCPError as error:

@@ -41,7 +41,7 @@ from outlast.workflows.tools.framework.selection import Selection
 log = logging.getLogger("outlast.mcp")
 _MAX_FLAWS = 20
 Item = SessionMessage | Exception
-"""What the SDK's transport gives: an exception for a line that is no message, which the SDK passes over in silence."""
+"""An item of the SDK's transport: an exception for a line that is not a message, which the SDK ignores."""
 _FIRST_REQUEST_SECONDS = 5.0
 
 
@@ -56,8 +56,7 @@ class LocalConnection:
 async def serve_stdio(services: Services, local: LocalConnection) -> None:
     """Serve until the client closes standard input. Raises `Unauthenticated` for an invalid credential, before reading.
 
-    A credential that ends or is revoked while it serves is refused from then on. Nothing else may write to standard
-    output meanwhile.
+    A credential that ends later is refused from then on. Nothing else may write to standard output.
     """
     mcp = McpServer(services, selection=local.selection, token=local.token, widgets=widget_resources())
     await mcp.local_sender()
@@ -79,9 +78,9 @@ async def serve_stdio(services: Services, local: LocalConnection) -> None:
 
 
 async def refuse_stdio(reason: str) -> None:
-    """Answer the client's first request with a JSON-RPC error, so that the client can show why there is no server.
+    """Answer the client's first request with a JSON-RPC error, so that the client can show the reason.
 
-    Waits for that request for at most 5 seconds; on a terminal it does nothing.
+    Waits at most 5 seconds for that request; does nothing on a terminal.
     """
     if sys.stdin.isatty():
         return
@@ -113,7 +112,7 @@ class CheckedMessages:
         limits: JsonLimits,
         admitted: Callable[[JSONRPCMessage], Awaitable[bool]],
     ) -> None:
-        """Give the messages of `reading` that are within `limits` and `admitted`.
+        """Yield messages of `reading` that are within `limits` and `admitted`.
 
         Those beyond a limit are answered on `writing`; those that are not admitted are dropped.
         """
@@ -190,7 +189,7 @@ def _with_valid_text(item: Item) -> Item:
 
 
 def _unreadable(error: Exception) -> JSONRPCError:
-    """JSON-RPC 2.0, section 5: the id is null, since nobody knows it."""
+    """Build the error for an unreadable line. Its id is null, as it is unknown (JSON-RPC 2.0, section 5)."""
     if isinstance(error, ValidationError) and all(found["type"] != "json_invalid" for found in error.errors()):
         return _error(INVALID_REQUEST, "The line is JSON, but no message of JSON-RPC 2.0.", None)
     return _error(PARSE_ERROR, "The line is no JSON, or nested too deeply.", None)
@@ -201,7 +200,7 @@ def _error(code: int, message: str, request_id: str | int | None) -> JSONRPCErro
 
 
 def _first_message() -> bytes:
-    """What the client has sent when its first line is complete, or when the time is up."""
+    """Read until the first line is complete, or the time is up."""
     message = b""
     descriptor = sys.stdin.fileno()
     while b"\n" not in message and select.select([descriptor], [], [], _FIRST_REQUEST_SECONDS)[0]:

@@ -115,9 +115,9 @@ class Authenticated:
             await error_response(scope["path"], error)(scope, receive, send)
 
     async def _initialize(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a handshake that names a session: one that has ended is none, and the handshake opens another.
+        """Serve a handshake with the id of a session; if that has ended, open another.
 
-        Clients send the id of their last session along when they begin again, after a restart of the server for one.
+        Clients send the id of their last session when they reconnect, for example after a restart of the server.
         """
         first = await receive()
         has_ended = False
@@ -138,10 +138,7 @@ class Authenticated:
     def _noting_session(
         self, request: Request, caller_id: str, send: Send, opened: Callable[[], None] = lambda: None
     ) -> Send:
-        """`send`, which also notes what the answer says of a session: that it was opened, used or ended.
-
-        Then it calls `opened`.
-        """
+        """Wrap `send` to record whether the answer opens, uses or ends a session, and to call `opened` then."""
         sessions = self._services.mcp_sessions
 
         async def noting(message: Message) -> None:
@@ -158,10 +155,7 @@ class Authenticated:
         return noting
 
     def _check_size(self, caller: Caller, request: Request) -> None:
-        """Raise `BadRequest` for a URL that is too long, or with more names than the caller may have.
-
-        A connection keeps what its URL selects, and each Actor in it is looked up.
-        """
+        """Raise `BadRequest` for a long URL, or too many names: connections keep them, and each Actor is looked up."""
         if len(request.url.query) > _MAX_QUERY_CHARS:
             raise BadRequest(f"The query of the URL has more than {_MAX_QUERY_CHARS} characters. Name fewer tools.")
         selection = selection_from(parameters_of(request), default_mode=self._default_mode)
@@ -177,7 +171,7 @@ class Authenticated:
 
 @dataclass(frozen=True)
 class _Admitted:
-    """A request that may be served, and the exchange that is open meanwhile."""
+    """A request that may be served, and its open exchange."""
 
     receive: Receive
     exchange: AbstractContextManager[None] = field(default_factory=nullcontext[None])

@@ -75,7 +75,7 @@ class TaskMethods:
         return legacy_task(answer.task)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        """`tasks/list` (2025-11-25): the caller's tasks. Open tasks come first, then ended ones, newest first."""
+        """`tasks/list` (2025-11-25): the caller's open tasks, then ended ones, newest first."""
         require_legacy(ctx)
         client = await self._connections.client(ctx)
         page = await with_mcp_errors(self._tasks.list(client.caller, TaskListing(page_token=params.cursor)))
@@ -88,7 +88,7 @@ class TaskMethods:
         return result
 
     async def result(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
-        """`tasks/result` (2025-11-25): wait until the task has ended, and ask the user its questions meanwhile."""
+        """`tasks/result` (2025-11-25): wait until the task has ended, and send the user its questions."""
         require_legacy(ctx)
         client = await self._client(ctx, params.task_id)
         while True:

@@ -35,9 +35,9 @@ _Key = tuple[str, str, tuple[int, ...]]
 
 
 class ToolLists:
-    """Middleware of the MCP server, the innermost: answers `tools/list` without making and checking the list again.
+    """Innermost middleware of the MCP server: answers `tools/list` without building and validating the list again.
 
-    The SDK lists the tools for each `tools/call` of 2026-07-28, too: it looks for headers that repeat arguments.
+    The SDK also lists the tools for each `tools/call` of 2026-07-28, to find headers that repeat arguments.
     """
 
     def __init__(self, connections: Connections) -> None:

@@ -47,7 +47,7 @@ class _Usage:
 
 
 class CallerLimits:
-    """Counts what each caller asks of this process, and refuses what goes beyond its limits in the policy."""
+    """Limits of the policy on the requests of each caller to this process."""
 
     def __init__(self, policy: PolicySource, clock: Clock = time.monotonic) -> None:
         self._policy = policy
@@ -86,7 +86,7 @@ class CallerLimits:
 
     @contextmanager
     def slot(self, caller_id: str, slot: Slot) -> Generator[None]:
-        """Hold one of the caller's slots until the end of the block. Raises `TooManyRequests` when none is free."""
+        """Hold one of the caller's slots during the block. Raises `TooManyRequests` when all are taken."""
         most: int = getattr(self._limits(caller_id), slot)
         held = self._usage(caller_id).held
         if held[slot] >= most:
@@ -104,10 +104,7 @@ class CallerLimits:
 
     @asynccontextmanager
     async def awaited_slot(self, caller_id: str, name: AwaitedSlot) -> AsyncGenerator[None]:
-        """Wait for one of the caller's slots of this name, and hold it until the end of the block.
-
-        Raises `TooManyRequests` when it has not come within thirty seconds.
-        """
+        """Wait for one of the caller's slots, and hold it during the block. Raises `TooManyRequests` after 30 s."""
         most: int = getattr(self._limits(caller_id), name)
         async with AsyncExitStack() as held:
             try:
@@ -125,9 +122,7 @@ class CallerLimits:
             yield
 
     def headers(self, caller_id: str) -> dict[str, str]:
-        """What is left of the caller's requests, as `RateLimit` and `RateLimit-Policy`
-        (draft-ietf-httpapi-ratelimit-headers-10).
-        """
+        """Return `RateLimit` and `RateLimit-Policy` for the caller (draft-ietf-httpapi-ratelimit-headers-10)."""
         limits = self._limits(caller_id)
         rate, burst = limits.requests_per_second, limits.request_burst
         bucket = self._usage(caller_id).requests
@@ -137,7 +132,7 @@ class CallerLimits:
         }
 
     def held(self, caller_id: str, slot: Slot) -> int:
-        """How many of these slots the caller holds now."""
+        """Count the slots that the caller holds."""
         usage = self._usages.get(caller_id)
         return usage.held[slot] if usage is not None else 0
 

@@ -1,7 +1,7 @@
-"""Slots of callers: repeated work of one caller waits behind itself, not in front of others.
+"""Slots of callers: repeated work of one caller delays that caller, not others.
 
-Parsing, checking and encrypting a large body holds the event loop for up to a fifth of a second. So the large bodies of
-one caller are processed one after another, with rests while others are served.
+Parsing, checking and encrypting a large body can block the event loop for 200 ms. So the large bodies of one caller are
+processed one after another, with pauses while others are served.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ class ServedCallers:
         self._latest = (caller_id, asyncio.get_running_loop().time())
 
     def others_than(self, caller_id: str) -> bool:
-        """Whether another caller has been served within the last second."""
+        """Check whether another caller was served within the last second."""
         other, at = self._latest if self._latest[0] != caller_id else self._before
         return other != "" and asyncio.get_running_loop().time() - at < _RECENT_SECONDS
 
 
 class CallerSlots:
-    """Lets each caller do a thing so many times at a time in this process. More wait for a slot, in order.
+    """Concurrency limit for each caller in this process; further work waits in order.
 
-    While others are served, a rest follows each use of a slot, in which the caller's next one waits. A slot is free for
-    the next one after three seconds at the latest: what stands still should not keep all the rest from being answered.
+    While other callers are served, a pause follows each use of a slot. A slot is released after three seconds at the
+    latest, so that stalled work does not block all other work of its caller.
     """
 
     def __init__(self, served: ServedCallers | None = None) -> None:
@@ -54,10 +54,7 @@ class CallerSlots:
     async def slot(
         self, caller_id: str, *, at_once: int = 1, wait_seconds: float | None = None
     ) -> AsyncGenerator[None]:
-        """Wait for one of this caller's `at_once` slots, and hold it until the end of the block.
-
-        Raises `TimeoutError` when none is free within `wait_seconds`.
-        """
+        """Wait for one of the caller's `at_once` slots, and hold it during the block. Raises `TimeoutError`."""
         # A gate lives as long as a request of the caller waits, is at work or rests: each holds a reference.
         gate = self._gates.setdefault((caller_id, at_once), asyncio.Semaphore(at_once))
         async with asyncio.timeout(wait_seconds):

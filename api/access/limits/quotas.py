@@ -49,7 +49,7 @@ class _Places:
             del self.made[one]
 
     def all(self, listed: set[str]) -> set[str]:
-        """What the list shows, and what it does not show yet."""
+        """Return the listed ids and those that the list does not show yet."""
         return listed | self.taken | self.made.keys()
 
 
@@ -67,10 +67,10 @@ class CountedPlaces:
     async def place(
         self, caller_id: str, item_id: str, most: int, *, listed: Listed, exists: Exists, refusal: str
     ) -> AsyncGenerator[None]:
-        """Make `item_id` within the block, when the caller has fewer than `most`.
+        """Reserve a place for `item_id` while the block creates it, if the caller has fewer than `most`.
 
-        `listed` gives the ids that there are, perhaps late; `exists` whether one that it does not show is there still.
-        Raises `TooManyRequests` with the text of `refusal`, and what the two raise.
+        `listed` returns the known ids, perhaps late; `exists` checks one that it does not list. Raises
+        `TooManyRequests` with the text `refusal`, and their errors.
         """
         places = self._callers.get(caller_id)
         if places is None:
@@ -179,9 +179,9 @@ class McpSessions:
 
     @contextmanager
     def opening(self, caller_id: str) -> Generator[Callable[[], None]]:
-        """Open a session within the block; it counts until the function that this gives is called, or the block ends.
+        """Count a session that the block opens until the yielded function is called, or the block ends.
 
-        Call that when the session is noted with `use`. Raises `TooManyRequests` when the caller may open no other one.
+        Call it once `use` has recorded the session. Raises `TooManyRequests` at the limit.
         """
         most = self._policy.of(caller_id).limits.mcp_sessions
         if len(self._open(caller_id)) + self._opening[caller_id] >= most:

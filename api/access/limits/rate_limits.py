@@ -1,7 +1,4 @@
-"""Rate limits: the token bucket, and the limits of client addresses.
-
-An address has a limit on requests without a credential and one on wrong credentials.
-"""
+"""Rate limits: the token bucket, and limits on anonymous requests and wrong credentials of client addresses."""
 
 import hashlib
 import ipaddress
@@ -34,9 +31,9 @@ WRONG_TOKEN = "The bearer token is neither a known API key nor a valid Apify tok
 
 
 class TokenBucket:
-    """Tokens come at `rate` per second, up to `burst`. Each use passes both, since a policy may change them.
+    """Token bucket with `rate` tokens per second up to `burst`; each use passes both, as a policy may change them.
 
-    The libraries for rate limits count windows of time; none keeps a rate and a burst apart.
+    Rate limit libraries count in time windows; none separates rate and burst.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -45,7 +42,7 @@ class TokenBucket:
         self._at = clock()
 
     def take(self, rate: float, burst: int) -> float:
-        """Take a token. Returns 0, or when there is none the seconds until there is one."""
+        """Take a token. Returns 0, or the seconds until the next token."""
         self._refill(rate)
         if self._spent + 1 > burst:
             return (self._spent + 1 - burst) / rate
@@ -62,7 +59,7 @@ class TokenBucket:
         return max(0, math.floor(burst - self._spent))
 
     def seconds_until_full(self, rate: float) -> float:
-        """Seconds until the bucket is full again if nobody takes a token."""
+        """Return the seconds until an unused bucket is full."""
         self._refill(rate)
         return self._spent / rate
 
@@ -121,7 +118,7 @@ class AnonymousRequests:
 
     @contextmanager
     def held(self, address: str) -> Generator[float]:
-        """Gives the seconds for which an answer to the address is held back: the more of them are held, the longer."""
+        """Yield the seconds to delay an answer to the address: the more answers wait, the longer."""
         network = network_of(address)
         self._held[network] += 1
         try:
@@ -143,10 +140,9 @@ class FailedCredentials:
         self._tries: LRUCache[str, TokenBucket] = LRUCache(_MAX_ADDRESSES)
 
     def begin(self, digest: str, address: str | None) -> None:
-        """A token that is not in memory is about to be checked. `address` is None where there is none, as over stdio.
+        """Count an attempt with a token that is not cached; `address` is None over stdio.
 
-        Raises `Unauthenticated` for a token that was wrong a moment ago, and `TooManyRequests` for an address that has
-        tried too many.
+        Raises `Unauthenticated` for a token that was wrong a moment ago, and `TooManyRequests` after too many attempts.
         """
         reason = self._wrong.get(digest)
         if reason is not None:
@@ -176,7 +172,7 @@ class FailedCredentials:
         self._good.pop(digest, None)
 
     def is_unknown(self, address: str | None) -> None:
-        """The platform did not say whose token it is: the try does not count."""
+        """Do not count an attempt whose token could not be checked."""
         if address is not None:
             self._tries_of(address).give_back()
 
@@ -189,5 +185,5 @@ class FailedCredentials:
 
 
 def digest_of(token: str) -> str:
-    """The digest that stands for a token in memory."""
+    """Digest a token, for caches in memory."""
     return hashlib.sha256(token.encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Bytes that this process has read or made for clients, and that wait until the clients take them.
+"""Budgets for bytes that this process holds for clients that have not read them yet.
 
-A client that does not read its responses would fill the memory with them, so each caller has a budget. Streams take
-room from it before they read on, and wait while there is none.
+A client that does not read its responses would fill the memory. Streams take room before they read, and wait if there
+is none.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class CallerRoom:
 
     @asynccontextmanager
     async def hold(self, size_bytes: int) -> AsyncGenerator["HeldRoom"]:
-        """See `Room`. First come, first served."""
+        """Implement `Room`, in order of arrival."""
         if self._waiting or not self._fits(size_bytes):
             await self._granted(size_bytes)
         else:

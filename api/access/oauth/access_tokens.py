@@ -100,9 +100,9 @@ class TokenRefused(Unauthenticated):
     """The token counts for nothing."""
 
     def __init__(self, message: str, *, is_guess: bool = True, may_pass: bool = False) -> None:
-        """Say why, without any part of the token.
+        """Explain the refusal, without any part of the token.
 
-        It is a guess unless its issuer made it, as one whose time is over. It `may_pass` when it may be good soon.
+        `is_guess`: the issuer did not make the token. `may_pass`: the token may become valid soon.
         """
         super().__init__(message)
         self.is_guess = is_guess
@@ -110,7 +110,7 @@ class TokenRefused(Unauthenticated):
 
 
 def looks_like_access_token(bearer: str) -> bool:
-    """Whether a bearer token has parts, as JWTs have (RFC 7519) and Apify tokens have not."""
+    """Check for the dots of a JWT (RFC 7519), which Apify tokens do not have."""
     return "." in bearer
 
 
@@ -145,7 +145,7 @@ def _time_of(claims: Mapping[str, object], name: str) -> float:
 
 
 def _is_date(value: float) -> bool:
-    """Whether it is a time before the year 10000: neither NaN nor infinite, and it fits into a float."""
+    """Check for a finite time before the year 10000."""
     return 0 <= value < 253_402_300_800
 
 

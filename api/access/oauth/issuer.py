@@ -24,7 +24,7 @@ _ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("EC", "P-521"): ("ES512",),
     ("OKP", "Ed25519"): ("EdDSA",),
 }
-"""Which algorithms fit a key, by type and curve. None is symmetric: a public key must not serve as a shared secret."""
+"""Algorithms by type and curve of a key. None is symmetric: a public key must not serve as a shared secret."""
 ALGORITHMS = frozenset(name for names in _ALGORITHMS.values() for name in names)
 _Place = tuple[str | None, str]
 """Key id and algorithm."""
@@ -34,7 +34,7 @@ _OK, _TOO_MANY = 200, 429
 log = logging.getLogger("outlast.api")
 _FRESH_SECONDS = 600
 _KEPT_SECONDS = 86_400
-"""How long known keys go on working while the issuer does not answer."""
+"""Time for which known keys remain valid while the issuer does not answer."""
 _READS_AT_ONCE = 5
 _SECONDS_PER_READ = 10
 
@@ -55,7 +55,7 @@ class KeySet:
 
     @classmethod
     def parse(cls, document: object) -> "KeySet":
-        """The usable keys of a JSON Web Key Set: none for encryption, none that is symmetric. Raises `ValueError`."""
+        """Select the asymmetric signature keys of a JSON Web Key Set. Raises `ValueError`."""
         entries = cast(Mapping[str, object], document).get("keys") if isinstance(document, Mapping) else None
         if not isinstance(entries, list):
             raise ValueError("the keys are not a JSON Web Key Set")  # noqa: TRY004  # a stranger's document, not a bug
@@ -66,7 +66,7 @@ class KeySet:
         return cls(usable)
 
     def find(self, key_id: str | None, algorithm: str) -> PyJWK | None:
-        """The key for a token's header; without a key id, the only key that fits. None when there is no such key."""
+        """Return the key for a token's header; without a key id, the only key that fits. None unless one key fits."""
         place = key_id, algorithm
         if place not in self._parsed:
             fitting = [key for key in self.keys if algorithm in _fitting(key)]
@@ -104,7 +104,7 @@ class Issuer:
             raise IssuerError(f"{self.url} publishes keys that cannot be used: {reason}") from None
 
     async def _keys_address(self, http: httpx.AsyncClient) -> str:
-        """Where the keys are, as the metadata says."""
+        """Return the address of the keys in the metadata."""
         for address in metadata_addresses(self.url):
             found = await _document(http, address, or_none=True)
             if found is not None:
@@ -126,15 +126,14 @@ class Issuer:
 
 
 class IssuerError(Exception):
-    """The issuer does not answer, or not as it should. The message says which, without an answer's text."""
+    """An issuer that does not answer, or answers wrongly. The message quotes nothing of an answer."""
 
 
 class IssuerKeys:
-    """Finds the key of a token.
+    """Cached keys of the issuer.
 
-    Keys are read again in the background when they are ten minutes old, and at once for a key id that is not known: the
-    issuer may have a new key. Both together at most every ten seconds, but for five times in reserve. While the issuer
-    does not answer, known keys go on working for a day.
+    They are read again in the background after ten minutes, and at once for an unknown key id; at most every ten
+    seconds, with a burst of five. While the issuer does not answer, known keys remain valid for a day.
     """
 
     def __init__(self, read: Callable[[], Awaitable[KeySet]], clock: Clock = time.monotonic) -> None:
@@ -148,7 +147,7 @@ class IssuerKeys:
         self._failure: str | None = None
 
     async def find(self, key_id: str | None, algorithm: str) -> PyJWK | None:
-        """The key; None when the issuer has no such key. Raises `IssuerUnavailable`."""
+        """Return the key, None if the issuer has no such key. Raises `IssuerUnavailable`."""
         age = self._clock() - self._read_at
         if self._keys is not None and age < _KEPT_SECONDS:
             found = self._keys.find(key_id, algorithm)
@@ -194,7 +193,7 @@ def _fitting(key: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def metadata_addresses(issuer: str) -> Iterator[str]:
-    """Where the metadata of an issuer may be: the places that MCP has clients try, in its order."""
+    """Yield the addresses at which MCP clients look for an issuer's metadata, in their order."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     yield f"{origin}/.well-known/oauth-authorization-server{path}"

@@ -1,4 +1,4 @@
-"""This server as an OAuth resource: where its metadata is (RFC 9728), and what its challenges say (RFC 6750)."""
+"""This server as an OAuth resource: its metadata (RFC 9728) and its challenges (RFC 6750)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
@@ -10,7 +10,7 @@ from outlast.api.access.policy.contracts import OAuthEntry, Scope
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _FIRST: tuple[Scope, ...] = ("read", "call", "cancel")
-"""The scopes that a client is asked to request first: those of a new API key. Approvals are for people."""
+"""Scopes for a client's first request: those of a new API key. Approvals are for people."""
 _HARMLESS: frozenset[Scope] = frozenset(_FIRST)
 _SCOPE_CLAIMS = frozenset({"scope", "scp"})
 
@@ -30,7 +30,7 @@ class OAuthResource:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where clients may look for the metadata: below the path of the resource, and at the root."""
+        """Paths of the metadata: below the path of the resource, and at the root."""
         return tuple(dict.fromkeys((urlsplit(metadata_address(self._url)).path, WELL_KNOWN, f"{WELL_KNOWN}/mcp")))
 
     def metadata(self) -> JsonObject:
@@ -51,12 +51,12 @@ class OAuthResource:
         return frozenset(scope for word in words for scope in mapping.scopes.get(word, ()))
 
     def challenge(self, *, error: str | None = None) -> str:
-        """`WWW-Authenticate` of a 401. `error` says why the token that was sent is not accepted."""
+        """Return `WWW-Authenticate` of a 401; `error` explains why the token is refused."""
         error_fields = [] if error is None else ['error="invalid_token"', f'error_description="{_quoted(error)}"']
         return self._challenge(error_fields, (self._name_of((scope,)) for scope in _FIRST))
 
     def scope_challenge(self, needed: Iterable[Scope]) -> str:
-        """`WWW-Authenticate` of a 403: the scope with which the same request would be carried out."""
+        """Return `WWW-Authenticate` of a 403, with the scope that the request needs."""
         return self._challenge(['error="insufficient_scope"'], [self._name_of(needed)])
 
     def _challenge(self, error_fields: list[str], names: Iterable[str | None]) -> str:
@@ -82,13 +82,13 @@ class OAuthResource:
 
 
 def metadata_address(resource: str) -> str:
-    """Where clients look for the metadata of a resource (RFC 9728, section 3.1)."""
+    """Return the address of a resource's metadata (RFC 9728, section 3.1)."""
     parts = urlsplit(resource)
     return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path.rstrip('/')}"
 
 
 def _are_scopes(mapping: OAuthEntry) -> bool:
-    """Whether clients can ask for what the policy looks at: roles cannot be asked for."""
+    """Check whether clients can request the values that the policy maps: roles cannot be requested."""
     return not _SCOPE_CLAIMS.isdisjoint(mapping.claims)
 
 
@@ -102,9 +102,9 @@ def _entry(value: object, name: str) -> object:
 
 
 def _words(value: object) -> list[str]:
-    """The entries of a claim: a list, or words in one text, separated by spaces alone (RFC 6749, section 3.3).
+    """Return the entries of a claim: a list, or words separated by spaces alone (RFC 6749, section 3.3).
 
-    No other white space separates: an issuer that lets a user choose part of a word would else give scopes away.
+    Other white space does not separate: an issuer that lets a user choose part of a word would give scopes away.
     """
     if isinstance(value, str):
         return value.split(" ")

@@ -1,4 +1,4 @@
-"""The contents of a policy file. Every model rejects keys that it does not know: no misspelt one is ignored."""
+"""The contents of a policy file. Every model rejects unknown keys, so that no misspelt key is ignored."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ class _Entry(BaseModel):
 
 
 class Limits(_Entry):
-    """How much one caller may use at once. The defaults are far above what one honest user needs."""
+    """Limits on concurrent use by one caller. The defaults far exceed the needs of one honest user."""
 
     requests_per_second: float = Field(
         default=200, gt=0, le=MAX_COUNT, description="Requests per second over longer times."
@@ -112,12 +112,12 @@ class KeyEntry(_Entry):
     )
 
     def is_expired(self, now: datetime | None = None) -> bool:
-        """Whether its time is over."""
+        """Check whether the key has expired."""
         return self.expires is not None and self.expires <= (now or datetime.now(UTC))
 
 
 class PermissionEntry(_Entry):
-    """One rule: calls of `tool` by `caller` are allowed, denied, or need an approval. `*` stands for any part."""
+    """A rule: calls of `tool` by `caller` are allowed, denied, or need an approval. `*` matches any part."""
 
     caller: CallerId
     tool: str = Field(min_length=1, max_length=200)
@@ -150,7 +150,7 @@ class ResurrectEntry(_Entry):
 
 
 class CallerEntry(_Entry):
-    """What the file says of one caller, or of all (`[defaults]`)."""
+    """Settings of one caller, or of all (`[defaults]`)."""
 
     apify_token_env: str | None = Field(default=None, description="Variable that holds the Apify token of its runs.")
     apify_token_file: Path | None = Field(default=None, description="File that holds the Apify token of its runs.")
@@ -172,7 +172,7 @@ IssuersScope = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x
 
 
 class OAuthEntry(_Entry):
-    """What access tokens of the authorization server (`OUTLAST_OAUTH_ISSUER`) may be used for."""
+    """Rights of access tokens of the authorization server (`OUTLAST_OAUTH_ISSUER`)."""
 
     claims: tuple[str, ...] = Field(
         default=("scope", "scp"),
@@ -216,17 +216,17 @@ class Policy(_Entry):
     end: EndMark | None = None
 
     def of(self, caller_id: str) -> CallerEntry:
-        """What holds for a caller: its own entry, and the defaults where that says nothing."""
+        """Return the caller's entry over the defaults."""
         own = self.callers.get(caller_id)
         return self.defaults if own is None else _merged(self.defaults, own)
 
     def next_key_end(self, now: datetime | None = None) -> datetime | None:
-        """When the next key that is good now expires; None when none does."""
+        """Return the next expiry of a valid key; None if no key expires."""
         ends = [key.expires for key in self.keys if key.expires is not None and not key.is_expired(now)]
         return min(ends, default=None)
 
     def over(self, base: "Policy") -> "Policy":
-        """This policy, and `base` where it says nothing. The rules of `base` come last."""
+        """Return this policy over `base`. The rules of `base` come last."""
         merged = _merged(base, self.model_copy(update={"defaults": _merged(base.defaults, self.defaults)}))
         lists = {
             "rules": (*self.rules, *base.rules),
@@ -237,7 +237,7 @@ class Policy(_Entry):
 
 
 def _merged(base: M, own: M) -> M:
-    """What `own` says, over `base`; tables inside as well."""
+    """Apply the fields that `own` sets to `base`; nested tables are merged."""
     changes: dict[str, object] = {}
     for name in own.model_fields_set:
         default, value = getattr(base, name), getattr(own, name)

@@ -1,8 +1,7 @@
-"""The policy file (TOML): reading, protection against accidental loss, and edits of its keys.
+"""The policy file (TOML): reading, protection against accidental truncation, and edits of its keys.
 
-A shorter file allows more: without its last keys there are no known callers, and without its last rules there are no
-denials. So a changed file that looks cut off (by an editor, `cp` or a full disk) is refused. Edits keep comments and
-order, and write an end mark, so that a file that is cut off later is noticed.
+A shorter file allows more: it lacks keys and denials. So a changed file that looks truncated is refused. Edits keep
+comments and order, and write an end mark, so that later truncation is noticed.
 """
 
 import difflib
@@ -66,7 +65,7 @@ class PolicyText:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether its last line is the end mark, which proves that nothing is cut off."""
+        """True if the last line is the end mark: nothing is cut off."""
         *_, last = said_lines(self.text)
         return self.policy.end is not None and _END.fullmatch(last) is not None
 
@@ -118,9 +117,9 @@ def said_lines(text: bytes) -> Iterator[bytes]:
 
 
 def shrinkage(in_force: PolicyText, changed: PolicyText) -> list[str]:
-    """One line for each reason not to take `changed` instead of the file in force; none for an edit that is meant.
+    """Return a line for each reason to refuse `changed` as an accidental loss; empty for an intended edit.
 
-    The last key goes only with a file that is known to be whole and says, in `anonymous`, what holds without keys.
+    The last key is removed only by a file with an end mark that sets `anonymous`.
     """
     found: list[str] = []
     before, after = in_force.policy, changed.policy
@@ -163,7 +162,7 @@ def weak_points(file: PolicyText) -> list[str]:
 
 
 def _cuts(policy: Policy, text: bytes) -> list[str]:
-    """The file is not cut off, as far as it says so itself."""
+    """Check the end mark of a file that declares one."""
     if policy.end_mark and not next(said_lines(text)).startswith(b"end_mark"):
         return ["end_mark: must be the first line, so that no part of the file is taken for a file without end mark"]
     if policy.end_mark and policy.end is None:
@@ -217,7 +216,7 @@ def _double_tokens(policy: Policy) -> list[str]:
 
 
 def add_key(path: Path, entry: KeyEntry) -> None:
-    """Add a key to the file at `path`, which is created when there is none. Raises `PolicyError`."""
+    """Add a key to the file at `path`, which is created if absent. Raises `PolicyError`."""
 
     def added(document: TOMLDocument) -> bool:
         table = tomlkit.table()
@@ -235,9 +234,9 @@ def add_key(path: Path, entry: KeyEntry) -> None:
 
 
 def remove_key(path: Path, key_id: str) -> bool:
-    """Take the key with this id away. Returns whether there was one. Raises `PolicyError`.
+    """Remove the key with this id. Returns False if absent. Raises `PolicyError`.
 
-    With the last key gone, the file says `anonymous = "none"`, unless it has such a line already.
+    Without keys, the file gets `anonymous = "none"`, unless it has such a line.
     """
 
     def removed(document: TOMLDocument) -> bool:
@@ -260,7 +259,7 @@ def _keys_of(path: Path, document: TOMLDocument) -> AoT | None:
 
 
 def _edit(path: Path, change: Callable[[TOMLDocument], bool]) -> bool:
-    """Write the file again if `change` says that it has changed its document. Raises `PolicyError`."""
+    """Write the file again if `change` returns True. Raises `PolicyError`."""
     path = path.resolve()  # a link stays one
     try:
         with _locked(path.parent):
@@ -284,7 +283,7 @@ def _edit(path: Path, change: Callable[[TOMLDocument], bool]) -> bool:
 
 
 def _marked(document: TOMLDocument) -> bytes:
-    """The document with its end mark, and with a line that says what holds without keys if it has none."""
+    """Return the document with its end mark, and with the access without keys if it has none."""
     document.pop("end_mark", None)  # pyright: ignore[reportUnknownMemberType]  # it comes first, and once
     first = _END_MARK
     if "keys" not in document and "anonymous" not in document:
@@ -296,7 +295,7 @@ def _marked(document: TOMLDocument) -> bytes:
 
 @contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    """Two edits at once come one after the other."""
+    """Serialise concurrent edits."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

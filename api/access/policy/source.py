@@ -17,16 +17,16 @@ from outlast.api.audit.log import AuditLog
 from outlast.api.metrics import POLICY_LOADS, POLICY_REFUSED
 
 _MOST_MERGED_MILLISECONDS = 500
-"""How long changes of the folder are put together. A key that is revoked counts for that long in a folder of logs."""
+"""Time for which changes in the folder are merged. In a folder with logs, a revoked key works that much longer."""
 log = logging.getLogger("outlast.api")
 
 
 class PolicySource:
-    """Holds the policy in force. Ask `current` for each decision: it changes when the file does.
+    """The policy in force. Read `current` for each decision: it changes with the file.
 
-    A file that cannot be used, or that lost something by accident (see `shrinkage`), leaves the policy in force as it
-    was. The log says why, `outlast_policy_loads_total{outcome="error"}` counts it, and `outlast_policy_refused` is 1
-    until the file can be used.
+    A file that is invalid, or has lost something by accident (`shrinkage`), leaves the policy as it was: the log has
+    the reason, `outlast_policy_loads_total{outcome="error"}` counts it, and `outlast_policy_refused` is 1 until the
+    file is valid.
     """
 
     def __init__(self, path: Path | None, *, base: Policy | None = None) -> None:
@@ -43,7 +43,7 @@ class PolicySource:
 
     @property
     def has_file(self) -> bool:
-        """Whether a policy file says who may call."""
+        """True if there is a policy file."""
         return self._path is not None
 
     @property
@@ -53,7 +53,7 @@ class PolicySource:
 
     @property
     def weak_points(self) -> list[str]:
-        """One line for each thing in the file in force that an accident could make worse; none without a file."""
+        """Weak points of the file in force, one line each; empty without a file."""
         return [] if self._text is None else weak_points(self._text)
 
     def of(self, caller_id: str) -> CallerEntry:
@@ -137,9 +137,8 @@ class PolicySource:
         return self._base if text is None else text.policy.over(self._base)
 
     async def _watch(self, path: Path) -> None:
-        """Watch the folder: editors and Kubernetes replace files instead of writing into them.
-
-        Logs may lie there, too.
+        """Watch the folder, which may also have logs: editors and Kubernetes replace files instead of writing into
+        them.
         """
         async for _ in awatch(path.parent, recursive=False, debounce=_MOST_MERGED_MILLISECONDS):  # pyright: ignore[reportUnknownVariableType]
             if _version(path) != self._version:
@@ -156,9 +155,7 @@ def _version(path: Path) -> tuple[int, ...] | None:
 
 
 def record_changes(source: PolicySource, audit: AuditLog) -> None:
-    """Record each new policy of `source` from now on, which keys came, changed and went with it, and each file that
-    could not be used.
-    """
+    """Record each new policy of `source`, the keys that it adds, changes and removes, and each invalid file."""
     known = _keys(source.current)
 
     def changed(policy: Policy) -> None:

@@ -1,7 +1,7 @@
-"""Dialect of the Apify MCP server (0.16): its clients match on error codes and on how messages begin.
+"""Dialect of the Apify MCP server (0.16): its clients match error codes and the beginnings of messages.
 
-That server reads any address of the platform API. This one reads what its tools read: an account may belong to several
-callers, and `/v2/users/me` has its password for proxies, `/v2/acts/...` the source and the variables of its Actors.
+That server reads any address of the platform API. This one reads only those that its tools read: several callers may
+share an account, and `/v2/users/me` has its proxy password, `/v2/acts/...` the source and variables of Actors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -121,7 +121,7 @@ _MAX_SCHEMA_BYTES = 32_768
 """Of an Actor's input schema in a refusal; the deepest parts of a larger one are left out."""
 _NO_TASK = {"type": TaskNotFound.slug}
 _REPORTED_EVENTS = frozenset({"run_started", "run_resurrected", "status_message", "run_finished"})
-"""Events of a task of which its client is told, once a run is known."""
+"""Events of a task that are reported to its client once a run is known."""
 _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
 
 
@@ -187,7 +187,7 @@ class ApifyDialect(Dialect):
     signs_links = True
 
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
-        """Says that it cannot be read, in both protocol versions with the code for wrong parameters."""
+        """Use the code for invalid parameters in both protocol versions."""
         del is_modern
         return MCPError(INVALID_PARAMS, f"Failed to read {uri}: not a readable resource.", data={"uri": uri})
 
@@ -215,7 +215,7 @@ class ApifyDialect(Dialect):
         return "optional" if definition.calls_actor and definition.task_use is not TaskUse.NEVER else None
 
     def no_task(self, definition: Tool) -> MCPError:
-        """Names the tool, and says how to call it."""
+        """Name the tool and the correct way to call it."""
         return MCPError(
             INVALID_PARAMS,
             f'Tool "{definition.name}" does not support long running task calls.\n'
@@ -284,7 +284,7 @@ class ApifyDialect(Dialect):
         return MCPError(INVALID_PARAMS, f'Cannot cancel task "{task.id}" with status "{status}"')
 
     def progress(self, facts: ProgressFacts) -> ProgressNote | None:
-        """The Actor, the status of its run and what it says; the run's id is in `_meta` alone."""
+        """Return the Actor, its run's status and status message; the run's id is in `_meta` alone."""
         if facts.run_id is None or facts.event not in _REPORTED_EVENTS:
             return None
         is_watched = {"run_id", "run_status"} <= facts.data.keys()
@@ -297,13 +297,13 @@ class ApifyDialect(Dialect):
         return ProgressNote(message, meta={USAGE_META: {"runId": facts.run_id}})
 
     def task_status(self, task: Task) -> str:
-        """A task whose tool said itself why it failed is completed, like one whose run failed."""
+        """Complete a task whose tool explained its failure, like one whose run failed."""
         if task.status is not TaskStatus.FAILED or not task.answered or task.is_defect or not task.status_message:
             return task.status
         return task.status if is_thrown(task.status_message) else TaskStatus.COMPLETED
 
     def status_message(self, task: Task) -> str | None:
-        """The Actor, the status of its run and what it says; a question to people is shown as in every mode."""
+        """Return the Actor, its run's status and status message; questions to people are shown as in every mode."""
         if task.status is TaskStatus.CANCELLED or task.is_cancelling:
             return "Cancelled by client"
         if task.run is None and not task.status_message:
@@ -314,7 +314,7 @@ class ApifyDialect(Dialect):
         return f"{task.run.actor_name or task.actor or task.tool}: {task.run.status}{message}"
 
     def still_working(self, definition: Tool, task: Task) -> ToolResult:
-        """Why there is no run yet, and where it will be found: nothing of it would fit the schema."""
+        """Explain why there is no run yet, and where to find it later: a result would not match the schema."""
         doing = task.status_message or task.status
         message = f"{definition.name} has not begun its run yet: {doing}."
         hint = f"It goes on as task {task.id}. Do not call again: the run will be in get-actor-run-list."
@@ -337,7 +337,7 @@ def _wait_in(schema: JsonObject) -> JsonObject:
 
 
 def _first(definition: Tool, arguments: Mapping[str, Any], violations: tuple[Violation, ...]) -> str:
-    """The first violation in the words that clients know, where finding it again takes no time."""
+    """Return the first violation in the wording of Ajv, if it is found quickly."""
     found = quick_first_violation(definition.input_schema, coerced_object(definition.input_schema, dict(arguments)))
     return found or f"{violations[0].path or 'root'}: {violations[0].message}"
 

@@ -34,11 +34,10 @@ _WORDS = {"true": True, "false": False}
 
 
 def coerced_object(schema: JsonObject, value: JsonObject) -> JsonObject:
-    """`value` in the types that `schema` asks for, and without what its closed objects do not know.
+    """Convert `value` to the types of `schema` as Ajv does, and drop unknown fields of closed objects.
 
-    As Ajv coerces: scalars to other scalars, a list of one value to that value, and a scalar to a list of it.
-
-    What cannot be coerced stays, for the check to name it.
+    Scalars become other scalars, a list of one value that value, and a scalar a list of it. Values that cannot be
+    converted stay, so that the check reports them.
     """
     properties = schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
@@ -47,9 +46,9 @@ def coerced_object(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 
 def first_violation(schema: JsonObject, arguments: Mapping[str, Any]) -> str | None:
-    """`<path or root>: <reason>` of the violation that comes first in the schema; None when there is none.
+    """Return `<path or root>: <reason>` of the violation that is first in the schema; None if valid.
 
-    For schemas of this program only: it takes as long as it takes.
+    The time is unbounded: use it for this program's schemas only.
     """
     checker = cast(_Checker, Draft202012Validator(schema))
     errors = [error for error in checker.iter_errors(arguments) if error.validator not in _NOT_CHECKED]
@@ -71,7 +70,7 @@ def quick_first_violation(schema: JsonObject, arguments: Mapping[str, Any]) -> s
 
 
 class _Checker(Protocol):
-    """What is used of jsonschema, whose own types are not complete."""
+    """Types for jsonschema, whose own are incomplete."""
 
     def iter_errors(self, instance: object) -> Iterator[ValidationError]: ...
 
@@ -89,7 +88,7 @@ def _without_patterns(schema: Any) -> Any:
 
 
 def _place_in(schema: JsonObject, error: ValidationError) -> tuple[int, ...]:
-    """When Ajv would report it: missing properties before present ones, in the schema's order."""
+    """Return the order in which Ajv reports: missing properties before present ones, in the schema's order."""
     place: list[int] = []
     at: Any = schema
     for part in error.absolute_path:
@@ -185,7 +184,7 @@ def _as_number(kind: str, value: JsonValue) -> int | float | None:
 
 
 def _number_in(text: str) -> int | float | None:
-    """What JavaScript reads a text as; blanks are 0. None for a number that would not be kept exactly."""
+    """Parse a number as JavaScript does; blanks are 0. None for a number that would lose precision."""
     if _OF_BASE.fullmatch(text):
         return int(text, 0)
     if not text or _WHOLE.fullmatch(text):

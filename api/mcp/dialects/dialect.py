@@ -1,6 +1,6 @@
-"""`Dialect`: the way in which MCP is spoken with the clients of a mode. This one is that of every mode without its own.
+"""`Dialect`: differences in MCP between the clients of modes. This class is the default.
 
-It decides how a call looks from outside. What a call does is the same in every mode.
+It determines the form of a call; its effect is the same in every mode.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,19 +27,19 @@ LEGACY_NOT_FOUND = -32002
 
 
 class Dialect:
-    """What the documentation says of MCP. A mode's own dialect overrides what it does otherwise."""
+    """MCP as documented. A mode's own dialect overrides its differences."""
 
     state_tool: str | None = None
     """The tool that describes a run, when a call that outlasts its wait is answered by that; it takes `runId`."""
 
     addresses: tuple[PlatformAddress, ...] = ()
-    """Which addresses of the platform's API are resources."""
+    """Addresses of the platform's API that are resources."""
 
     resources: tuple[Resource, ...] = ()
     """Resources of the mode: pages that its clients show, guides."""
 
     signs_links: bool = False
-    """Whether links to what is too large for an answer are signed: anyone who has such a link may read it."""
+    """True to sign links to large records: anyone who has such a link can read the record."""
 
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
         """The error for a URI that does not exist or belongs to another caller: the two look the same."""
@@ -64,7 +64,7 @@ class Dialect:
         return repaired(definition)
 
     def task_support(self, definition: Tool) -> str | None:
-        """Whether clients of 2025-11-25 may call the tool as a task: `optional`, `required`, or None for never."""
+        """Return `optional` or `required` if clients of 2025-11-25 may call the tool as a task, else None."""
         if definition.in_front:
             return None
         return "required" if definition.task_use is TaskUse.REQUIRED else "optional"
@@ -74,7 +74,7 @@ class Dialect:
         return MCPError(METHOD_NOT_FOUND, f"{definition.name} manages tasks and cannot be called as one.")
 
     def arguments(self, definition: Tool, schema: JsonObject, given: dict[str, Any] | None) -> dict[str, JsonValue]:
-        """The arguments that are checked and carried out; `schema` is the one that was listed. Raises `MCPError`."""
+        """Return the arguments to check and run; `schema` is the listed one. Raises `MCPError`."""
         del definition, schema
         return given or {}
 
@@ -114,7 +114,7 @@ class Dialect:
         return MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {status}.")
 
     def progress(self, facts: ProgressFacts) -> ProgressNote | None:
-        """The progress note for an event of a call; None for none."""
+        """Return the progress note for an event of a call, if any."""
         if facts.event == "run_started":
             return ProgressNote(f"Run {facts.data.get('run_id')} has started")
         if facts.event == "run_resurrected":
@@ -129,7 +129,7 @@ class Dialect:
         return task.status
 
     def status_message(self, task: Task) -> str | None:
-        """What a task is doing or came to, as MCP tasks say it; empty for nothing, None for the words of every mode."""
+        """Return a status message for MCP tasks; empty for no message, None for the default message."""
         del task
         return None
 

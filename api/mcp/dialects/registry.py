@@ -1,4 +1,4 @@
-"""Which dialect is spoken in which mode. Modules of other packages bring theirs in `DIALECTS`, by mode."""
+"""Dialects by mode. Modules of other packages declare theirs in `DIALECTS`."""
 
 from collections.abc import Mapping
 from typing import cast

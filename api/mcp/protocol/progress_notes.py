@@ -22,7 +22,7 @@ class ProgressNote:
 
 @dataclass(frozen=True)
 class ProgressFacts:
-    """An event of a task, and what is known of its run by then."""
+    """An event of a task, with the Actor and the run, if known."""
 
     event: str
     data: Mapping[str, Any]
@@ -62,7 +62,7 @@ class ProgressSteps:
 
 
 def wants_progress(ctx: Context) -> bool:
-    """Whether the client of the request asks for its progress."""
+    """Check whether the client requested progress."""
     return "progress_token" in (ctx.meta or {})
 
 

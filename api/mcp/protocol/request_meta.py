@@ -1,7 +1,7 @@
-"""Keys of `_meta` that a `tools/call` may have, and `requestState` (MCP 2026-07-28).
+"""Keys of `_meta` in a `tools/call`, and `requestState` (MCP 2026-07-28).
 
-`requestState` names the task whose questions a repeated call answers. Clients store it between two calls, so it is
-encrypted for its caller and its tool: a changed state, and the state of another caller, are refused.
+`requestState` identifies the task whose questions a repeated call answers. Clients store it, so it is encrypted for its
+caller and tool: a changed state, and that of another caller, are refused.
 """
 
 import base64
@@ -27,7 +27,7 @@ IDEMPOTENCY_META = "outlast/idempotency-key"
 """The same key and call give the same task."""
 SESSION_META = "outlast/session-id"
 MASK_META = "outlast/tool-mask"
-"""Which tools may be called; the `tool_mask` of the REST API."""
+"""The tools that may be called; `tool_mask` of the REST API."""
 OPTIONS_META = "outlast/options"
 """Options by name, or in the nested form of the REST API."""
 _FIELDS = {
@@ -85,7 +85,7 @@ def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_nested(name: str, value: object) -> bool:
-    """Whether it has the form of the REST API: `reuse` is an object there, and a text as a declared option."""
+    """Check for the form of the REST API: `reuse` is an object there, and a text as a declared option."""
     path = _PATHS.get(name, f"options.{name}")
     return name in _NESTED and (path == f"options.{name}" or isinstance(value, Mapping))
 

@@ -29,9 +29,9 @@ STATE_EVENTS = frozenset(
 
 
 def legacy_task(task: Task) -> dict[str, Any]:
-    """MCP 2025-11-25, `Task`. A task whose tool failed has status `failed`, unless its mode says otherwise.
+    """MCP 2025-11-25, `Task`. A task whose tool failed is `failed`, unless its mode differs.
 
-    One that is being cancelled is `cancelled`: this version says so in the answer to `tasks/cancel`, and stays with it.
+    A task that is being cancelled is `cancelled`, as the answer to `tasks/cancel` is in this version.
     """
     status = TaskStatus.CANCELLED if task.is_cancelling else _protocol_status(dialect_of(task.mode).task_status(task))
     message = status_message(task)
@@ -47,7 +47,7 @@ def legacy_task(task: Task) -> dict[str, Any]:
 
 
 def as_cancelled(task: Task) -> Task:
-    """The task as the answer to its cancellation has it, whatever it came to meanwhile (MCP 2025-11-25)."""
+    """Return the task as cancelled, as the answer to `tasks/cancel` needs it (MCP 2025-11-25)."""
     return task.model_copy(update={"status": TaskStatus.CANCELLED})
 
 
@@ -69,7 +69,7 @@ def modern_task(task: Task) -> dict[str, Any]:
 def detailed_task(answer: TaskAnswer, *, mode: str, caller_id: str) -> dict[str, Any]:
     """MCP 2026-07-28, extension `tasks`: `DetailedTask`, with the task's result, error or input requests.
 
-    A task that only waits for another caller than `caller_id` is `working`; its status message says for whom.
+    A task that waits only for another caller than `caller_id` is `working`; its status message names the approver.
     """
     state = {"resultType": "complete", **modern_task(answer.task)}
     if answer.task.status is TaskStatus.INPUT_REQUIRED:
@@ -87,15 +87,12 @@ def detailed_task(answer: TaskAnswer, *, mode: str, caller_id: str) -> dict[str,
 
 
 def _protocol_status(status: str) -> str:
-    """MCP has no status for a task that is queued: it is `working`, and the status message says the rest."""
+    """Return `working` for a queued task, which MCP does not have; the status message has the details."""
     return TaskStatus.WORKING if status == TaskStatus.QUEUED else status
 
 
 def status_message(task: Task) -> str:
-    """The tool, and what the task is doing, waits for, or came to. An open approval is described in full.
-
-    A mode may say it in words of its own, or say nothing.
-    """
+    """Return the tool and its state, with an open approval in full, or the mode's own message."""
     own = dialect_of(task.mode).status_message(task)
     if own is not None:
         return own
@@ -110,7 +107,7 @@ def input_requests(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
 
 
 def handoffs_meta(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
-    """The `_meta` for questions that hand a call to the client; empty when none does."""
+    """Return the `_meta` for questions that hand a call to the client; empty without hand-offs."""
     handoffs = {
         key: {**question.handoff.model_dump(mode="json", exclude_none=True), "answerSchema": question.requested_schema}
         for key, question in questions.items()

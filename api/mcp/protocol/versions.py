@@ -1,6 +1,6 @@
-"""The two protocol versions: 2025-11-25 (`legacy`: handshake and sessions) and 2026-07-28 (`modern`: stateless).
+"""The two protocol versions: 2025-11-25 (`legacy`: handshake, sessions) and 2026-07-28 (`modern`: stateless).
 
-The functions state facts about one request. `legacy` and `modern` are the words of the MCP SDK.
+`legacy` and `modern` are terms of the MCP SDK.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _CAPABILITY_OF = {"elicitation/create": "elicitation", "sampling/createMessage":
 
 
 def is_modern(ctx: Context) -> bool:
-    """Whether the request uses 2026-07-28 or later."""
+    """Check for 2026-07-28 or later."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
@@ -50,7 +50,7 @@ def client_extensions(ctx: Context) -> Mapping[str, Any]:
 
 
 def client_facts(ctx: Context) -> ClientFacts:
-    """What the client of this request says of itself."""
+    """Return the client's own description."""
     params = ctx.session.client_params
     apps: object = client_extensions(ctx).get(UI_EXTENSION)
     types = cast(Mapping[str, Any], apps).get("mimeTypes") if isinstance(apps, Mapping) else None
@@ -63,7 +63,7 @@ def client_facts(ctx: Context) -> ClientFacts:
 
 
 def supports_tasks(ctx: Context) -> bool:
-    """Whether the client accepts a task as the result of `tools/call` (2026-07-28, tasks extension)."""
+    """Check whether the client accepts a task as the result of `tools/call` (2026-07-28, tasks extension)."""
     return is_modern(ctx) and TASKS_EXTENSION in client_extensions(ctx)
 
 
@@ -74,13 +74,13 @@ def require_tasks(ctx: Context) -> None:
 
 
 def has_capability(ctx: Context, capability: str) -> bool:
-    """Whether the client declares `capability`: `elicitation`, `sampling` or `roots`."""
+    """Check whether the client declares `capability`: `elicitation`, `sampling` or `roots`."""
     capabilities = ctx.session.client_capabilities
     return capabilities is not None and getattr(capabilities, capability, None) is not None
 
 
 def supports_question(ctx: Context, method: str) -> bool:
-    """Whether the client declares the capability for questions of this method."""
+    """Check whether the client declares the capability for questions of this method."""
     return has_capability(ctx, _CAPABILITY_OF[method])
 
 
@@ -95,12 +95,12 @@ def missing_capabilities(capabilities: Mapping[str, Any]) -> MCPError:
 
 
 def session_of(request: Request) -> str | None:
-    """The session of an HTTP request. 2026-07-28 has none, whatever its headers say."""
+    """Return the session of an HTTP request; None in 2026-07-28, regardless of headers."""
     return request.headers.get(SESSION_HEADER) if is_handshake_era(request) else None
 
 
 def is_handshake_era(request: Request) -> bool:
-    """Whether an HTTP request uses a revision with a handshake, as 2025-11-25; the SDK decides by the header alone."""
+    """Check for a revision with a handshake, such as 2025-11-25; the SDK decides by the header alone."""
     version = request.headers.get("mcp-protocol-version")
     return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
 

@@ -1,7 +1,7 @@
 """Widgets: self-contained pages, assembled on first use for the mode that shows them.
 
-A page contains its styles and scripts. Its Content-Security-Policy allows only these, by their digests, and no network
-access except pictures from the hosts that a mode names: no data of a run can add a script, a style or a request.
+The Content-Security-Policy of a page allows only its own styles and scripts, by their digests, and pictures of hosts
+that a mode names: data of a run cannot add a script, a style or a request.
 """
 
 import base64
