@@ -1,12 +1,11 @@
 """State of the server, from Temporal's visibility and task queues, for `outlast top` and for programs."""
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Generic, TypeVar
 
+from cachetools import TTLCache
 from temporalio.client import Client, WorkflowExecution
 
 from outlast.api.access.limits.caller_slots import CallerSlots
@@ -21,18 +20,11 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 
 KEPT_SECONDS = 2
 _SHARE_OF_TIME = 0.05
-"""Counting what has ended takes Temporal's database the longer the more it keeps, so it does so much of the time at
-most."""
+"""Most of the time that counting ended tasks may take: it slows Temporal's database as that grows."""
 _LONGEST_KEPT_SECONDS = 60
 _LISTED = 50
 _ALL = ""
-Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class _Kept(Generic[Found]):
-    until: float
-    found: Found
+_MAX_CALLERS = 10_000
 
 
 class OperationsReader:
@@ -45,19 +37,17 @@ class OperationsReader:
         self._client = client
         self._clock = clock
         self._slots = CallerSlots()
-        self._kept: dict[str, _Kept[Operations]] = {}
-        self._ended: dict[str, _Kept[tuple[int, ...]]] = {}
+        self._kept: TTLCache[str, Operations] = TTLCache(_MAX_CALLERS, KEPT_SECONDS, timer=clock)
+        self._ended: dict[str, tuple[float, tuple[int, ...]]] = {}
+        """By caller: the time until which the counts are cached, and the counts."""
 
     async def read(self, principal: Principal) -> Operations:
         """Return everything with the scope `admin`, else the caller's own tasks. Raises `TemporalUnavailable`."""
         whose = _ALL if "admin" in principal.scopes else principal.caller.id
         async with self._slots.slot(principal.caller.id):
-            kept = self._kept.get(whose)
-            if kept is None or self._clock() >= kept.until:
-                found = await self._count_all(whose or None)
-                kept = _Kept(self._clock() + KEPT_SECONDS, found)
-                self._kept = {**_still_kept(self._kept, self._clock()), whose: kept}
-            return kept.found
+            if (kept := self._kept.get(whose)) is None:
+                kept = self._kept[whose] = await self._count_all(whose or None)
+            return kept
 
     async def count_open(self, caller_id: str) -> int:
         """Count the open tasks of a caller. Raises `TemporalUnavailable`."""
@@ -88,18 +78,19 @@ class OperationsReader:
         return TaskCounts.model_validate(dict(zip((*names, "cancelled_last_hour"), counts, strict=True)))
 
     async def _ended_last_hour(self, caller_id: str | None) -> tuple[int, ...]:
-        """Those that completed, failed and were cancelled."""
-        kept = self._ended.get(caller_id or _ALL)
-        if kept is None or self._clock() >= kept.until:
-            began = self._clock()
+        """Count the tasks that completed, failed and were cancelled."""
+        whose, began = caller_id or _ALL, self._clock()
+        until, counts = self._ended.get(whose, (-math.inf, ()))
+        if began >= until:
             hour_ago = datetime.now(UTC) - timedelta(hours=1)
             of_ended = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
             queries = [ended_since(tasks_query(caller_id, status), hour_ago) for status in of_ended]
             counts = tuple(await asyncio.gather(*map(self._count, queries)))
             now = self._clock()
-            kept = _Kept(now + min((now - began) / _SHARE_OF_TIME, _LONGEST_KEPT_SECONDS), counts)
-            self._ended = {**_still_kept(self._ended, now), caller_id or _ALL: kept}
-        return kept.found
+            still_kept = {known: entry for known, entry in self._ended.items() if now < entry[0]}
+            kept_seconds = min((now - began) / _SHARE_OF_TIME, _LONGEST_KEPT_SECONDS)
+            self._ended = {**still_kept, whose: (now + kept_seconds, counts)}
+        return counts
 
     async def _count(self, query: str) -> int:
         return (await self._client.count_workflows(query)).count
@@ -109,16 +100,8 @@ class OperationsReader:
         tasks = [_open_task(execution) async for execution in listed]
         return tuple(task for task in tasks if task is not None)
 
-    def _served(self, caller_id: str | None) -> Awaitable[ServedQueues]:
-        return served_queues(self._client) if caller_id is None else _nothing()
-
-
-def _still_kept(kept: dict[str, _Kept[Found]], now: float) -> dict[str, _Kept[Found]]:
-    return {whose: one for whose, one in kept.items() if now < one.until}
-
-
-async def _nothing() -> ServedQueues:
-    return ServedQueues((), ())
+    async def _served(self, caller_id: str | None) -> ServedQueues:
+        return ServedQueues((), ()) if caller_id is not None else await served_queues(self._client)
 
 
 def _open_task(execution: WorkflowExecution) -> OpenTask | None:
