@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self, cast, get_args
+from typing import Any, cast, get_args
 
 import mcp_types as types
 from cachetools import LRUCache
@@ -13,9 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
 from pydantic import JsonValue
 
-from outlast.activities.contracts import Caller
 from outlast.activities.json_schema.coercion import coerced
-from outlast.activities.platform_requests.downloads import RecordLinks
 from outlast.api.catalog.catalog import MaskGate, narrowed
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
@@ -118,10 +115,9 @@ class CallToolHandler:
         self._states = RequestStates(services.sealer)
         self._pending = PendingCalls(services.tasks)
         self._masks = MaskGate(services.settings)
-        self._links = SignedLinks(services.record_links)
 
     async def call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
-        """The result of `tools/call`. Raises -32602 for an unknown tool."""
+        """Answer `tools/call`. Raises -32602 for an unknown tool."""
         client = await self._connections.client(ctx)
         tools = await self._connections.tools(client)
         definition = self._find_tool(tools, params)
@@ -156,7 +152,7 @@ class CallToolHandler:
         await self._pending.cancel(ctx, await self._connections.client(ctx), request_id)
 
     async def result_for_client(self, ctx: Context, client: Client, tool: str, result: ToolResult) -> ToolResult:
-        """The answer of a call of `tool` as the client gets it, which is offered the Actor that it has added."""
+        """Return the answer of a call of `tool` in its form for the client, and offer it an Actor that it has added."""
         result = await self.offer_added_actor(ctx, client, result)
         if not result.is_error:
             return result
@@ -176,7 +172,7 @@ class CallToolHandler:
         return result
 
     def _find_tool(self, tools: ToolSet, params: CallToolRequestParams) -> Tool:
-        """The called tool. For an unknown name the error has the same data as a call of the tool `invalid`."""
+        """Return the called tool. The error for an unknown name has the same data as a call of the tool `invalid`."""
         try:
             return tools.get(dialect_of(tools.mode).tool_name(params.name))
         except UnknownTool as error:
@@ -187,7 +183,7 @@ class CallToolHandler:
     async def _call_front_tool(
         self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
     ) -> ToolResult:
-        """The result of a tool that manages tasks or batches (`get-task`, ...): it runs here, not in a workflow."""
+        """Run a local tool (`get-task`, ...)."""
         meta = _meta_of(params)
         mask = self._masks.effective(tool_mask(meta))
         try:
@@ -212,7 +208,7 @@ class CallToolHandler:
             return await self._continue_call(ctx, call, params.request_state, responses)
         task = await self._pending.start(ctx, call.client, self._start_task(call))
         if task.reused is not None:
-            # Others wait for it: this call's client gives up its own wait only.
+            # Others wait for it, too: a cancelled request ends only its own wait.
             self._pending.forget(ctx, call.client)
         if _returns_task(ctx, call, TaskUse.ALWAYS, TaskUse.REQUIRED):
             return {"resultType": "task", **modern_task(task)}
@@ -240,7 +236,7 @@ class CallToolHandler:
         meta: dict[str, JsonValue] = {TASK_META: task.id}
         if answer.result is not None:
             result = await self.result_for_client(ctx, client, call.definition.name, answer.result)
-            result = await self._links.in_answer(client, result)
+            result = await self._with_signed_links(client, result)
             if task.reused is not None:
                 meta[REUSED_META] = task.reused.model_dump(mode="json")
                 result = with_origin_note(result, task.reused)
@@ -258,11 +254,24 @@ class CallToolHandler:
         if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS):
             return {"resultType": "task", **modern_task(task)}
         working = await self._state_of_run(call, task)
-        if working is None:  # It may have ended meanwhile, with a refusal for example.
+        if working is None:  # It may have ended, for example with a refusal.
             working = (await self._tasks.answer(client.caller, task.id)).result
         if working is None:
             working = dialect_of(call.client.mode).still_working(call.definition, task)
         return call_result(await self.result_for_client(ctx, client, task.tool, working), mode=client.mode, meta=meta)
+
+    async def _with_signed_links(self, client: Client, result: ToolResult) -> ToolResult:
+        """Sign links to platform records, in modes whose clients expect signed links."""
+        if not dialect_of(client.mode).signs_links or not any(isinstance(one, ResourceLink) for one in result.content):
+            return result
+
+        async def signed(block: Content) -> Content:
+            if not isinstance(block, ResourceLink):
+                return block
+            uri = await self._services.record_links.signed(client.caller, block.uri)
+            return block.model_copy(update={"uri": uri})
+
+        return result.model_copy(update={"content": tuple(await asyncio.gather(*map(signed, result.content)))})
 
     async def _state_of_run(self, call: ParsedCall, task: Task) -> ToolResult | None:
         """Return the mode's description of a running run; None if unavailable."""
@@ -290,32 +299,47 @@ class CallToolHandler:
             return task.run.run_id
         with suppress(ApiError, TimeoutError):
             async with asyncio.timeout(_STATE_SECONDS):
-                # The event tells of the run before the task's own state does.
+                # The event has the run before the task's own state has it.
                 async for event in await self._tasks.events(client.caller, task.id):
                     if event.name in _BEGUN:
                         run_id = event.data.get("run_id")
                         return run_id if isinstance(run_id, str) else None
         return None
 
-    async def _start_task(self, call: ParsedCall) -> Task:
-        return await self._tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
+    def _start_task(self, call: ParsedCall) -> Coroutine[Any, Any, Task]:
+        return self._tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
 
     async def _wait_with_progress(
         self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
     ) -> TaskAnswer:
-        """Wait as `_wait` does, and report progress."""
-        named = call.definition.actor or call.request.arguments.get("actor")
-        actor = named if isinstance(named, str) else None
-        async with ProgressReporter(ctx, call.client, self._tasks, task_id, actor=actor) as progress:
+        """Wait as `_wait` does, and report progress and log messages if the request asks for them."""
+        if not wants_progress(ctx) and not _wants_log(ctx, call.client):
+            return await self._wait(ctx, call, task_id, responses, seconds)
+        reporting = asyncio.create_task(self._report_events(ctx, call, task_id))
+        try:
             answer = await self._wait(ctx, call, task_id, responses, seconds)
             if answer.result is not None:
-                await progress.flush()
+                # Notifications from before the result are sent before it.
+                await asyncio.wait({reporting}, timeout=_FLUSH_SECONDS)
             return answer
+        finally:
+            reporting.cancel()
+
+    async def _report_events(self, ctx: Context, call: ParsedCall, task_id: str) -> None:
+        named = call.definition.actor or call.request.arguments.get("actor")
+        steps = ProgressSteps(dialect_of(call.client.mode).progress, named if isinstance(named, str) else None)
+        with suppress(ApiError):
+            async for event in await self._tasks.events(call.client.caller, task_id):
+                if event.name == "task_completed":
+                    return
+                step = steps.after(event.name, event.data)
+                if step is not None:
+                    await _send_step(ctx, call.client, step)
 
     async def _wait(
         self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
     ) -> TaskAnswer:
-        """The task's result; or its state after `seconds`, or when it has a question for the next request."""
+        """Return the task's result, or its state after `seconds` or with a question for the next request."""
         clock = asyncio.get_running_loop()
         deadline = clock.time() + seconds
         while True:
@@ -464,82 +488,21 @@ def _retrieve_error(starting: "asyncio.Task[Task]") -> None:
         starting.exception()
 
 
-class ProgressReporter:
-    """Reports the progress of one task to one request, while the `async with` block runs."""
-
-    def __init__(
-        self, ctx: Context, client: Client, tasks: TaskClient, task_id: str, *, actor: str | None = None
-    ) -> None:
-        """Report to the client of `ctx` if it requested progress or log messages. `actor` is the Actor's name in the
-        call.
-        """
-        self._actor = actor
-        self._ctx = ctx
-        self._client = client
-        self._tasks = tasks
-        self._task_id = task_id
-        self._reporting: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        if wants_progress(self._ctx) or self._wants_log:
-            self._reporting = asyncio.create_task(self._report_events())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._reporting is not None:
-            self._reporting.cancel()
-
-    async def flush(self) -> None:
-        """Wait until the notifications from before the result are sent, at most 10 seconds."""
-        if self._reporting is not None:
-            await asyncio.wait({self._reporting}, timeout=_FLUSH_SECONDS)
-
-    @property
-    def _wants_log(self) -> bool:
-        """2025-11-25: after `logging/setLevel`. 2026-07-28: when the request's `_meta` has a log level."""
-        meta: Mapping[str, Any] = self._ctx.meta or {}
-        level = meta.get(_LOG_LEVEL_META) if is_modern(self._ctx) else self._client.connection.log_level
-        return level in _LEVELS and _LEVELS.index(level) <= _LEVELS.index("info")
-
-    async def _report_events(self) -> None:
-        steps = ProgressSteps(dialect_of(self._client.mode).progress, self._actor)
-        with suppress(ApiError):
-            async for event in await self._tasks.events(self._client.caller, self._task_id):
-                if event.name == "task_completed":
-                    return
-                step = steps.after(event.name, event.data)
-                if step is not None:
-                    await self._send(step)
-
-    async def _send(self, step: ProgressStep) -> None:
-        session, note = self._ctx.session, step.note
-        if wants_progress(self._ctx) and note.meta is None:
-            await session.report_progress(step.progress, note.total, note.message)
-        elif wants_progress(self._ctx):
-            notification = progress_notification(self._ctx, step, note.meta or {})
-            await session.send_notification(notification, related_request_id=self._ctx.request_id)
-        if self._wants_log:
-            params = types.LoggingMessageNotificationParams(level="info", logger="outlast", data=note.message)
-            logged = types.LoggingMessageNotification(params=params)
-            await session.send_notification(logged, related_request_id=self._ctx.request_id)
+def _wants_log(ctx: Context, client: Client) -> bool:
+    """2025-11-25: after `logging/setLevel`. 2026-07-28: when the request's `_meta` has a log level."""
+    meta: Mapping[str, Any] = ctx.meta or {}
+    level = meta.get(_LOG_LEVEL_META) if is_modern(ctx) else client.connection.log_level
+    return level in _LEVELS and _LEVELS.index(level) <= _LEVELS.index("info")
 
 
-class SignedLinks:
-    """Signing of links to platform records, in modes whose clients expect signed links."""
-
-    def __init__(self, links: RecordLinks) -> None:
-        self._links = links
-
-    async def in_answer(self, client: Client, result: ToolResult) -> ToolResult:
-        """The answer with its links signed; other answers as they are."""
-        if not dialect_of(client.mode).signs_links or not any(isinstance(one, ResourceLink) for one in result.content):
-            return result
-        blocks = [self._signed(client.caller, block) for block in result.content]
-        return result.model_copy(update={"content": tuple(await asyncio.gather(*blocks))})
-
-    async def _signed(self, caller: Caller, block: Content) -> Content:
-        if not isinstance(block, ResourceLink):
-            return block
-        return block.model_copy(update={"uri": await self._links.signed(caller, block.uri)})
+async def _send_step(ctx: Context, client: Client, step: ProgressStep) -> None:
+    session, note = ctx.session, step.note
+    if wants_progress(ctx) and note.meta is None:
+        await session.report_progress(step.progress, note.total, note.message)
+    elif wants_progress(ctx):
+        notification = progress_notification(ctx, step, note.meta or {})
+        await session.send_notification(notification, related_request_id=ctx.request_id)
+    if _wants_log(ctx, client):
+        params = types.LoggingMessageNotificationParams(level="info", logger="outlast", data=note.message)
+        logged = types.LoggingMessageNotification(params=params)
+        await session.send_notification(logged, related_request_id=ctx.request_id)

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
@@ -27,64 +27,40 @@ class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def _count(default: int, description: str, *, least: int = 1, most: int = MAX_COUNT) -> Any:
+    return Field(default=default, ge=least, le=most, description=description)
+
+
 class Limits(_Entry):
     """Limits on concurrent use by one caller. The defaults far exceed the needs of one honest user."""
 
     requests_per_second: float = Field(
         default=200, gt=0, le=MAX_COUNT, description="Requests per second over longer times."
     )
-    request_burst: int = Field(default=2_000, ge=1, le=MAX_COUNT, description="Requests that may come at once.")
-    open_streams: int = Field(
-        default=1_000, ge=1, le=MAX_COUNT, description="Streams of events and rows (GET) open at once."
+    request_burst: int = _count(2_000, "Requests that may come at once.")
+    open_streams: int = _count(1_000, "Streams of events and rows (GET) open at once.")
+    unread_bytes: int = _count(
+        16 * 1024 * 1024,
+        "Bytes that an API process holds of responses that the caller has not read yet.",
+        least=1024 * 1024,
     )
-    unread_bytes: int = Field(
-        default=16 * 1024 * 1024,
-        ge=1024 * 1024,
-        le=MAX_COUNT,
-        description="Bytes that an API process holds of responses that the caller has not read yet.",
-    )
-    waiting_requests: int = Field(
-        default=2_500, ge=1, le=MAX_COUNT, description="Other requests without an answer at once."
-    )
-    concurrent_starts: int = Field(
-        default=4,
-        ge=1,
-        le=MAX_COUNT,
-        description="Tasks that an API process starts at a time; more wait for their turn.",
-    )
-    concurrent_lists: int = Field(
-        default=2,
-        ge=1,
-        le=MAX_COUNT,
-        description="Lists of tasks that an API process reads at a time; more wait for their turn.",
-    )
-    concurrent_tasks: int = Field(
-        default=100, ge=1, le=MAX_COUNT, description="Tasks that take a worker's time at once; later ones are queued."
-    )
-    queued_tasks: int = Field(default=10_000, ge=0, le=MAX_COUNT, description="Tasks that are queued at once.")
-    batches: int = Field(default=20, ge=0, le=MAX_COUNT, description="Batches that have not ended.")
-    batch_items: int = Field(default=100_000, ge=1, le=MAX_COUNT, description="Items of one batch.")
-    schedules: int = Field(default=100, ge=0, le=MAX_COUNT, description="Schedules.")
-    saved_calls: int = Field(default=1_000, ge=0, le=MAX_COUNT, description="Saved calls.")
-    webhooks: int = Field(default=20, ge=0, le=MAX_COUNT, description="Webhooks that are subscribed.")
-    webhook_deliveries: int = Field(
-        default=MAX_WAITING,
-        ge=1,
-        le=MAX_COUNT,
-        description="Events that wait for receivers of webhooks; others are undelivered.",
-    )
-    webhook_tests: int = Field(
-        default=MAX_WAITING_TESTS, ge=1, le=MAX_COUNT, description="`webhook.test` events not delivered yet."
-    )
-    sessions: int = Field(default=10_000, ge=1, le=MAX_COUNT, description="Sessions that have not ended.")
-    stored_bytes: int = Field(default=100_000_000_000, ge=0, le=2**63 - 1, description="Bytes of stored outputs.")
-    concurrent_queries: int = Field(
-        default=8, ge=1, le=MAX_COUNT, description="Queries of stored outputs (JMESPath) at once."
-    )
-    mcp_sessions: int = Field(default=1_000, ge=1, le=MAX_COUNT, description="MCP sessions (2025-11-25) open at once.")
-    actors_per_connection: int = Field(
-        default=50, ge=1, le=MAX_COUNT, description="Names in the URL of an MCP connection."
-    )
+    waiting_requests: int = _count(2_500, "Other requests without an answer at once.")
+    concurrent_starts: int = _count(4, "Tasks that an API process starts at a time; more wait for their turn.")
+    concurrent_lists: int = _count(2, "Lists of tasks that an API process reads at a time; more wait for their turn.")
+    concurrent_tasks: int = _count(100, "Tasks that take a worker's time at once; later ones are queued.")
+    queued_tasks: int = _count(10_000, "Tasks that are queued at once.", least=0)
+    batches: int = _count(20, "Batches that have not ended.", least=0)
+    batch_items: int = _count(100_000, "Items of one batch.")
+    schedules: int = _count(100, "Schedules.", least=0)
+    saved_calls: int = _count(1_000, "Saved calls.", least=0)
+    webhooks: int = _count(20, "Webhooks that are subscribed.", least=0)
+    webhook_deliveries: int = _count(MAX_WAITING, "Events that wait for receivers of webhooks; others are undelivered.")
+    webhook_tests: int = _count(MAX_WAITING_TESTS, "`webhook.test` events not delivered yet.")
+    sessions: int = _count(10_000, "Sessions that have not ended.")
+    stored_bytes: int = _count(100_000_000_000, "Bytes of stored outputs.", least=0, most=2**63 - 1)
+    concurrent_queries: int = _count(8, "Queries of stored outputs (JMESPath) at once.")
+    mcp_sessions: int = _count(1_000, "MCP sessions (2025-11-25) open at once.")
+    actors_per_connection: int = _count(50, "Names in the URL of an MCP connection.")
 
 
 class Caps(SpendingCaps):
@@ -228,12 +204,8 @@ class Policy(_Entry):
     def over(self, base: "Policy") -> "Policy":
         """Return this policy over `base`. The rules of `base` come last."""
         merged = _merged(base, self.model_copy(update={"defaults": _merged(base.defaults, self.defaults)}))
-        lists = {
-            "rules": (*self.rules, *base.rules),
-            "reuse": (*self.reuse, *base.reuse),
-            "resurrect": (*self.resurrect, *base.resurrect),
-        }
-        return merged.model_copy(update=lists)
+        lists = ("rules", "reuse", "resurrect")
+        return merged.model_copy(update={name: (*getattr(self, name), *getattr(base, name)) for name in lists})
 
 
 def _merged(base: M, own: M) -> M:
