@@ -7,7 +7,7 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -40,30 +40,8 @@ Place = tuple[str, ...]
 """The connection of a message, for one credential."""
 STDIO: Place = ("stdio",)
 _LARGEST_ID = 2**53 - 1
-"""The largest integer that every JSON parser keeps."""
+"""The largest integer that every JSON parser preserves."""
 _CANCELLED, _PROGRESS = "notifications/cancelled", "notifications/progress"
-
-
-class ToolListChanges:
-    """The `subscriptions/listen` streams of one connection that wait for changes."""
-
-    def __init__(self) -> None:
-        self._listeners: set[asyncio.Event] = set()
-
-    def notify(self) -> None:
-        """The list of tools has changed."""
-        for changed in self._listeners:
-            changed.set()
-
-    @contextmanager
-    def listen(self) -> Generator["ChangeListener"]:
-        """A listener that receives each change while the block runs. Changes in quick succession count as one."""
-        changed = asyncio.Event()
-        self._listeners.add(changed)
-        try:
-            yield ChangeListener(changed)
-        finally:
-            self._listeners.discard(changed)
 
 
 @dataclass
@@ -78,7 +56,18 @@ class Connection:
     """`time.monotonic()`, in seconds."""
     log_level: str | None = None
     """The level of the last `logging/setLevel` (2025-11-25)."""
-    tool_list_changes: ToolListChanges = field(default_factory=ToolListChanges)
+    tool_list_listeners: set[asyncio.Event] = field(default_factory=set[asyncio.Event])
+    """The `subscriptions/listen` streams that wait for changes of the list of tools."""
+
+    @contextmanager
+    def listening(self) -> Generator[asyncio.Event]:
+        """Yield an event that is set for each change of the list of tools. Changes in quick succession count as one."""
+        changed = asyncio.Event()
+        self.tool_list_listeners.add(changed)
+        try:
+            yield changed
+        finally:
+            self.tool_list_listeners.discard(changed)
 
 
 @dataclass(frozen=True)
@@ -119,7 +108,7 @@ class Connections:
             set_origin(Origin("mcp-stdio", key=principal.key_id))
             return Client(principal, self._connection(("stdio",), self._selection, ctx))
         caller_id = principal.caller.id
-        selection = self.selection_of(request)
+        selection = selection_from(parameters_of(request), default_mode=self._services.settings.mode)
         session = session_of(request)
         # Not one text: callers' ids and the header may have any character.
         key = (caller_id, "session", session) if session else (caller_id, "query", request.url.query)
@@ -142,10 +131,6 @@ class Connections:
             if self._last_known is None:
                 raise
         return self._last_known
-
-    def selection_of(self, request: Request) -> Selection:
-        """The selection in the request's URL. Raises `BadRequest` for an unknown mode or payment."""
-        return selection_from(parameters_of(request), default_mode=self._services.settings.mode)
 
     async def tools(self, client: Client) -> ToolSet:
         """The tools of the connection, including those of its added Actors."""
@@ -188,20 +173,6 @@ class Connections:
         if connection is None:
             connection = self._connections[key] = Connection(key, selection)
         return connection
-
-
-class ChangeListener:
-    """One stream."""
-
-    def __init__(self, changed: asyncio.Event) -> None:
-        self._changed = changed
-
-    async def changes(self) -> AsyncIterator[None]:
-        """Yield once per change, without end."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            yield
 
 
 class ActorNotLoaded(Exception):
@@ -315,10 +286,15 @@ class OpenExchanges:
         """Check that a message refers to something open. Raises `ForbiddenScope` when the sender may not send it."""
         match message:
             case JSONRPCResponse() | JSONRPCError():
-                return self._admit_answer(place, sender, message.id)
+                question = self._question_at(place, message.id)
+                if question is not None:
+                    sender.principal.require(question.scope)
+                    question.answered_by = sender
+                return question is not None
             case JSONRPCNotification(method=method, params=params) if method == _CANCELLED:
                 cancelled = cancelled_request_id_from_params(params)
-                needed = () if cancelled is None else self._requests_at(place, cancelled)
+                found = self._connections.get(place)
+                needed = found.requests.get(coerce_request_id(cancelled), []) if found and cancelled is not None else []
                 _require_all(sender.principal, needed)
                 return bool(needed)
             case JSONRPCNotification(method=method, params=params) if method == _PROGRESS:
@@ -336,18 +312,6 @@ class OpenExchanges:
             _require_all(principal, (scopes for entries in found.requests.values() for scopes in entries))
             _require_all(principal, ((question.scope,) for question in found.questions.values()))
 
-    def _admit_answer(self, place: Place, sender: Sender, question_id: RequestId | None) -> bool:
-        question = self._question_at(place, question_id)
-        if question is None:
-            return False
-        sender.principal.require(question.scope)
-        question.answered_by = sender
-        return True
-
-    def _requests_at(self, place: Place, request_id: RequestId) -> tuple[tuple[Scope, ...], ...]:
-        found = self._connections.get(place)
-        return tuple(found.requests.get(coerce_request_id(request_id), ())) if found is not None else ()
-
     def _question_at(self, place: Place, question_id: RequestId | None) -> Question | None:
         found = self._connections.get(place)
         if found is None or question_id is None:
@@ -355,7 +319,8 @@ class OpenExchanges:
         return found.questions.get(coerce_request_id(question_id))
 
     def _forget_if_idle(self, place: Place) -> None:
-        if self._connections[place].is_idle:
+        connection = self._connections[place]
+        if not connection.requests and not connection.questions:
             del self._connections[place]
 
 
@@ -363,10 +328,6 @@ class OpenExchanges:
 class _Connection:
     requests: dict[RequestId, list[tuple[Scope, ...]]] = field(default_factory=dict[RequestId, list[tuple[Scope, ...]]])
     questions: dict[RequestId, Question] = field(default_factory=dict[RequestId, Question])
-
-    @property
-    def is_idle(self) -> bool:
-        return not self.requests and not self.questions
 
 
 def session_place(principal: Principal, session: str) -> Place:

@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS, INVALID_REQUEST
 
 from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError, CredentialEnded
-from outlast.api.mcp.connections import ChangeListener, Client, Connections
+from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.progress_notes import ProgressStep, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, STATE_EVENTS, detailed_task, legacy_task
@@ -51,12 +51,11 @@ class ResourceUpdates:
         require_legacy(ctx)
         uri, client = str(params.uri), await self._connections.client(ctx)
         await self._resources.require(ctx, client, uri)
-        if count_watchers(ctx, _KEY_PREFIX) >= MAX_SUBSCRIPTIONS:
+        if sum(key.startswith(_KEY_PREFIX) for key in _watchers_of(ctx)) >= MAX_SUBSCRIPTIONS:
             raise MCPError(INVALID_PARAMS, f"A session can subscribe to at most {MAX_SUBSCRIPTIONS} resources.")
         changes = self._changes(client, uri)
         if changes is not None:
-            notifying = self._notify_session(ctx, uri, changes)
-            start_watcher(ctx, client.principal, _KEY_PREFIX + uri, notifying)
+            start_watcher(ctx, client.principal, _KEY_PREFIX + uri, self._notify_session(ctx, uri, changes))
         return {}
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> dict[str, Any]:
@@ -66,14 +65,12 @@ class ResourceUpdates:
         return {}
 
     async def existing(self, ctx: Context, client: Client, uris: list[str] | None) -> list[str]:
-        """Those of the first 100 `uris` that name a resource of this client."""
+        """Return those of the first 100 `uris` that name a resource of this client."""
         found: list[str] = []
         for uri in dict.fromkeys((uris or [])[:MAX_SUBSCRIPTIONS]):
-            try:
+            with suppress(MCPError):
                 await self._resources.require(ctx, client, uri)
-            except MCPError:
-                continue
-            found.append(uri)
+                found.append(uri)
         return found
 
     async def notify_stream(self, ctx: Context, client: Client, uri: str, meta: dict[str, Any]) -> None:
@@ -182,7 +179,7 @@ class ListenStreams:
             require_tasks(ctx)
         task_ids = [task_id for task_id in requested_ids if await self._exists(client, task_id)]
         uris = await self._resources.existing(ctx, client, params.notifications.resource_subscriptions)
-        with client.connection.tool_list_changes.listen() as listener:
+        with client.connection.listening() as tools_changed:
             await self._acknowledge(ctx, params, task_ids, uris, meta)
             async with asyncio.TaskGroup() as group:
                 for task_id in task_ids:
@@ -190,7 +187,8 @@ class ListenStreams:
                 for uri in uris:
                     group.create_task(self._resources.notify_stream(ctx, client, uri, meta))
                 if params.notifications.tools_list_changed or uris or not requested_ids:
-                    group.create_task(self._send_tool_list_changes(ctx, params, listener, meta))
+                    is_wanted = bool(params.notifications.tools_list_changed)
+                    group.create_task(_send_tool_list_changes(ctx, tools_changed, meta, is_wanted=is_wanted))
         return types.SubscriptionsListenResult(_meta=cast(Any, meta))
 
     async def _acknowledge(
@@ -214,19 +212,6 @@ class ListenStreams:
             types.SubscriptionsAcknowledgedNotification(params=acknowledged), related_request_id=ctx.request_id
         )
 
-    async def _send_tool_list_changes(
-        self,
-        ctx: Context,
-        params: types.SubscriptionsListenRequestParams,
-        listener: ChangeListener,
-        meta: dict[str, Any],
-    ) -> None:
-        """Keep the stream open until the client closes it; send changes only if the client requested them."""
-        async for _ in listener.changes():
-            if params.notifications.tools_list_changed:
-                changed = types.ToolListChangedNotification(params=types.NotificationParams(_meta=cast(Any, meta)))
-                await ctx.session.send_notification(changed, related_request_id=ctx.request_id)
-
     async def _send_task_changes(self, ctx: Context, client: Client, task_id: str, meta: dict[str, Any]) -> None:
         await self._send_task(ctx, client, task_id, meta)
         async for event in await self._tasks.events(client.caller, task_id):
@@ -249,6 +234,18 @@ class ListenStreams:
         return False
 
 
+async def _send_tool_list_changes(
+    ctx: Context, tools_changed: asyncio.Event, meta: dict[str, Any], *, is_wanted: bool
+) -> None:
+    """Keep the stream open until the client closes it; send changes only if the client requested them."""
+    while True:
+        await tools_changed.wait()
+        tools_changed.clear()
+        if is_wanted:
+            changed = types.ToolListChangedNotification(params=types.NotificationParams(_meta=cast(Any, meta)))
+            await ctx.session.send_notification(changed, related_request_id=ctx.request_id)
+
+
 def _requested_task_ids(params: types.SubscriptionsListenRequestParams) -> list[str]:
     """The first 100 of `taskIds`."""
     value: object = (params.notifications.model_extra or {}).get("taskIds")
@@ -263,9 +260,13 @@ def start_watcher(ctx: Context, principal: Principal, key: str, work: Coroutine[
     """
     stop_watcher(ctx, key)
     watchers = _watchers_of(ctx)
-    watcher = asyncio.create_task(_bound(principal, work))
-    watchers[key] = watcher
-    watcher.add_done_callback(lambda done: _forget(watchers, key, done))
+
+    def forget(done: "asyncio.Task[None]") -> None:
+        if watchers.get(key) is done:
+            del watchers[key]
+
+    watchers[key] = watcher = asyncio.create_task(_bound(principal, work))
+    watcher.add_done_callback(forget)
 
 
 async def _bound(principal: Principal, work: Coroutine[Any, Any, None]) -> None:
@@ -281,28 +282,11 @@ def stop_watcher(ctx: Context, key: str) -> None:
         watcher.cancel()
 
 
-def count_watchers(ctx: Context, prefix: str) -> int:
-    """Count the session's watchers whose keys begin with `prefix`."""
-    return sum(key.startswith(prefix) for key in _watchers_of(ctx))
-
-
 def _watchers_of(ctx: Context) -> _Watchers:
     # Only the connection learns of the session's end, and the SDK gives no public way from a request to it.
     connection = ctx.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    known = connection.state.get(_STATE)
-    if known is not None:
-        return cast(_Watchers, known)
-    watchers: _Watchers = {}
-    connection.state[_STATE] = watchers
-    connection.exit_stack.callback(_cancel_all, watchers)
-    return watchers
-
-
-def _cancel_all(watchers: _Watchers) -> None:
-    for watcher in list(watchers.values()):
-        watcher.cancel()
-
-
-def _forget(watchers: _Watchers, key: str, done: "asyncio.Task[None]") -> None:
-    if watchers.get(key) is done:
-        del watchers[key]
+    if _STATE not in connection.state:
+        watchers: _Watchers = {}
+        connection.state[_STATE] = watchers
+        connection.exit_stack.callback(lambda: [watcher.cancel() for watcher in list(watchers.values())])
+    return cast(_Watchers, connection.state[_STATE])

@@ -4,7 +4,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from email.message import Message
@@ -45,14 +45,30 @@ NEXT_META = "outlast/next"
 COMPLETE_META = "outlast/complete"
 """Key in the contents' meta: true after the last row."""
 _ROWS_URI = re.compile(r"outlast://tasks/([^/?#]{1,200})/rows(?:\?([^#]{1,300}))?")
-TASK_URI_TEMPLATE = "outlast://tasks/{id}"
 TASK_MIME_TYPE = "application/json"
 _TASK_URI = re.compile(r"outlast://tasks/([^/?#]{1,200})")
 _MAX_NAME_CHARS = 100
 _TOO_MANY_REQUESTS, _SERVER_ERRORS = 429, 500
 _TEXTS = ("application/json", "application/xml", "application/javascript")
 _TEXT_ENDS = ("+json", "+xml")
-_DO_NOT_CACHE = {"ttlMs": 0, "cacheScope": "private"}
+_TASK_TEMPLATES: tuple[JsonObject, ...] = (
+    {
+        "uriTemplate": "outlast://tasks/{id}",
+        "name": "task",
+        "title": "Task",
+        "description": "One of your tasks: its state, its open questions, and its result once it has ended. "
+        "Supports subscriptions.",
+        "mimeType": TASK_MIME_TYPE,
+    },
+    {
+        "uriTemplate": "outlast://tasks/{id}/rows{?after}",
+        "name": "task-rows",
+        "title": "Rows of a task",
+        "description": "Rows that the runs of one of your tasks have written so far, as lines of JSON, 64 KB at a "
+        f"time: `{NEXT_META}` in the contents' `_meta` is the URI of the rows after them. Supports subscriptions.",
+        "mimeType": ROWS_MIME_TYPE,
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -123,21 +139,22 @@ class TaskResources:
     def __init__(self, tasks: TaskClient) -> None:
         self._tasks = tasks
 
-    async def read(self, client: Client, task_id: str) -> JsonObject:
-        """The task as `tasks/get` of 2026-07-28 returns it, with its tool, Actor and run. Raises `TaskNotFound`."""
+    async def read(self, client: Client, uri: str, task_id: str) -> JsonObject:
+        """Return the task as `tasks/get` of 2026-07-28, with its tool, Actor and run. Raises `TaskNotFound`."""
         answer = await self._tasks.answer(client.caller, task_id)
         state = detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
         state.pop("resultType")
         task = answer.task
         details = {"tool": task.tool, "actor": task.actor, "runId": task.run.run_id if task.run else None}
-        return {**{name: value for name, value in details.items() if value is not None}, **state}
+        shown = {**{name: value for name, value in details.items() if value is not None}, **state}
+        return {"uri": uri, "mimeType": TASK_MIME_TYPE, "text": json.dumps(shown, ensure_ascii=False)}
 
     async def check(self, client: Client, task_id: str) -> None:
         """Raise `TaskNotFound` unless the task belongs to the client's caller."""
         await self._tasks.describe(client.caller, task_id)
 
     async def changes(self, client: Client, task_id: str) -> AsyncIterator[None]:
-        """Yield each time the task changes from now on, until its workflow has ended."""
+        """Yield for each change of the task from now on, until its workflow has ended."""
         last_seen = await self._tasks.describe(client.caller, task_id)
         async for event in await self._tasks.events(client.caller, task_id):
             # The events begin with the task's past: only those that differ from the last seen state are changes.
@@ -152,7 +169,7 @@ class TaskResources:
 
 
 class PlatformResources:
-    """Lists and reads them, within the rules for the tool that reads the same."""
+    """Addresses of the platform API as resources, within the rules for the tool that reads the same."""
 
     def __init__(
         self,
@@ -178,7 +195,7 @@ class PlatformResources:
         return [dict(address.template(self._bodies.api_base_url)) for address in listed]
 
     async def read(self, client: Client, uri: str) -> JsonObject:
-        """The contents. Raises `MCPError` with -32602, and with -32603 for what may go better next time."""
+        """Return the contents. Raises `MCPError` with -32602, and with -32603 for an error that may pass."""
         root = self._bodies.api_base_url
         found = segments_below(uri, root)
         if found is None:
@@ -204,13 +221,11 @@ class PlatformResources:
                 record.note(outcome="refused")
                 refused = _refused(uri, error)
             else:
-                if body.data is None:
-                    return {"contents": [await self._note(client, uri)]}
-                return {"contents": [_contents(uri, body, body.data)]}
+                return await self._note(client, uri) if body.data is None else _contents(uri, body, body.data)
         raise refused
 
     async def _note(self, client: Client, uri: str) -> JsonObject:
-        """A link in place of something large: where to get it. A signed address needs no token."""
+        """Return a link in place of a large body. A signed address needs no token."""
         link = await self._links.signed(client.caller, uri) if dialect_of(client.mode).signs_links else uri
         where = f"get it at {link}" if link != uri else f"get it at {uri} with your Apify token"
         text = f"It has more than {self._max_bytes} bytes. Read a part of it, with limit and offset, or {where}."
@@ -245,16 +260,15 @@ class ResourceMethods:
         client = await self._connections.client(ctx)
         offered = self._offered_to(client)
         templates = [_resource_entry(entry, "uriTemplate", client.mode) for entry in offered if entry.is_template]
-        return {"resourceTemplates": [*self._platform.templates(client), task_template(), rows_template(), *templates]}
+        return {"resourceTemplates": [*self._platform.templates(client), *_TASK_TEMPLATES, *templates]}
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> JsonObject:
         """`resources/read`. Raises -32602 (2025-11-25: -32002) for an unknown resource."""
         uri, client = str(params.uri), await self._connections.client(ctx)
-        task_id = task_id_of(uri)
-        if task_id is not None:
-            return await self._read_task(ctx, client, uri, task_id)
+        if (task_id := task_id_of(uri)) is not None:
+            return await self._changing(ctx, client, uri, self._tasks.read(client, uri, task_id))
         if (rows := RowsUri.parse(uri)) is not None:
-            return await self._read_rows(ctx, client, rows)
+            return await self._changing(ctx, client, uri, self._rows.read(client, rows))
         for resource in self._offered_to(client):
             parts = resource.match(uri)
             if parts is not None:
@@ -262,11 +276,9 @@ class ResourceMethods:
         dialect = dialect_of(client.mode)
         note = dialect.absent_page(uri) if _shows_apps(client) else None
         if note is not None:
-            contents = {"contents": [{"uri": uri, "mimeType": "text/plain", "text": note}]}
-            return {**contents, **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+            return _uncached(ctx, {"uri": uri, "mimeType": "text/plain", "text": note})
         if dialect.addresses and is_web_address(uri):
-            contents = await with_mcp_errors(self._platform.read(client, uri))
-            return {**contents, **(_DO_NOT_CACHE if is_modern(ctx) else {})}
+            return _uncached(ctx, await with_mcp_errors(self._platform.read(client, uri)))
         raise dialect.unknown_resource(uri, is_modern=is_modern(ctx))
 
     async def require(self, ctx: Context, client: Client, uri: str) -> None:
@@ -281,20 +293,12 @@ class ResourceMethods:
         elif not any(resource.match(uri) is not None for resource in self._offered_to(client)):
             raise no_such_resource(ctx, uri)
 
-    async def _read_task(self, ctx: Context, client: Client, uri: str, task_id: str) -> JsonObject:
+    async def _changing(self, ctx: Context, client: Client, uri: str, read: Awaitable[JsonObject]) -> JsonObject:
+        """Return the contents of a task or of its rows."""
         try:
-            state = await with_mcp_errors(self._tasks.read(client, task_id), except_for=TaskNotFound)
+            return _uncached(ctx, await with_mcp_errors(read, except_for=TaskNotFound))
         except TaskNotFound as error:
             raise dialect_of(client.mode).unknown_resource(uri, is_modern=is_modern(ctx)) from error
-        content = {"uri": uri, "mimeType": TASK_MIME_TYPE, "text": json.dumps(state, ensure_ascii=False)}
-        return {"contents": [content], **(_DO_NOT_CACHE if is_modern(ctx) else {})}
-
-    async def _read_rows(self, ctx: Context, client: Client, wanted: RowsUri) -> JsonObject:
-        try:
-            content = await with_mcp_errors(self._rows.read(client, wanted), except_for=TaskNotFound)
-        except TaskNotFound as error:
-            raise dialect_of(client.mode).unknown_resource(str(wanted), is_modern=is_modern(ctx)) from error
-        return {"contents": [content], **(_DO_NOT_CACHE if is_modern(ctx) else {})}
 
     def _offered_to(self, client: Client) -> tuple[Resource, ...]:
         pays = client.connection.selection.payment
@@ -308,12 +312,16 @@ class ResourceMethods:
         )
 
 
+def _uncached(ctx: Context, content: JsonObject) -> JsonObject:
+    return {"contents": [content], **({"ttlMs": 0, "cacheScope": "private"} if is_modern(ctx) else {})}
+
+
 def _shows_apps(client: Client) -> bool:
     return selection_rules(client.mode).shows_apps(client.connection.selection)
 
 
 def no_such_resource(ctx: Context, uri: str) -> MCPError:
-    """The error for a URI that does not exist or belongs to another caller: the two look the same."""
+    """Build the error for a URI that does not exist or, indistinguishably, belongs to another caller."""
     return Dialect().unknown_resource(uri, is_modern=is_modern(ctx))
 
 
@@ -346,18 +354,6 @@ def unreadable(uri: str, reason: str, *, code: int = INVALID_PARAMS) -> MCPError
     return MCPError(code, f"Failed to read {uri}: {reason}", data={"uri": uri})
 
 
-def rows_template() -> JsonObject:
-    """The entry of `resources/templates/list`."""
-    return {
-        "uriTemplate": "outlast://tasks/{id}/rows{?after}",
-        "name": "task-rows",
-        "title": "Rows of a task",
-        "description": "Rows that the runs of one of your tasks have written so far, as lines of JSON, 64 KB at a "
-        f"time: `{NEXT_META}` in the contents' `_meta` is the URI of the rows after them. Supports subscriptions.",
-        "mimeType": ROWS_MIME_TYPE,
-    }
-
-
 def _too_large(wanted: RowsUri, row_id: str, size: int) -> BadRequest:
     after = RowsUri(wanted.task_id, row_id)
     return BadRequest(
@@ -376,18 +372,6 @@ def task_id_of(uri: str) -> str | None:
     """The id in a task's URI; None for any other URI."""
     found = _TASK_URI.fullmatch(uri)
     return found[1] if found else None
-
-
-def task_template() -> JsonObject:
-    """The entry of `resources/templates/list`."""
-    return {
-        "uriTemplate": TASK_URI_TEMPLATE,
-        "name": "task",
-        "title": "Task",
-        "description": "One of your tasks: its state, its open questions, and its result once it has ended. "
-        "Supports subscriptions.",
-        "mimeType": TASK_MIME_TYPE,
-    }
 
 
 def _contents(uri: str, body: PlatformBody, data: bytes) -> JsonObject:

@@ -40,9 +40,10 @@ log = logging.getLogger("outlast.mcp")
 _LISTS = CacheHint(ttl_ms=60_000, scope="private")
 _CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
 _IN_DIALECT = frozenset({"tools/call", "resources/read", "prompts/get"})
-"""Methods whose errors clients match on."""
-
-
+"""Methods whose errors clients match."""
+_LEGACY_TASKS = types.ServerTasksCapability.model_validate(
+    {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+)
 Handler = Callable[[Context, Any], Awaitable[dict[str, Any]]]
 
 
@@ -70,7 +71,7 @@ class OutlastServer(Server[Any]):
             "prompts": types.PromptsCapability(list_changed=False),
             "resources": types.ResourcesCapability(subscribe=True, list_changed=False),
         }
-        return capabilities.model_copy(update=own if modern else {**own, "tasks": _legacy_tasks_capability()})
+        return capabilities.model_copy(update=own if modern else {**own, "tasks": _LEGACY_TASKS})
 
 
 class McpServer:
@@ -124,30 +125,26 @@ class McpServer:
             cache_hints=dict.fromkeys(_CACHED, _LISTS),
             on_subscriptions_listen=self._streams.listen,
         )
-        server.add_request_handler("tools/list", types.PaginatedRequestParams, _with_result_type(self._list_tools))
-        server.add_request_handler("tools/call", types.CallToolRequestParams, _with_result_type(self._call_tool))
-        server.add_request_handler("tasks/get", TaskParams, self._tasks.get)
-        server.add_request_handler("tasks/cancel", TaskParams, self._tasks.cancel)
-        server.add_request_handler("tasks/update", UpdateTaskParams, self._tasks.update)
-        server.add_request_handler("tasks/list", types.PaginatedRequestParams, self._tasks.list)
-        server.add_request_handler("tasks/result", TaskParams, self._tasks.result)
-        server.add_request_handler("prompts/list", types.PaginatedRequestParams, _with_result_type(self._prompts.list))
-        server.add_request_handler("prompts/get", types.GetPromptRequestParams, _with_result_type(self._prompts.get))
-        server.add_request_handler(
-            "completion/complete", types.CompleteRequestParams, _with_result_type(self._prompts.complete)
-        )
-        server.add_request_handler(
-            "resources/list", types.PaginatedRequestParams, _with_result_type(self._resources.list)
-        )
-        server.add_request_handler(
-            "resources/templates/list", types.PaginatedRequestParams, _with_result_type(self._resources.templates)
-        )
-        server.add_request_handler(
-            "resources/read", types.ReadResourceRequestParams, _with_result_type(self._resources.read)
-        )
-        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._updates.subscribe)
-        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._updates.unsubscribe)
-        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
+        paginated = types.PaginatedRequestParams
+        for method, params, handler in (
+            ("tools/list", paginated, _with_result_type(self._list_tools)),
+            ("tools/call", types.CallToolRequestParams, _with_result_type(self._call_tool)),
+            ("tasks/get", TaskParams, self._tasks.get),
+            ("tasks/cancel", TaskParams, self._tasks.cancel),
+            ("tasks/update", UpdateTaskParams, self._tasks.update),
+            ("tasks/list", paginated, self._tasks.list),
+            ("tasks/result", TaskParams, self._tasks.result),
+            ("prompts/list", paginated, _with_result_type(self._prompts.list)),
+            ("prompts/get", types.GetPromptRequestParams, _with_result_type(self._prompts.get)),
+            ("completion/complete", types.CompleteRequestParams, _with_result_type(self._prompts.complete)),
+            ("resources/list", paginated, _with_result_type(self._resources.list)),
+            ("resources/templates/list", paginated, _with_result_type(self._resources.templates)),
+            ("resources/read", types.ReadResourceRequestParams, _with_result_type(self._resources.read)),
+            ("resources/subscribe", types.SubscribeRequestParams, self._updates.subscribe),
+            ("resources/unsubscribe", types.UnsubscribeRequestParams, self._updates.unsubscribe),
+            ("logging/setLevel", types.SetLevelRequestParams, self._set_log_level),
+        ):
+            server.add_request_handler(method, params, handler)
         server.add_notification_handler(
             "notifications/cancelled", types.CancelledNotificationParams, self._cancel_request
         )
@@ -163,7 +160,7 @@ class McpServer:
         return server
 
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
-        """Called by `ToolLists` for the first list of an offer."""
+        """Build the first list of an offer, for `ToolLists`."""
         client = await self._connections.client(ctx)
         tools = await with_mcp_errors(self._connections.tools(client))
         max_wait = self._services.settings.max_wait_seconds
@@ -173,7 +170,7 @@ class McpServer:
         return await with_mcp_errors(self._calls.call(ctx, params))
 
     async def _set_log_level(self, ctx: Context, params: types.SetLevelRequestParams) -> dict[str, Any]:
-        """2025-11-25: from now on calls send their progress as log messages too, if `level` is `info` or `debug`."""
+        """2025-11-25: send the progress of later calls as log messages, too, if `level` is `info` or `debug`."""
         client = await self._connections.client(ctx)
         client.connection.log_level = params.level
         return {}
@@ -207,7 +204,7 @@ class McpServer:
 
     async def _legacy_task_calls(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: in 2025-11-25 the result of a `tools/call` with `params.task` is the task."""
-        if ctx.method != "tools/call" or is_modern(ctx) or not _wants_task(ctx.params):
+        if ctx.method != "tools/call" or is_modern(ctx) or not isinstance((ctx.params or {}).get("task"), Mapping):
             return await call_next(ctx)
         try:
             params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
@@ -219,7 +216,7 @@ class McpServer:
 
     async def _cancel_request(self, ctx: Context, params: types.CancelledNotificationParams) -> None:
         client = await self._connections.client(ctx)
-        # Without the scope `cancel` the client gives up its wait only: the SDK has ended that before.
+        # Without the scope `cancel` only the client's wait ends, which the SDK has done before.
         if params.request_id is not None and "cancel" in client.principal.scopes:
             await self._calls.cancel_request(ctx, str(params.request_id))
 
@@ -237,20 +234,7 @@ def _with_result_type(handler: Handler) -> Handler:
 async def _notify_tools_changed(ctx: Context, client: Client) -> None:
     """Notify the connection: its session in 2025-11-25, its open streams in 2026-07-28."""
     if is_modern(ctx):
-        client.connection.tool_list_changes.notify()
+        for changed in client.connection.tool_list_listeners:
+            changed.set()
     else:
         await ctx.session.send_tool_list_changed()
-
-
-def _wants_task(params: Mapping[str, Any] | None) -> bool:
-    return bool(params) and isinstance((params or {}).get("task"), Mapping)
-
-
-def _legacy_tasks_capability() -> types.ServerTasksCapability:
-    return types.ServerTasksCapability(
-        list=types.TasksListCapability(),
-        cancel=types.TasksCancelCapability(),
-        requests=types.ServerTasksRequestsCapability(
-            tools=types.TasksToolsCapability(call=types.TasksCallCapability())
-        ),
-    )

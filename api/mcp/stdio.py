@@ -8,23 +8,11 @@ import select
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Protocol, Self
 
+import mcp_types as types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    jsonrpc_message_adapter,
-)
 from pydantic import SecretStr, ValidationError
 
 from outlast.activities.json_numbers import number_flaws_in
@@ -63,8 +51,8 @@ async def serve_stdio(services: Services, local: LocalConnection) -> None:
     server, settings = mcp.server, services.settings
     limits = JsonLimits(max_values=settings.max_body_values, max_depth=settings.max_body_depth)
 
-    async def admitted(message: JSONRPCMessage) -> bool:
-        if isinstance(message, JSONRPCRequest):
+    async def admitted(message: types.JSONRPCMessage) -> bool:
+        if isinstance(message, types.JSONRPCRequest):
             return True
         try:
             return mcp.exchanges.admit(STDIO, await mcp.local_sender(), message)
@@ -87,7 +75,7 @@ async def refuse_stdio(reason: str) -> None:
     request_id = _request_id_in(await asyncio.to_thread(_first_message))
     if request_id is None:
         return
-    error = {"code": INTERNAL_ERROR, "message": reason}
+    error = {"code": types.INTERNAL_ERROR, "message": reason}
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}) + "\n")
     sys.stdout.flush()
 
@@ -110,7 +98,7 @@ class CheckedMessages:
         reading: _Reading,
         writing: _Writing,
         limits: JsonLimits,
-        admitted: Callable[[JSONRPCMessage], Awaitable[bool]],
+        admitted: Callable[[types.JSONRPCMessage], Awaitable[bool]],
     ) -> None:
         """Yield messages of `reading` that are within `limits` and `admitted`.
 
@@ -122,10 +110,8 @@ class CheckedMessages:
         self._limits = limits
 
     async def receive(self) -> Item:
-        """The next message. At the end it raises what `reading` raises."""
-        while not await self._is_accepted(item := _with_valid_text(await self._reading.receive())):
-            pass
-        return item
+        """Return the next message. Raises at the end what `reading` raises."""
+        return await self._next(self._reading.receive)
 
     async def aclose(self) -> None:
         """Close `reading`."""
@@ -135,17 +121,18 @@ class CheckedMessages:
         return self
 
     async def __anext__(self) -> Item:
-        while not await self._is_accepted(item := _with_valid_text(await self._reading.__anext__())):
-            pass
-        return item
+        return await self._next(self._reading.__anext__)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         await self.aclose()
+
+    async def _next(self, read: Callable[[], Awaitable[Item]]) -> Item:
+        while not await self._is_accepted(item := _with_valid_text(await read())):
+            pass
+        return item
 
     async def _is_accepted(self, item: Item) -> bool:
         error = self._error_in(item)
@@ -155,20 +142,20 @@ class CheckedMessages:
         await self._writing.send(SessionMessage(error))
         return False
 
-    def _error_in(self, item: Item) -> JSONRPCError | None:
+    def _error_in(self, item: Item) -> types.JSONRPCError | None:
         if isinstance(item, Exception):
             return _unreadable(item)
-        if isinstance(item.message, JSONRPCNotification) and not item.message.method.startswith(NOTIFICATIONS):
+        if isinstance(item.message, types.JSONRPCNotification) and not item.message.method.startswith(NOTIFICATIONS):
             # The SDK takes a request whose id is null, an object or a fraction for a notification.
-            return _error(INVALID_REQUEST, "A request needs an id that is a string or an integer.", None)
+            return _error(types.INVALID_REQUEST, "A request needs an id that is a string or an integer.", None)
         message = item.message.model_dump()
         excess = self._limits.excess_in(message)
         if excess is None:
             excess = "; ".join(f"{flaw.path}: {flaw.message}" for flaw in number_flaws_in(message)[:_MAX_FLAWS])
         if not excess:
             return None
-        request_id = item.message.id if isinstance(item.message, JSONRPCRequest) else None
-        return _error(INVALID_PARAMS, excess, request_id)
+        request_id = item.message.id if isinstance(item.message, types.JSONRPCRequest) else None
+        return _error(types.INVALID_PARAMS, excess, request_id)
 
 
 def _with_valid_text(item: Item) -> Item:
@@ -183,20 +170,20 @@ def _with_valid_text(item: Item) -> Item:
     else:
         return item
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(cleaned, by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(cleaned, by_name=False))
     except ValidationError:
         return item
 
 
-def _unreadable(error: Exception) -> JSONRPCError:
+def _unreadable(error: Exception) -> types.JSONRPCError:
     """Build the error for an unreadable line. Its id is null, as it is unknown (JSON-RPC 2.0, section 5)."""
     if isinstance(error, ValidationError) and all(found["type"] != "json_invalid" for found in error.errors()):
-        return _error(INVALID_REQUEST, "The line is JSON, but no message of JSON-RPC 2.0.", None)
-    return _error(PARSE_ERROR, "The line is no JSON, or nested too deeply.", None)
+        return _error(types.INVALID_REQUEST, "The line is JSON, but no message of JSON-RPC 2.0.", None)
+    return _error(types.PARSE_ERROR, "The line is no JSON, or nested too deeply.", None)
 
 
-def _error(code: int, message: str, request_id: str | int | None) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
+def _error(code: int, message: str, request_id: str | int | None) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=message))
 
 
 def _first_message() -> bytes:
