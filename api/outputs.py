@@ -49,15 +49,12 @@ class StoredOutputs:
     async def delete(self, caller: Caller, locator: str) -> None:
         """Remove the caller's output. Doing so again is refused as `deleted`."""
         async with self._audit.action(AuditEvent.OUTPUT_DELETED, caller, output=locator):
-            await self._delete(caller, locator)
+            with refusals():
+                await delete_output(self._objects, locator, caller.id)
 
     async def _opened(self, caller: Caller, locator: str) -> OutputReader:
         with refusals():
             return await open_output(self._objects, locator, caller.id, room=self._unread.room_of(caller.id))
-
-    async def _delete(self, caller: Caller, locator: str) -> None:
-        with refusals():
-            await delete_output(self._objects, locator, caller.id)
 
     async def store(
         self, scope: OutputScope, content: bytes, *, what: str, kind: OutputKind, content_type: str, ttl: timedelta
@@ -68,16 +65,20 @@ class StoredOutputs:
                 await writer.write(content)
                 return (await writer.finish(content_type=content_type, ttl=ttl)).locator
 
-    async def selected(self, reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
-        """The selected rows, as lines of JSON, in pieces."""
-        with refusals():
-            async with aclosing(_selected(reader, selection)) as pieces:
-                async for piece in pieces:
-                    yield piece
-                    del piece
+    def selected(self, reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
+        """Return the selected rows, as lines of JSON, in pieces."""
+        offset, limit, names = selection.offset, selection.limit, selection.names
+        if not selection.evaluates:
+            return self.guarded(rows_stream(reader, offset=offset, limit=limit, fields=names))
+        where, query = selection.where, selection.query
+        return self.guarded(matches_stream(reader, offset=offset, limit=limit, fields=names, where=where, query=query))
+
+    def content(self, reader: OutputReader, start: int, end: int) -> AsyncGenerator[bytes]:
+        """Return bytes `start` to `end` (exclusive) of the content, in pieces."""
+        return self.guarded(reader.bytes(start, end))
 
     async def guarded(self, pieces: AsyncGenerator[Piece]) -> AsyncGenerator[Piece]:
-        """`pieces` of an output, read by somebody else."""
+        """Yield `pieces` of an output."""
         with refusals():
             async with aclosing(pieces):
                 async for piece in pieces:
@@ -95,23 +96,6 @@ class StoredOutputs:
         with refusals():
             async with reader.whole(copies=copies) as content:
                 yield reader.manifest, content
-
-    async def content(self, reader: OutputReader, start: int, end: int) -> AsyncGenerator[bytes]:
-        """Bytes `start` to `end` (exclusive) of the content."""
-        with refusals():
-            async with aclosing(reader.bytes(start, end)) as pieces:
-                async for piece in pieces:
-                    yield piece
-                    del piece
-
-
-def _selected(reader: OutputReader, selection: OutputSelection) -> AsyncGenerator[bytes]:
-    offset, limit, names = selection.offset, selection.limit, selection.names
-    if not selection.evaluates:
-        return rows_stream(reader, offset=offset, limit=limit, fields=names)
-    return matches_stream(
-        reader, offset=offset, limit=limit, fields=names, where=selection.where, query=selection.query
-    )
 
 
 async def begun(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

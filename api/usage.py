@@ -13,18 +13,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.failures.output_errors import StoreUnavailable
-from outlast.activities.spending.contracts import (
-    LEDGER_PREFIX,
-    LEDGER_WORKFLOW,
-    OVERVIEW_QUERY,
-    LedgerOverview,
-    UsageRecord,
-    day_of,
-    exact_usd,
-    ledger_id,
-    midnight,
-    next_month,
-)
+from outlast.activities.spending import contracts as spending
 from outlast.activities.spending.usage_store import UsageStore
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
@@ -60,14 +49,14 @@ class UsageReader:
             raise UsageForbidden("Without the scope `admin` you see your own usage only: leave `caller` out.")
         callers = await self._all_callers() if whose == ALL_CALLERS else [whose]
         sums: defaultdict[tuple[object, ...], _Sum] = defaultdict(_Sum)
-        overview: LedgerOverview | None = None
+        overview: spending.LedgerOverview | None = None
         damaged = 0
         for start in range(0, len(callers), _LEDGERS_AT_ONCE):
             batch = callers[start : start + _LEDGERS_AT_ONCE]
             for found, records, lost in await asyncio.gather(*(self._entries(one, first, last) for one in batch)):
                 overview = found
                 damaged += lost
-                _add(sums, query, (record for record in records if first <= day_of(record.at) <= last))
+                _add(sums, query, (record for record in records if first <= spending.day_of(record.at) <= last))
         caps = [] if whose == ALL_CALLERS else self._caps(whose, overview)
         rows = [_row(query.by, key, group) for key, group in sums.items()]
         total = sum((group.usd for group in sums.values()), Decimal(0))
@@ -84,7 +73,7 @@ class UsageReader:
 
     async def _entries(
         self, caller_id: str, first: date, last: date
-    ) -> tuple[LedgerOverview | None, Iterable[UsageRecord], int]:
+    ) -> tuple[spending.LedgerOverview | None, Iterable[spending.UsageRecord], int]:
         """Return a caller's entries, each once, and the number of unreadable ones.
 
         The ledger is read first: entries that it stores during the read are in the store.
@@ -97,29 +86,33 @@ class UsageReader:
         latest = overview.records if overview is not None else ()
         return overview, {one.spend.entry_id: one for one in (*stored.records, *latest)}.values(), stored.damaged
 
-    async def _overview(self, caller_id: str) -> LedgerOverview | None:
+    async def _overview(self, caller_id: str) -> spending.LedgerOverview | None:
         """The caller's ledger; None while it has spent nothing."""
-        handle = self._client.get_workflow_handle(ledger_id(caller_id))
+        handle = self._client.get_workflow_handle(spending.ledger_id(caller_id))
         with temporal_errors():
             try:
-                return await answer_of_worker(handle.query(OVERVIEW_QUERY, result_type=LedgerOverview))
+                return await answer_of_worker(
+                    handle.query(spending.OVERVIEW_QUERY, result_type=spending.LedgerOverview)
+                )
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return None
                 raise
 
     async def _all_callers(self) -> list[str]:
-        query = f"WorkflowType = '{LEDGER_WORKFLOW}' AND ExecutionStatus = 'Running'"
+        query = f"WorkflowType = '{spending.LEDGER_WORKFLOW}' AND ExecutionStatus = 'Running'"
         with temporal_errors():
-            return sorted({one.id.removeprefix(LEDGER_PREFIX) async for one in self._client.list_workflows(query)})
+            return sorted(
+                {one.id.removeprefix(spending.LEDGER_PREFIX) async for one in self._client.list_workflows(query)}
+            )
 
-    def _caps(self, caller_id: str, overview: LedgerOverview | None) -> list[CapUsage]:
+    def _caps(self, caller_id: str, overview: spending.LedgerOverview | None) -> list[CapUsage]:
         caps, today = self._policy.of(caller_id).spending, datetime.now(UTC).date()
         day, month = (overview.day.spent_usd, overview.month.spent_usd) if overview else (Decimal(0), Decimal(0))
         reserved = overview.reserved_usd if overview else Decimal(0)
         return [
-            _cap("day", caps.per_day_usd, day, reserved, midnight(today + timedelta(days=1))),
-            _cap("month", caps.per_month_usd, month, reserved, midnight(next_month(today))),
+            _cap("day", caps.per_day_usd, day, reserved, spending.midnight(today + timedelta(days=1))),
+            _cap("month", caps.per_month_usd, month, reserved, spending.midnight(spending.next_month(today))),
         ]
 
 
@@ -130,7 +123,7 @@ def as_csv(report: UsageReport, by: tuple[Grouping, ...], *, safe: bool = True) 
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
     for row in report.rows:
-        cost = f"{exact_usd(row.cost_usd):f}"
+        cost = f"{spending.exact_usd(row.cost_usd):f}"
         cells = {**row.model_dump(), "cost_usd": cost}
         writer.writerow({name: safe_cell(value) for name, value in cells.items()} if safe else cells)
     return text.getvalue()
@@ -144,7 +137,7 @@ def _range(query: UsageQuery) -> tuple[date, date]:
     return first, last
 
 
-def _add(sums: dict[tuple[object, ...], _Sum], query: UsageQuery, records: Iterable[UsageRecord]) -> None:
+def _add(sums: dict[tuple[object, ...], _Sum], query: UsageQuery, records: Iterable[spending.UsageRecord]) -> None:
     for record in records:
         spend = record.spend
         wanted = ((query.tool, spend.tool), (query.actor, spend.actor), (query.session_id, spend.session_id))
@@ -156,18 +149,14 @@ def _add(sums: dict[tuple[object, ...], _Sum], query: UsageQuery, records: Itera
         group.usd += record.cost_usd
 
 
-def _value(record: UsageRecord, grouping: Grouping) -> object:
-    spend = record.spend
-    values = {
-        "caller": record.caller_id,
-        "tool": spend.tool,
-        "actor": spend.actor,
-        "model": spend.model,
-        "session": spend.session_id,
-        "day": day_of(record.at),
-        "payer": spend.payer,
-    }
-    return values[grouping]
+def _value(record: spending.UsageRecord, grouping: Grouping) -> object:
+    match grouping:
+        case "caller":
+            return record.caller_id
+        case "day":
+            return spending.day_of(record.at)
+        case _:
+            return getattr(record.spend, "session_id" if grouping == "session" else grouping)
 
 
 def _row(by: tuple[Grouping, ...], key: tuple[object, ...], group: _Sum) -> UsageRow:
@@ -177,14 +166,6 @@ def _row(by: tuple[Grouping, ...], key: tuple[object, ...], group: _Sum) -> Usag
 
 
 def _cap(name: str, cap: float | None, spent: Decimal, reserved: Decimal, resets_at: datetime) -> CapUsage:
-    left = None if cap is None else max(exact_usd(cap) - spent - reserved, Decimal(0))
-    return CapUsage.model_validate(
-        {
-            "cap": name,
-            "cap_usd": cap,
-            "spent_usd": spent,
-            "reserved_usd": reserved,
-            "left_usd": left,
-            "resets_at": resets_at,
-        }
-    )
+    left = None if cap is None else max(spending.exact_usd(cap) - spent - reserved, Decimal(0))
+    usd = {"cap_usd": cap, "spent_usd": spent, "reserved_usd": reserved, "left_usd": left}
+    return CapUsage.model_validate({"cap": name, "resets_at": resets_at, **usd})

@@ -60,12 +60,10 @@ class CallerResolver:
         self._keys = {
             digest_of(key): name for name, _, key in (e.partition(":") for e in parse_entries(settings.api_keys))
         }
-        self._skew_seconds = settings.oauth_clock_skew_seconds
-        self._accept_apify_tokens = settings.accept_apify_tokens
         self._settings = settings
         self._policy = policy
         self._accounts_shared = SharedAccounts(settings, policy)
-        self._policy_keys = _by_id(policy.current)
+        self._policy_keys = policy.current.keys_by_id
         self._verifier = KeyVerifier()
         self._leases = Leases()
         policy.on_change(self._take_over)
@@ -107,7 +105,7 @@ class CallerResolver:
         here: rules about their ids stop them.
         """
         kind, _, name = caller.id.partition(":")
-        if caller.id.startswith(_OF_ACCOUNT) and caller.apify_token is not None and self._accept_apify_tokens:
+        if caller.id.startswith(_OF_ACCOUNT) and caller.apify_token is not None and self._settings.accept_apify_tokens:
             return (await self.resolve(self._sealer.open(caller.apify_token, purpose=caller.id))).caller
         if not self._is_known(caller.id, kind, name):
             raise Unauthenticated(
@@ -153,7 +151,7 @@ class CallerResolver:
             return self._of_key(entry)
         if self._access_tokens is not None and looks_like_access_token(bearer.get_secret_value()):
             return await self._of_access_token(self._access_tokens, bearer.get_secret_value(), digest, address)
-        if not self._accept_apify_tokens:
+        if not self._settings.accept_apify_tokens:
             self._failed.begin(digest, address)
             self._failed.was_wrong(digest)
             raise Unauthenticated("This bearer token is not one of the configured API keys.")
@@ -166,7 +164,7 @@ class CallerResolver:
         return Principal(caller, ALL_BUT_ADMIN, credential=f"apify {digest}", validity=validity)
 
     def _take_over(self, policy: Policy) -> None:
-        self._policy_keys = _by_id(policy)
+        self._policy_keys = policy.keys_by_id
         self._verifier.forget()
         self._leases.check()
 
@@ -254,7 +252,7 @@ class CallerResolver:
 
     def _of_subject(self, resource: OAuthResource, token: AccessToken) -> Principal:
         caller, scopes = self._with_policy_token(f"jwt:{token.subject}"), resource.scopes_of(token.claims)
-        ends_at = token.expires.timestamp() + self._skew_seconds
+        ends_at = token.expires.timestamp() + self._settings.oauth_clock_skew_seconds
 
         def problem() -> str | None:
             if ends_at <= time.time():
@@ -400,7 +398,3 @@ def _lost(credential: str, scopes: frozenset[Scope]) -> str | None:
     """Describe the problem of a credential that has lost `scopes`; None if there are none."""
     words = " and ".join(f"`{scope}`" for scope in sorted(scopes))
     return f"{credential} no longer has the scope {words}." if scopes else None
-
-
-def _by_id(policy: Policy) -> dict[str, KeyEntry]:
-    return {key.id: key for key in policy.keys}

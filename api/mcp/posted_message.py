@@ -44,7 +44,10 @@ class PostedMessage:
         """Never raises: what cannot be read is an empty message, for which the SDK has the error."""
         flaws = number_flaws(body)
         try:
-            document: object = json.loads(body, parse_int=_shortened) if flaws else from_json(body)
+            # Only the first digits: Python refuses to read thousands of them.
+            document: object = (
+                json.loads(body, parse_int=lambda digits: int(digits[:_MAX_DIGITS])) if flaws else from_json(body)
+            )
         except (ValueError, RecursionError):
             return cls()
         if not isinstance(document, Mapping):
@@ -117,11 +120,6 @@ def _message_in(document: object) -> types.JSONRPCMessage | None:
         return types.jsonrpc_message_adapter.validate_python(document, by_name=False)
     except ValidationError:
         return None
-
-
-def _shortened(digits: str) -> int:
-    """A whole number, or its first digits: Python refuses to read thousands of them."""
-    return int(digits[:_MAX_DIGITS])
 
 
 def _kind_of(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import cast
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -43,7 +42,7 @@ Sessions = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Authenticated:
-    """Resolves the caller of each request before the MCP server sees it, and who may send what over a session."""
+    """Authentication of each request before the MCP server sees it, and authorization of messages over a session."""
 
     def __init__(self, app: ASGIApp, services: Services, exchanges: OpenExchanges) -> None:
         self._app = app
@@ -61,7 +60,7 @@ class Authenticated:
             if request.method == "POST":
                 posted, receive = await posted_message(receive)
                 check_scopes(principal, posted)
-            admitted = self._admitted(principal, request, posted, receive)
+            receive, exchange = self._admitted(principal, request, posted, receive)
         except ApiError as error:
             await error_response(request.url.path, error)(scope, receive, send)
             return
@@ -74,8 +73,7 @@ class Authenticated:
         scope["user"] = AuthenticatedUser(
             AccessToken(token="", client_id=principal.caller.id, subject=principal.credential, scopes=[])
         )
-        receive = admitted.receive
-        with admitted.exchange:
+        with exchange:
             if posted.method == "initialize" and session_of(request) is not None:
                 await self._initialize(principal, scope, receive, send)
             elif request.method == "POST" and is_handshake_era(request) and session_of(request) is None:
@@ -84,11 +82,16 @@ class Authenticated:
                 send = with_tool_list(scope, send) if posted.method == TOOL_LIST else send
                 await self._app(scope, receive, self._noting_session(request, principal.caller.id, send))
 
-    def _admitted(self, principal: Principal, request: Request, posted: PostedMessage, receive: Receive) -> "_Admitted":
-        """The request, if the principal may send it over its session. Raises `ForbiddenScope`."""
+    def _admitted(
+        self, principal: Principal, request: Request, posted: PostedMessage, receive: Receive
+    ) -> tuple[Receive, AbstractContextManager[None]]:
+        """Return the request and its open exchange, if the principal may send it over its session.
+
+        Raises `ForbiddenScope`.
+        """
         session = session_of(request)
         if session is None:
-            return _Admitted(receive)
+            return receive, nullcontext()
         place = session_place(principal, session)
         if request.method == "DELETE":
             self._exchanges.require_end(place, principal)
@@ -98,14 +101,14 @@ class Authenticated:
         if isinstance(message, JSONRPCRequest):
             # A message that refers to it may come before its handler begins.
             scopes = scopes_of_message(message.method, message.params)
-            return _Admitted(receive, self._exchanges.request(place, message.id, scopes))
+            return receive, self._exchanges.request(place, message.id, scopes)
         if message is None or self._exchanges.admit(place, Sender(principal, current_origin()), message):
-            return _Admitted(receive)
-        # It refers to nothing open. The SDK answers, since it knows whose session this is, but sees nothing of it.
-        return _Admitted(again(_NO_MESSAGE, receive))
+            return receive, nullcontext()
+        # It refers to nothing open. The SDK, which knows the sessions, answers without seeing it.
+        return again(_NO_MESSAGE, receive), nullcontext()
 
     async def _open(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that may open a session, when its caller may have another one."""
+        """Serve a request that may open a session, if its caller may have another one."""
         caller_id = principal.caller.id
         try:
             with self._services.mcp_sessions.opening(caller_id) as opened:
@@ -167,14 +170,6 @@ class Authenticated:
                 f"The URL names {names} tools and Actors; you may name {most} (`actors_per_connection` in the "
                 "operator's policy). Name fewer, and add others with the tool add-actor."
             )
-
-
-@dataclass(frozen=True)
-class _Admitted:
-    """A request that may be served, and its open exchange."""
-
-    receive: Receive
-    exchange: AbstractContextManager[None] = field(default_factory=nullcontext[None])
 
 
 class StreamableHttp:

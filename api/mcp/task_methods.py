@@ -13,22 +13,9 @@ from outlast.api.errors import TaskFinished, TaskNotFound
 from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
+from outlast.api.mcp.protocol import task_shapes as shapes
 from outlast.api.mcp.protocol.errors import with_mcp_errors
-from outlast.api.mcp.protocol.task_shapes import (
-    RELATED_TASK_META,
-    TOOLS_META,
-    as_cancelled,
-    detailed_task,
-    legacy_task,
-)
-from outlast.api.mcp.protocol.versions import (
-    Context,
-    is_modern,
-    request_header,
-    require_legacy,
-    require_modern,
-    require_tasks,
-)
+from outlast.api.mcp.protocol.versions import Context, is_modern, require_legacy, require_modern, require_tasks
 from outlast.api.services import Services
 from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.contracts.tasks import TaskAnswer, TaskListing
@@ -71,8 +58,8 @@ class TaskMethods:
             if answer.result is not None and answer.result.is_error:
                 result = await with_mcp_errors(self._on_result(ctx, client, answer.task.tool, answer.result))
                 answer = answer.model_copy(update={"result": result})
-            return detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
-        return legacy_task(answer.task)
+            return shapes.detailed_task(answer, mode=client.mode, caller_id=client.caller.id)
+        return shapes.legacy_task(answer.task)
 
     async def list(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         """`tasks/list` (2025-11-25): the caller's open tasks, then ended ones, newest first."""
@@ -80,8 +67,8 @@ class TaskMethods:
         client = await self._connections.client(ctx)
         page = await with_mcp_errors(self._tasks.list(client.caller, TaskListing(page_token=params.cursor)))
         result: dict[str, Any] = {
-            "tasks": [legacy_task(task) for task in page.tasks],
-            "_meta": {TOOLS_META: {task.id: task.tool for task in page.tasks}},
+            "tasks": [shapes.legacy_task(task) for task in page.tasks],
+            "_meta": {shapes.TOOLS_META: {task.id: task.tool for task in page.tasks}},
         }
         if page.next_page_token:
             result["nextCursor"] = page.next_page_token
@@ -97,7 +84,7 @@ class TaskMethods:
             )
             if answer.result is not None:
                 result = await with_mcp_errors(self._on_result(ctx, client, answer.task.tool, answer.result))
-                related: dict[str, JsonValue] = {RELATED_TASK_META: {"taskId": params.task_id}}
+                related: dict[str, JsonValue] = {shapes.RELATED_TASK_META: {"taskId": params.task_id}}
                 return call_result(result, mode=client.mode, meta=related)
             questions = answerable(ctx, answer.task.input_requests, client.principal)
             if questions:
@@ -119,7 +106,7 @@ class TaskMethods:
             task = await self._tasks.cancel(client.caller, params.task_id)
         except TaskFinished:
             task = await with_mcp_errors(self._tasks.describe(client.caller, params.task_id))
-        return {"resultType": "complete"} if is_modern(ctx) else legacy_task(as_cancelled(task))
+        return {"resultType": "complete"} if is_modern(ctx) else shapes.legacy_task(shapes.as_cancelled(task))
 
     async def update(self, ctx: Context, params: UpdateTaskParams) -> dict[str, Any]:
         """`tasks/update` (2026-07-28): submit answers. Answers to questions that are not open are ignored."""
@@ -146,6 +133,6 @@ class TaskMethods:
 
 def _check_name_header(ctx: Context, task_id: str) -> None:
     """2026-07-28: when the request has the header `Mcp-Name`, it must equal the task id of the body."""
-    name = request_header(ctx, "mcp-name") if is_modern(ctx) else None
+    name = getattr(ctx.request, "headers", {}).get("mcp-name") if is_modern(ctx) else None
     if name is not None and name != task_id:
         raise MCPError(HEADER_MISMATCH, f"The header Mcp-Name is {name!r}, but the body names task {task_id!r}.")

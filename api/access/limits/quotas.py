@@ -72,9 +72,7 @@ class CountedPlaces:
         `listed` returns the known ids, perhaps late; `exists` checks one that it does not list. Raises
         `TooManyRequests` with the text `refusal`, and their errors.
         """
-        places = self._callers.get(caller_id)
-        if places is None:
-            places = self._callers[caller_id] = _Places()
+        places = self._callers.setdefault(caller_id, _Places())
         async with places.lock:
             if not await self._has_room(places, item_id, most, listed, exists):
                 LIMITED.labels(self._limit).inc()
@@ -119,9 +117,7 @@ class StoredBytes:
 
     async def check(self, caller_id: str) -> None:
         """Raise `StorageFull` when the caller's outputs were too large when last counted."""
-        stored = self._callers.get(caller_id)
-        if stored is None:
-            stored = self._callers[caller_id] = _Stored()
+        stored = self._callers.setdefault(caller_id, _Stored())
         most = self._policy.of(caller_id).limits.stored_bytes
         is_full = stored.size_bytes > most
         if self._clock() >= (stored.counted_at + _FULL_KEPT_SECONDS if is_full else stored.fresh_until):
@@ -139,10 +135,9 @@ class StoredBytes:
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
         """For each caller, the part of its limit that is in use, as last counted."""
+        limits = {caller_id: max(1, self._policy.of(caller_id).limits.stored_bytes) for caller_id in self._callers}
         return {
-            caller_id: {
-                "stored_bytes": min(1.0, stored.size_bytes / max(1, self._policy.of(caller_id).limits.stored_bytes))
-            }
+            caller_id: {"stored_bytes": min(1.0, stored.size_bytes / limits[caller_id])}
             for caller_id, stored in self._callers.items()
         }
 

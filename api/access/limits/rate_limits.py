@@ -110,10 +110,7 @@ class AnonymousRequests:
 
     def take(self, address: str) -> float:
         """Count a request. Returns 0, or the seconds until the address may send one."""
-        network = network_of(address)
-        bucket = self._buckets.get(network)
-        if bucket is None:
-            bucket = self._buckets[network] = TokenBucket(self._clock)
+        bucket = self._buckets.setdefault(network_of(address), TokenBucket(self._clock))
         return bucket.take(self._rate, self._burst)
 
     @contextmanager
@@ -177,11 +174,7 @@ class FailedCredentials:
             self._tries_of(address).give_back()
 
     def _tries_of(self, address: str) -> TokenBucket:
-        network = network_of(address)
-        bucket = self._tries.get(network)
-        if bucket is None:
-            bucket = self._tries[network] = TokenBucket(self._clock)
-        return bucket
+        return self._tries.setdefault(network_of(address), TokenBucket(self._clock))
 
 
 def digest_of(token: str) -> str:

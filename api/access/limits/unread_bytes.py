@@ -27,10 +27,7 @@ class UnreadBytes:
 
     def room_of(self, caller_id: str) -> "CallerRoom":
         """The room of a caller: the same object for as long as it is in use."""
-        room = self._rooms.get(caller_id)
-        if room is None:
-            room = self._rooms[caller_id] = CallerRoom(self._policy, caller_id)
-        return room
+        return self._rooms.setdefault(caller_id, CallerRoom(self._policy, caller_id))
 
     def share_of(self, caller_id: str) -> float:
         """The share of its budget that a caller uses."""

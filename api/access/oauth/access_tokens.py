@@ -97,7 +97,7 @@ class AccessTokens:
 
 
 class TokenRefused(Unauthenticated):
-    """The token counts for nothing."""
+    """The access token is not accepted."""
 
     def __init__(self, message: str, *, is_guess: bool = True, may_pass: bool = False) -> None:
         """Explain the refusal, without any part of the token.
@@ -115,16 +115,9 @@ def looks_like_access_token(bearer: str) -> bool:
 
 
 def _signed_claims(token: str, key: jwt.PyJWK, algorithm: str) -> Mapping[str, object]:
+    options = cast(Options, {**_SIGNATURE_ONLY, "enforce_minimum_key_length": True})
     try:
-        return cast(
-            Mapping[str, object],
-            jwt.decode(
-                token,
-                key,
-                algorithms=[algorithm],
-                options=cast(Options, {**_SIGNATURE_ONLY, "enforce_minimum_key_length": True}),
-            ),
-        )
+        return cast(Mapping[str, object], jwt.decode(token, key, algorithms=[algorithm], options=options))
     except (jwt.PyJWTError, ValueError, OverflowError, RecursionError):
         raise TokenRefused("The access token is not signed by the authorization server, or is malformed.") from None
 
@@ -139,19 +132,16 @@ def _required(claims: Mapping[str, object], name: str) -> object:
 def _time_of(claims: Mapping[str, object], name: str) -> float:
     """A `NumericDate` (RFC 7519, section 2): a finite number of seconds since 1970, neither text nor `true`."""
     value = _required(claims, name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_date(value):
+    # Before the year 10000: neither NaN nor infinite, and it fits into a float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 253_402_300_800:
         raise TokenRefused(f"The access token is malformed: its `{name}` must be a number of seconds since 1970.")
     return float(value)
 
 
-def _is_date(value: float) -> bool:
-    """Check for a finite time before the year 10000."""
-    return 0 <= value < 253_402_300_800
-
-
 def _subject(claims: Mapping[str, object]) -> str:
     subject = _required(claims, "sub")
-    if not isinstance(subject, str) or not _is_usable(subject):
+    is_usable = isinstance(subject, str) and all("!" <= letter <= "~" for letter in subject)
+    if not isinstance(subject, str) or not is_usable or not 0 < len(subject) <= _MAX_SUBJECT_CHARS:
         raise TokenRefused(
             f"The subject of the access token (`sub`) must have 1 to {_MAX_SUBJECT_CHARS} visible ASCII characters."
         )
@@ -172,7 +162,3 @@ def _header(token: str) -> tuple[str | None, str]:
     if kind is not None and (not isinstance(kind, str) or kind.lower() not in _TYPES):
         raise TokenRefused("The bearer token is a JWT, but no access token (`typ`).")
     return (key_id if isinstance(key_id, str) else None), algorithm
-
-
-def _is_usable(subject: str) -> bool:
-    return 0 < len(subject) <= _MAX_SUBJECT_CHARS and all("!" <= letter <= "~" for letter in subject)

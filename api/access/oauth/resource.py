@@ -19,25 +19,21 @@ class OAuthResource:
     """The metadata for clients, and what their tokens allow. The policy may change while the API runs."""
 
     def __init__(self, url: str, issuer: str, mapping: Callable[[], OAuthEntry]) -> None:
-        self._url = url
+        self.url = url
+        """The address that tokens are made for, as it was set."""
         self._issuer = issuer
         self._mapping = mapping
 
     @property
-    def url(self) -> str:
-        """The address that tokens are made for, as it was set."""
-        return self._url
-
-    @property
     def paths(self) -> tuple[str, ...]:
         """Paths of the metadata: below the path of the resource, and at the root."""
-        return tuple(dict.fromkeys((urlsplit(metadata_address(self._url)).path, WELL_KNOWN, f"{WELL_KNOWN}/mcp")))
+        return tuple(dict.fromkeys((urlsplit(metadata_address(self.url)).path, WELL_KNOWN, f"{WELL_KNOWN}/mcp")))
 
     def metadata(self) -> JsonObject:
         """The metadata of the resource (RFC 9728, section 2). Addresses are as they were set: clients compare texts."""
         mapping = self._mapping()
         return {
-            "resource": self._url,
+            "resource": self.url,
             "authorization_servers": [self._issuer],
             "bearer_methods_supported": ["header"],
             **({"scopes_supported": list(mapping.scopes)} if _are_scopes(mapping) else {}),
@@ -60,7 +56,7 @@ class OAuthResource:
         return self._challenge(['error="insufficient_scope"'], [self._name_of(needed)])
 
     def _challenge(self, error_fields: list[str], names: Iterable[str | None]) -> str:
-        where = f'resource_metadata="{metadata_address(self._url)}"'
+        where = f'resource_metadata="{metadata_address(self.url)}"'
         known = " ".join(dict.fromkeys(name for name in names if name))
         return "Bearer " + ", ".join(
             ['realm="outlast"', *error_fields, *([f'scope="{known}"'] if known else []), where]

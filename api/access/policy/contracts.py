@@ -201,6 +201,11 @@ class Policy(_Entry):
         ends = [key.expires for key in self.keys if key.expires is not None and not key.is_expired(now)]
         return min(ends, default=None)
 
+    @property
+    def keys_by_id(self) -> dict[str, KeyEntry]:
+        """The keys by their ids."""
+        return {key.id: key for key in self.keys}
+
     def over(self, base: "Policy") -> "Policy":
         """Return this policy over `base`. The rules of `base` come last."""
         merged = _merged(base, self.model_copy(update={"defaults": _merged(base.defaults, self.defaults)}))

@@ -156,13 +156,13 @@ def _version(path: Path) -> tuple[int, ...] | None:
 
 def record_changes(source: PolicySource, audit: AuditLog) -> None:
     """Record each new policy of `source`, the keys that it adds, changes and removes, and each invalid file."""
-    known = _keys(source.current)
+    known = source.current.keys_by_id
 
     def changed(policy: Policy) -> None:
         nonlocal known
         counts = f"{len(policy.callers)} callers, {len(policy.keys)} keys, {len(policy.rules)} rules"
         audit.record_now(AuditEvent.POLICY_LOADED, detail=counts)
-        before, known = known, _keys(policy)
+        before, known = known, policy.keys_by_id
         for key_id in sorted(before.keys() | known.keys()):
             _record(audit, key_id, before.get(key_id), known.get(key_id))
 
@@ -176,12 +176,7 @@ def record_changes(source: PolicySource, audit: AuditLog) -> None:
 def _record(audit: AuditLog, key_id: str, before: KeyEntry | None, now: KeyEntry | None) -> None:
     if before == now:
         return
-    event = AuditEvent.KEY_ADDED if before is None else AuditEvent.KEY_CHANGED
-    if now is None:
-        event = AuditEvent.KEY_REMOVED
+    changed = AuditEvent.KEY_CHANGED if now is not None else AuditEvent.KEY_REMOVED
+    event = AuditEvent.KEY_ADDED if before is None else changed
     entry = now or before
     audit.record_now(event, key=key_id, detail=f"of {entry.caller}" if entry else None)
-
-
-def _keys(policy: Policy) -> dict[str, KeyEntry]:
-    return {key.id: key for key in policy.keys}

@@ -24,20 +24,13 @@ from outlast.api.mcp.widgets import Surface, widget_page
 from outlast.api.tasks.arguments import WAIT_ARGUMENT
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
+from outlast.workflows.tools.apify import widgets
 from outlast.workflows.tools.apify.actor_tool import tool_name as actor_tool_name
 from outlast.workflows.tools.apify.answers import USAGE_META, compact, demand_for_payment, is_thrown
 from outlast.workflows.tools.apify.input_schema import shown_schema
 from outlast.workflows.tools.apify.report_problem import naming_reports
 from outlast.workflows.tools.apify.runs import GET_ACTOR_RUN
 from outlast.workflows.tools.apify.selection import REPORT
-from outlast.workflows.tools.apify.widgets import (
-    ACTORS_PAGE,
-    CALL_ACTOR_WIDGET,
-    FOLDER,
-    GET_ACTOR_RUN_WIDGET,
-    RUN_PAGE,
-    Page,
-)
 from outlast.workflows.tools.core.payments import PAY_ID
 from outlast.workflows.tools.framework.frozen_json import FrozenObject
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
@@ -125,10 +118,6 @@ _REPORTED_EVENTS = frozenset({"run_started", "run_resurrected", "status_message"
 _SEE_SCHEMA = "Compare them with the tool's inputSchema in tools/list."
 
 
-def _guide_text(_parts: Mapping[str, str]) -> str:
-    return _GUIDE
-
-
 PAYMENT_GUIDES = (
     Resource(
         "file://readme.md",
@@ -136,26 +125,22 @@ PAYMENT_GUIDES = (
         "Paying per call",
         "How calls on this connection are paid.",
         "text/markdown",
-        _guide_text,
+        lambda _: _GUIDE,
         mode="apify",
         payment="skyfire",
     ),
 )
 
 
-def _resource(page: Page, file_name: str, name: str, description: str) -> Resource:
+def _resource(page: widgets.Page, file_name: str, name: str, description: str) -> Resource:
     surface = Surface(_FACTS, page.picture_hosts)
-
-    def read(_parts: Mapping[str, str]) -> str:
-        return widget_page(file_name, surface)
-
     return Resource(
         uri=page.uri,
         name=name,
         title="",
         description=description,
         mime_type=APP_MIME_TYPE,
-        read=read,
+        read=lambda _: widget_page(file_name, surface),
         meta=page.meta(),
         mode="apify",
         is_app=True,
@@ -164,13 +149,13 @@ def _resource(page: Page, file_name: str, name: str, description: str) -> Resour
 
 PAGES = (
     _resource(
-        ACTORS_PAGE,
+        widgets.ACTORS_PAGE,
         "search-results.html",
         "search-actors-widget",
         "Actors of Apify Store as cards: what each does, its price, its use, its documentation.",
     ),
     _resource(
-        RUN_PAGE,
+        widgets.RUN_PAGE,
         "actor-run.html",
         "actor-run-widget",
         "A run as it goes on: status, progress, cost, rows so far, storages, and a button to abort it.",
@@ -193,9 +178,10 @@ class ApifyDialect(Dialect):
 
     def absent_page(self, uri: str) -> str | None:
         """A text for every address below that of the pages."""
-        if not uri.startswith(FOLDER):
+        if not uri.startswith(widgets.FOLDER):
             return None
-        return f"Widget {uri[:_MAX_URI_CHARS]} is not available. There are {ACTORS_PAGE.uri} and {RUN_PAGE.uri}."
+        known = f"{widgets.ACTORS_PAGE.uri} and {widgets.RUN_PAGE.uri}"
+        return f"Widget {uri[:_MAX_URI_CHARS]} is not available. There are {known}."
 
     def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
         """Names the prompts that there are."""
@@ -228,8 +214,10 @@ class ApifyDialect(Dialect):
             raise MCPError(INVALID_PARAMS, f'Missing arguments for tool "{definition.name}".\n{_SEE_SCHEMA}')
         arguments = coerced_object(schema, given)
         if definition.arguments is None and definition.actor is not None:
-            # An Actor's schema is one of the outside world: admission checks it, within bounds. The wait is ours.
-            schema = _wait_in(schema) if definition.calls_actor else {}
+            # Admission checks the Actor's own schema, within bounds. The wait is ours.
+            properties = cast(JsonObject, schema.get("properties") or {})
+            wait = {name: entry for name, entry in properties.items() if name == WAIT_ARGUMENT}
+            schema = {"properties": wait} if definition.calls_actor else {}
         violation = first_violation(schema, arguments)
         if violation is not None:
             raise _invalid(definition, violation)
@@ -323,17 +311,13 @@ class ApifyDialect(Dialect):
 
     def state_tool_of(self, definition: Tool) -> str | None:
         """The one that shows the run where the call's own tool does."""
-        return GET_ACTOR_RUN_WIDGET.name if definition.name == CALL_ACTOR_WIDGET.name else self.state_tool
+        return (
+            widgets.GET_ACTOR_RUN_WIDGET.name if definition.name == widgets.CALL_ACTOR_WIDGET.name else self.state_tool
+        )
 
     def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
         """The state of now."""
         return {**super().state_arguments(run_id), "waitSecs": 0}
-
-
-def _wait_in(schema: JsonObject) -> JsonObject:
-    """The schema of `waitSecs` in a list, which the entry point takes out of the arguments."""
-    properties = cast(JsonObject, schema.get("properties") or {})
-    return {"properties": {name: entry for name, entry in properties.items() if name == WAIT_ARGUMENT}}
 
 
 def _first(definition: Tool, arguments: Mapping[str, Any], violations: tuple[Violation, ...]) -> str:

@@ -34,16 +34,7 @@ def legacy_task(task: Task) -> dict[str, Any]:
     A task that is being cancelled is `cancelled`, as the answer to `tasks/cancel` is in this version.
     """
     status = TaskStatus.CANCELLED if task.is_cancelling else _protocol_status(dialect_of(task.mode).task_status(task))
-    message = status_message(task)
-    return {
-        "taskId": task.id,
-        "status": str(status),
-        **({"statusMessage": message} if message else {}),
-        "createdAt": _iso_time(task.created_at),
-        "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
-        "ttl": _ttl_ms(task),
-        "pollInterval": POLL_INTERVAL_MS,
-    }
+    return {**_task(task, status), "ttl": _ttl_ms(task), "pollInterval": POLL_INTERVAL_MS}
 
 
 def as_cancelled(task: Task) -> Task:
@@ -54,15 +45,17 @@ def as_cancelled(task: Task) -> Task:
 def modern_task(task: Task) -> dict[str, Any]:
     """MCP 2026-07-28, extension `tasks`: `Task`. A task whose tool failed is `completed`; its result has `isError`."""
     status = TaskStatus.COMPLETED if task.status is TaskStatus.FAILED and task.answered else task.status
+    return {**_task(task, _protocol_status(status)), "ttlMs": _ttl_ms(task), "pollIntervalMs": POLL_INTERVAL_MS}
+
+
+def _task(task: Task, status: str) -> dict[str, Any]:
     message = status_message(task)
     return {
         "taskId": task.id,
-        "status": str(_protocol_status(status)),
+        "status": str(status),
         **({"statusMessage": message} if message else {}),
         "createdAt": _iso_time(task.created_at),
         "lastUpdatedAt": _iso_time(task.finished_at or task.created_at),
-        "ttlMs": _ttl_ms(task),
-        "pollIntervalMs": POLL_INTERVAL_MS,
     }
 
 

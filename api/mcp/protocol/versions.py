@@ -103,9 +103,3 @@ def is_handshake_era(request: Request) -> bool:
     """Check for a revision with a handshake, such as 2025-11-25; the SDK decides by the header alone."""
     version = request.headers.get("mcp-protocol-version")
     return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-def request_header(ctx: Context, name: str) -> str | None:
-    """A header of the HTTP request that carried the message; None over stdio."""
-    headers = getattr(ctx.request, "headers", None)
-    return headers.get(name) if headers is not None else None

@@ -102,41 +102,37 @@ def widget_meta() -> dict[str, JsonValue]:
 
 def widget_resources() -> tuple[Resource, ...]:
     """The pages of the UI mode. Another mode has its own in its dialect (`Dialect.resources`)."""
-    return (
-        _widget_resource(
-            SEARCH_WIDGET_URI,
-            "search-results.html",
-            title="Actors",
-            description="Search results as cards: what each Actor does, its price, and its usage.",
-        ),
-        _widget_resource(
-            RUN_WIDGET_URI,
-            "actor-run.html",
-            title="Actor run",
-            description="A live run: status, progress, cost, rows so far, end of the log, and a button to abort it.",
-        ),
-        _widget_resource(
-            BATCH_WIDGET_URI,
-            "batch.html",
-            title="Batch",
-            description="A live batch: counts, rate, time left, cost, the latest results, and a button to cancel it.",
-        ),
-    )
-
-
-def _widget_resource(uri: str, file_name: str, *, title: str, description: str) -> Resource:
-    def read(_parts: Mapping[str, str]) -> str:
-        return widget_page(file_name)
-
-    return Resource(
-        uri=uri,
-        name=file_name,
-        title=title,
-        description=description,
-        mime_type=APP_MIME_TYPE,
-        read=read,
-        meta={**widget_meta(), "openai/widgetDescription": description},
-        mode="openai",
+    return tuple(
+        Resource(
+            uri=uri,
+            name=file_name,
+            title=title,
+            description=description,
+            mime_type=APP_MIME_TYPE,
+            read=lambda _, file_name=file_name: widget_page(file_name),
+            meta={**widget_meta(), "openai/widgetDescription": description},
+            mode="openai",
+        )
+        for uri, file_name, title, description in (
+            (
+                SEARCH_WIDGET_URI,
+                "search-results.html",
+                "Actors",
+                "Search results as cards: what each Actor does, its price, and its usage.",
+            ),
+            (
+                RUN_WIDGET_URI,
+                "actor-run.html",
+                "Actor run",
+                "A live run: status, progress, cost, rows so far, end of the log, and a button to abort it.",
+            ),
+            (
+                BATCH_WIDGET_URI,
+                "batch.html",
+                "Batch",
+                "A live batch: counts, rate, time left, cost, the latest results, and a button to cancel it.",
+            ),
+        )
     )
 
 
