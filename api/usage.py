@@ -57,11 +57,11 @@ class UsageReader:
                 overview = found
                 damaged += lost
                 _add(sums, query, (record for record in records if first <= spending.day_of(record.at) <= last))
-        caps = [] if whose == ALL_CALLERS else self._caps(whose, overview)
+        caps = () if whose == ALL_CALLERS else self._caps(whose, overview)
         rows = [_row(query.by, key, group) for key, group in sums.items()]
         total = sum((group.usd for group in sums.values()), Decimal(0))
         by_day = query.by == ("day",)
-        ordered = sorted(rows, key=lambda row: (row.day,) if by_day else (-row.cost_usd, row.model_dump_json()))
+        rows.sort(key=lambda row: (row.day,) if by_day else (-row.cost_usd, row.model_dump_json()))
         return UsageReport(
             first_day=first,
             last_day=last,
@@ -106,14 +106,14 @@ class UsageReader:
                 {one.id.removeprefix(spending.LEDGER_PREFIX) async for one in self._client.list_workflows(query)}
             )
 
-    def _caps(self, caller_id: str, overview: spending.LedgerOverview | None) -> list[CapUsage]:
+    def _caps(self, caller_id: str, overview: spending.LedgerOverview | None) -> tuple[CapUsage, ...]:
         caps, today = self._policy.of(caller_id).spending, datetime.now(UTC).date()
         day, month = (overview.day.spent_usd, overview.month.spent_usd) if overview else (Decimal(0), Decimal(0))
         reserved = overview.reserved_usd if overview else Decimal(0)
-        return [
+        return (
             _cap("day", caps.per_day_usd, day, reserved, spending.midnight(today + timedelta(days=1))),
             _cap("month", caps.per_month_usd, month, reserved, spending.midnight(spending.next_month(today))),
-        ]
+        )
 
 
 def as_csv(report: UsageReport, by: tuple[Grouping, ...], *, safe: bool = True) -> str:
