@@ -59,16 +59,11 @@ class UsageReader:
                 _add(sums, query, (record for record in records if first <= spending.day_of(record.at) <= last))
         caps = () if whose == ALL_CALLERS else self._caps(whose, overview)
         rows = [_row(query.by, key, group) for key, group in sums.items()]
-        total = sum((group.usd for group in sums.values()), Decimal(0))
         by_day = query.by == ("day",)
         rows.sort(key=lambda row: (row.day,) if by_day else (-row.cost_usd, row.model_dump_json()))
+        total_usd = float(sum((group.usd for group in sums.values()), Decimal(0)))
         return UsageReport(
-            first_day=first,
-            last_day=last,
-            total_usd=float(total),
-            rows=tuple(ordered),
-            caps=tuple(caps),
-            damaged=damaged,
+            first_day=first, last_day=last, total_usd=total_usd, rows=tuple(rows), caps=caps, damaged=damaged
         )
 
     async def _entries(
