@@ -32,6 +32,7 @@ from outlast.api.rest import (
 )
 from outlast.api.schedules.firings import CallerFirings, FiringHost
 from outlast.api.services import Services
+from outlast.api.settings import split_names
 from outlast.worker.otlp.metrics import sending_metrics
 
 _EVERY_SECONDS = 10.0
@@ -94,8 +95,8 @@ def build_app(services: Services) -> FastAPI:
     install_docs(app)
     settings = services.settings
     app.add_middleware(Entry, settings=settings, callers=services.callers, limits=services.limits)
-    if settings.proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))
+    if proxies := split_names(settings.trusted_proxies):
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     return app
 
 
@@ -118,14 +119,9 @@ async def _background(services: Services) -> AsyncGenerator[None]:
 
 def firings_of(services: Services) -> CallerFirings:
     """Return the starter of due calls."""
+    schedules, tasks, batches = services.schedules, services.tasks, services.batches
     return CallerFirings(
-        services.callers,
-        services.schedules.due,
-        services.saved_calls,
-        services.tasks,
-        services.batches,
-        services.stored_rows,
-        services.schedules,
+        services.callers, schedules.due, services.saved_calls, tasks, batches, services.stored_rows, schedules
     )
 
 

@@ -41,14 +41,14 @@ _DAMAGED = "damaged-"
 _NAME_OF_DAMAGED = re.compile(r"damaged-[0-9a-f]{32}")
 _NAME_FIELD = re.compile(rb'"name":\s*("(?:[^"\\]|\\.)*")')
 MAX_BYTES = 128 * 1024
-"""Of what is kept of a call, or of a batch."""
+"""Size limit of a stored call or batch."""
 _RETRY_SECONDS = 30
 _OTHER_FORM = "It is in a form that this version does not know."
 Kept = TypeVar("Kept", bound=BaseModel)
 
 
 class KeptCall(Contract):
-    """A saved call as it is kept: the secrets in it are sealed for its caller."""
+    """A saved call as it is stored: its secrets are encrypted for its caller."""
 
     name: str
     note: str | None = None
@@ -60,20 +60,20 @@ class DamagedCall(NamedTuple):
     """A saved call that cannot be read."""
 
     name: str
-    """As it was saved under, where that can still be read; else `damaged-DIGEST`, which names it as well."""
+    """The name that it was saved under, if readable; else `damaged-DIGEST`, which is accepted, too."""
     reason: str
     saved_at: datetime
 
 
 class SavedCallStore:
-    """Keeps the saved calls of all callers. Every method raises `OutputStoreUnavailable`."""
+    """Storage of the saved calls of all callers. Every method raises `OutputStoreUnavailable`."""
 
     def __init__(self, objects: OutputObjects, *, namespace: str) -> None:
         self._objects = objects
         self._root = f"saved-calls/{as_folder(namespace)}"
 
     async def keep(self, caller_id: str, kept: KeptCall) -> None:
-        """Write one. It takes the place of an earlier one of that name."""
+        """Write a saved call in place of an earlier one of that name."""
         with _store_errors():
             await self._objects.put(self.key(caller_id, kept.name), kept.model_dump_json().encode())
 
@@ -84,7 +84,7 @@ class SavedCallStore:
             return found or await self._damaged(caller_id, name)
 
     async def all(self, caller_id: str) -> list[KeptCall | DamagedCall]:
-        """A caller's saved calls, by name."""
+        """Return a caller's saved calls, by name."""
         entries = await self._entries(caller_id)
         found: list[KeptCall | DamagedCall] = []
         with _store_errors():
@@ -95,25 +95,25 @@ class SavedCallStore:
         return sorted(found, key=lambda kept: kept.name)
 
     async def keys(self, caller_id: str) -> set[str]:
-        """The keys of those that a caller has."""
+        """Return the storage keys of a caller's saved calls."""
         return {entry.key for entry in await self._entries(caller_id)}
 
     async def delete(self, caller_id: str, name: str) -> None:
-        """Delete one, if it is there."""
+        """Delete a saved call, if it exists."""
         with _store_errors():
             damaged = await self._damaged(caller_id, name)
             keys = [self.key(caller_id, name), *([self._key_of(caller_id, _alias(name))] if damaged else [])]
             await self._objects.delete(keys)
 
     async def _damaged(self, caller_id: str, name: str) -> DamagedCall | None:
-        """The damaged call that `name` is the substitute name of."""
+        """Return the damaged call with the substitute name `name`."""
         digest = _alias(name)
         found = await self._read(self._key_of(caller_id, digest), datetime.now(UTC)) if digest else None
         return found if isinstance(found, DamagedCall) else None
 
     async def _entries(self, caller_id: str) -> list[StoredObject]:
         with _store_errors():
-            return [entry async for entry in self._objects.list(self._folder(caller_id))]
+            return [entry async for entry in self._objects.list(f"{self._root}/{scope_of(caller_id)}")]
 
     async def _read(self, key: str, modified_at: datetime) -> KeptCall | DamagedCall | None:
         digest = key.rpartition("/")[2].removesuffix(".json")
@@ -129,33 +129,25 @@ class SavedCallStore:
             kept = KeptCall.model_validate_json(content)
             if _digest(kept.name) == digest:
                 return kept
-            # Its file was copied or renamed: run under this name, it would be another call than was saved as such.
+            # Its file was copied or renamed: it is not the call that was saved under this name.
             return DamagedCall(f"{_DAMAGED}{digest}", f"It holds the saved call {kept.name!r} instead.", modified_at)
         except ValidationError:
             name = _name_in(content, digest) or f"{_DAMAGED}{digest}"
             return DamagedCall(name, "What is stored of it is cut or was changed.", modified_at)
 
-    def _folder(self, caller_id: str) -> str:
-        return f"{self._root}/{scope_of(caller_id)}"
-
     def key(self, caller_id: str, name: str) -> str:
-        """The key under which a saved call is kept."""
+        """Return the storage key of a saved call."""
         return self._key_of(caller_id, _digest(name))
 
     def _key_of(self, caller_id: str, digest: str) -> str:
-        return f"{self._folder(caller_id)}/{digest}.json"
+        return f"{self._root}/{scope_of(caller_id)}/{digest}.json"
 
 
 class SavedCallClient:
-    """The saved calls of callers, each of whom reaches its own only. Methods raise `ApiError` when they fail."""
+    """The saved calls of callers, each of whom can access only its own. Methods raise `ApiError`."""
 
     def __init__(
-        self,
-        store: SavedCallStore,
-        admission: Admission,
-        sealer: SecretSealer,
-        policy: PolicySource,
-        audit: AuditLog,
+        self, store: SavedCallStore, admission: Admission, sealer: SecretSealer, policy: PolicySource, audit: AuditLog
     ) -> None:
         self._store = store
         self._admission = admission
@@ -184,22 +176,25 @@ class SavedCallClient:
         return _view(kept)
 
     async def get(self, caller: Caller, name: str) -> SavedCall:
-        """One of the caller's saved calls, also a damaged one. Raises `SavedCallNotFound`."""
+        """Return a saved call of the caller, even if damaged. Raises `SavedCallNotFound`."""
         return _view(await self._found(caller, name))
 
     async def list(self, caller: Caller) -> SavedCallList:
-        """The caller's saved calls, by name."""
+        """Return the caller's saved calls, by name."""
         return SavedCallList(saved_calls=tuple(_view(kept) for kept in await self._store.all(caller.id)))
 
     async def delete(self, caller: Caller, name: str) -> None:
-        """Delete a saved call. Schedules of it fail from then on. Raises `SavedCallNotFound`."""
+        """Delete a saved call. Its schedules fail from then on. Raises `SavedCallNotFound`."""
         async with self._audit.action(AuditEvent.SAVED_CALL_DELETED, caller, saved_call=name):
             await self._found(caller, name)
             await self._store.delete(caller.id, name)
 
     async def opened(self, caller: Caller, name: str, arguments: JsonObject) -> ScheduledCall:
-        """A saved call with its secrets, and `arguments` over its own. Raises `SavedCallNotFound`, `SealError`."""
-        kept = await self._kept(caller, name)
+        """Return a saved call with secrets, and `arguments` over its own. Raises `SavedCallNotFound`, `SealError`."""
+        kept = await self._found(caller, name)
+        if isinstance(kept, DamagedCall):
+            message = f"The saved call {kept.name!r} is damaged: {kept.reason} Save it again, or delete it."
+            raise InvalidCall(ErrorEnvelope.permanent(ErrorCategory.FILESYSTEM, kept.name, message))
         call = read_kept(ScheduledCall, open_values(kept.call, self._sealer, purpose=caller.id), name)
         return call.model_copy(update={"arguments": merged(call.arguments, arguments)})
 
@@ -214,7 +209,7 @@ class SavedCallClient:
             raise InvalidCall(ErrorEnvelope.permanent(ErrorCategory.AUTHENTICATION, name, message)) from error
 
     async def sealed(self, caller: Caller, call: ScheduledCall) -> JsonObject:
-        """A call in the form in which it may be kept. Raises what `Admission.admit` raises, and `CallTooLarge`."""
+        """Return a call in its storage form. Raises the errors of `Admission.admit`, and `CallTooLarge`."""
         check_size(call.arguments, call.tool)
         admitted = await self._admission.admit(caller, task_request(call))
         ruling = admitted.call.permission
@@ -229,15 +224,8 @@ class SavedCallClient:
             raise SavedCallNotFound(f"You have saved no call as {name!r}. `GET /v1/saved-calls` lists those you have.")
         return found
 
-    async def _kept(self, caller: Caller, name: str) -> KeptCall:
-        """A saved call that can be used. Raises `InvalidCall` for a damaged one."""
-        found = await self._found(caller, name)
-        if isinstance(found, DamagedCall):
-            raise _unusable(found)
-        return found
-
     def _place(self, caller: Caller, name: str) -> AbstractAsyncContextManager[None]:
-        """Room for one more of the caller's saved calls. Raises `TooManyRequests`."""
+        """Reserve a place for one more saved call. Raises `TooManyRequests`."""
 
         async def exists(key: str) -> bool:
             return key in await self._store.keys(caller.id)
@@ -255,7 +243,7 @@ class SavedCallClient:
 
 
 def read_kept(model: type[Kept], document: JsonValue, tool: str) -> Kept:
-    """A call or batch that was kept. Raises `InvalidCall` for one that a request may not be any longer."""
+    """Parse a stored call or batch. Raises `InvalidCall` if a later rule for requests excludes it."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -271,25 +259,20 @@ def read_kept(model: type[Kept], document: JsonValue, tool: str) -> Kept:
 
 
 def task_request(call: ScheduledCall) -> TaskRequest:
-    """The request for a task that a call is."""
+    """Return the task request of a call."""
     return TaskRequest(
         tool=call.tool, arguments=call.arguments, mode=call.mode, options=call.options, tool_mask=call.tool_mask
     )
 
 
 def check_size(document: JsonValue, tool: str) -> None:
-    """Raise `CallTooLarge` for what is too large to be kept."""
+    """Raise `CallTooLarge` for a call that is too large to be stored."""
     if len(orjson.dumps(document)) > MAX_BYTES or has_more_values(document):
         raise CallTooLarge(
             f"It is larger than {MAX_BYTES} bytes. Put the large part into a key-value store or a dataset, and pass "
             "its id.",
             tool=tool,
         )
-
-
-def _unusable(damaged: DamagedCall) -> InvalidCall:
-    message = f"The saved call {damaged.name!r} is damaged: {damaged.reason} Save it again, or delete it."
-    return InvalidCall(ErrorEnvelope.permanent(ErrorCategory.FILESYSTEM, damaged.name, message))
 
 
 def _refuse_lost_secrets(before: KeptCall | DamagedCall, request: SaveCallRequest) -> None:
@@ -317,7 +300,7 @@ def _view(kept: KeptCall | DamagedCall) -> SavedCall:
 
 
 def _alias(name: str) -> str:
-    """The digest in the substitute name of a damaged call; empty for another name."""
+    """Return the digest in the substitute name of a damaged call; empty for another name."""
     return name.removeprefix(_DAMAGED) if _NAME_OF_DAMAGED.fullmatch(name) else ""
 
 
@@ -326,7 +309,7 @@ def _digest(name: str) -> str:
 
 
 def _name_in(content: bytes, digest: str) -> str | None:
-    """The name in an object that cannot be read as a whole, if the object is the one of that name."""
+    """Return the name in an unreadable object, if the digest confirms it."""
     found = _NAME_FIELD.search(content)
     try:
         name = json.loads(found[1]) if found else None

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import suppress
+from datetime import timedelta
 
 from temporalio.client import Client
 
@@ -161,7 +162,7 @@ class Services:
         kept = KeptConversations(objects, ConversationBlocks(objects, sealer, namespace=namespace))
         self.sessions = SessionClient(client, self.catalogue, kept, self.session_starts, settings, policy, audit)
         self.session_collection = SessionCollection(
-            client, self.sessions, kept, self.outputs, audit, output_ttl=settings.output_ttl
+            client, self.sessions, kept, self.outputs, audit, output_ttl=timedelta(seconds=settings.output_ttl_seconds)
         )
         informed = Informed(audit, listeners)
         self.turns = TurnClient(client, self.sessions, kept, self.catalogue, settings, policy, informed)

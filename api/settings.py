@@ -8,12 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
-from outlast.activities.outputs.contracts import (
-    DEFAULT_INLINE_LIMIT_BYTES,
-    DEFAULT_THRESHOLD_BYTES,
-    DEFAULT_TTL_SECONDS,
-    OutputPolicy,
-)
+from outlast.activities.outputs import contracts as outputs
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.contracts import CallerEntry, Caps, Limits, PermissionEntry, Policy
 from outlast.api.access.web_origins import WebOrigins
@@ -38,9 +33,6 @@ def address_problem(url: str) -> str | None:
     if parts.username is not None or parts.query or parts.fragment:
         return "must have no user name, query or fragment"
     return None
-
-
-_API_KEYS_FILE = "OUTLAST_API_KEYS_FILE"
 
 
 class ApiSettings(Settings):
@@ -124,13 +116,15 @@ class ApiSettings(Settings):
         default=False, description="Whether tool masks of requests are heeded; else they are carried out as without."
     )
     output_threshold_bytes: int = Field(
-        default=DEFAULT_THRESHOLD_BYTES, ge=0, description="Outputs of more bytes (UTF-8) are stored."
+        default=outputs.DEFAULT_THRESHOLD_BYTES, ge=0, description="Outputs of more bytes (UTF-8) are stored."
     )
     output_ttl_seconds: int = Field(
-        default=DEFAULT_TTL_SECONDS, ge=1, description="How long a stored output is kept when the call does not say."
+        default=outputs.DEFAULT_TTL_SECONDS,
+        ge=1,
+        description="How long a stored output is kept by default.",
     )
     output_inline_limit_bytes: int = Field(
-        default=DEFAULT_INLINE_LIMIT_BYTES,
+        default=outputs.DEFAULT_INLINE_LIMIT_BYTES,
         ge=1_024,
         description="Without compression, a larger output is an explicit error.",
     )
@@ -267,20 +261,15 @@ class ApiSettings(Settings):
             raise ValueError("two callers have the same key: each key may stand once")
         return value
 
-    def output_policy(self, asked: OutputOptions) -> OutputPolicy:
+    def output_policy(self, asked: OutputOptions) -> outputs.OutputPolicy:
         """Return the policy of a call with these options. The kill switch overrides everything."""
-        return OutputPolicy(
+        return outputs.OutputPolicy(
             compress=self.compression and asked.compress and not self.kill_switch,
             threshold_bytes=asked.threshold_bytes,
             default_threshold_bytes=self.output_threshold_bytes,
             ttl_seconds=asked.ttl_seconds or self.output_ttl_seconds,
             inline_limit_bytes=self.output_inline_limit_bytes,
         )
-
-    @property
-    def output_ttl(self) -> timedelta:
-        """`output_ttl_seconds` as a timedelta."""
-        return timedelta(seconds=self.output_ttl_seconds)
 
     @property
     def session_idle(self) -> timedelta:
@@ -338,11 +327,6 @@ class ApiSettings(Settings):
         return split_names(self.allowed_origins)
 
     @property
-    def proxies(self) -> tuple[str, ...]:
-        """`trusted_proxies` as a tuple."""
-        return split_names(self.trusted_proxies)
-
-    @property
     def has_credentials(self) -> bool:
         """True if the operator has chosen credentials."""
         accepts_tokens = self.accept_apify_tokens and "accept_apify_tokens" in self.model_fields_set
@@ -350,18 +334,14 @@ class ApiSettings(Settings):
 
     @property
     def empty_credentials(self) -> tuple[str, ...]:
-        """The variables that are set, but name no key and no issuer: their content is lost, or was never filled in."""
-        found = [
-            f"OUTLAST_{name.upper()}"
-            for name, is_empty in (
-                ("api_keys", not parse_entries(self.api_keys)),
-                ("oauth_issuer", self.oauth_issuer is None),
-            )
-            if is_empty and name in self.model_fields_set
-        ]
-        if not parse_entries(self.api_keys) and _API_KEYS_FILE in os.environ:
-            found.append(_API_KEYS_FILE)
-        return tuple(found)
+        """Variables that are set, but empty: their content is lost, or was never filled in."""
+        has_keys, given = bool(parse_entries(self.api_keys)), self.model_fields_set
+        found = {
+            "OUTLAST_API_KEYS": not has_keys and "api_keys" in given,
+            "OUTLAST_OAUTH_ISSUER": self.oauth_issuer is None and "oauth_issuer" in given,
+            "OUTLAST_API_KEYS_FILE": not has_keys and "OUTLAST_API_KEYS_FILE" in os.environ,
+        }
+        return tuple(name for name, is_empty in found.items() if is_empty)
 
     @property
     def is_open(self) -> bool:

@@ -45,7 +45,7 @@ class AnthropicMessages:
             for block in entries_of(whole, "content")
             if block.get("type") == "tool_use"
         )
-        return with_cut_off(calls, at_limit=stop_reason == "max_tokens")
+        return with_cut_off(calls) if stop_reason == "max_tokens" else calls
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
         """One user message with all results, as the API requires; empty if there were no calls."""
@@ -70,27 +70,30 @@ def _block(piece: Piece) -> JsonObject:
     return {"type": "document" if piece.media_type == PDF else "image", "source": source}
 
 
+def _function(shown: PortableTool) -> JsonObject:
+    """Not strict: strict schemas have neither optional fields nor defaults."""
+    return {"name": shown.name, "description": shown.description, "parameters": shown.schema, "strict": False}
+
+
 class OpenAIChat:
     """A `BackEnd`. Takes a completion or its message, as an object or its JSON, or the message's `tool_calls`."""
 
     name = "openai-chat"
 
     def tool(self, shown: PortableTool) -> JsonObject:
-        """`ChatCompletionFunctionToolParam`. Not strict: strict schemas have neither optional fields nor defaults."""
-        function: JsonObject = {
-            "name": shown.name,
-            "description": shown.description,
-            "parameters": shown.schema,
-            "strict": False,
-        }
-        return {"type": "function", "function": function}
+        """`ChatCompletionFunctionToolParam`."""
+        return {"type": "function", "function": _function(shown)}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The calls of functions. Calls of the provider's custom tools are ignored."""
         whole = plain(message)
         entries = entries_of(_message(whole), "tool_calls")
         calls = tuple(_function_call(call) for call in entries if call.get("type", "function") == "function")
-        return with_cut_off(calls, at_limit=_chat_ended_at_limit(whole))
+        match whole:
+            case {"choices": [{"finish_reason": "length"}, *_]}:
+                return with_cut_off(calls)
+            case _:
+                return calls
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
         """One message per call. It has only text; an error is in the last line, as JSON."""
@@ -115,14 +118,6 @@ def _message(value: Any) -> Any:
             return value
 
 
-def _chat_ended_at_limit(completion: Any) -> bool:
-    match completion:
-        case {"choices": [{"finish_reason": "length"}, *_]}:
-            return True
-        case _:
-            return False
-
-
 def _function_call(call: JsonObject) -> ModelCall:
     function = call.get("function")
     if not isinstance(function, dict):
@@ -136,14 +131,8 @@ class OpenAIResponses:
     name = "openai-responses"
 
     def tool(self, shown: PortableTool) -> JsonObject:
-        """`FunctionToolParam`. Not strict: strict schemas have neither optional fields nor defaults."""
-        return {
-            "type": "function",
-            "name": shown.name,
-            "description": shown.description,
-            "parameters": shown.schema,
-            "strict": False,
-        }
+        """`FunctionToolParam`."""
+        return {"type": "function", **_function(shown)}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
         """The `function_call` items. Others (messages, reasoning, the provider's own tools) are ignored."""
@@ -153,7 +142,11 @@ class OpenAIResponses:
             for item in entries_of(whole, "output")
             if item.get("type") == "function_call"
         )
-        return with_cut_off(calls, at_limit=_response_ended_at_limit(whole))
+        match whole:
+            case {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}:
+                return with_cut_off(calls)
+            case _:
+                return calls
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
         """One item per call. The protocol has no mark for errors: the last line of the output has them as JSON."""
@@ -161,14 +154,6 @@ class OpenAIResponses:
             {"type": "function_call_output", "call_id": outcome.call.id, "output": _output(outcome)}
             for outcome in outcomes
         ]
-
-
-def _response_ended_at_limit(response: Any) -> bool:
-    match response:
-        case {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}:
-            return True
-        case _:
-            return False
 
 
 def _output(outcome: Outcome) -> JsonValue:

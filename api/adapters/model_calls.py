@@ -91,7 +91,7 @@ class CallReport(BaseModel):
 
 
 class BackEnd(Protocol):
-    """Translates between one provider's protocol and Outlast's. Runs nothing."""
+    """Translation between one provider's protocol and Outlast's. Runs nothing."""
 
     @property
     def name(self) -> str:
@@ -99,15 +99,15 @@ class BackEnd(Protocol):
         ...
 
     def tool(self, shown: PortableTool) -> JsonObject:
-        """The tool as an entry of the provider's list of tools."""
+        """Return the tool as an entry of the provider's list of tools."""
         ...
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The calls in a model's message, in its order. Raises `BadRequest` for a message of another protocol."""
+        """Return the calls in a model's message. Raises `BadRequest` for a message of another protocol."""
         ...
 
     def append(self, outcomes: Sequence[Outcome]) -> list[JsonObject]:
-        """The messages to append to the conversation, in the order of the calls."""
+        """Return the messages to append to the conversation, in the order of the calls."""
         ...
 
 
@@ -129,7 +129,8 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
         if isinstance(written, str) and written.lstrip().startswith("{"):
             written = exact_json(written)  # An object as JSON in a JSON string.
         valid = valid_json(written)
-        value = _json_value(valid)
+        # Raises for numbers, texts and keys that JSON does not have.
+        value: object = json.loads(json.dumps(valid, ensure_ascii=False, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
         return ModelCall(call_id, name, {}, flaw=f"The arguments are not valid JSON: {error}"[:_MAX_FLAW_CHARS])
     if not isinstance(value, dict):
@@ -137,16 +138,9 @@ def read_call(call_id: object, name: object, arguments: object) -> ModelCall:
     return ModelCall(call_id, name, cast(JsonObject, value), changes=() if valid is written else (NOTE.rstrip("."),))
 
 
-def with_cut_off(calls: tuple[ModelCall, ...], *, at_limit: bool) -> tuple[ModelCall, ...]:
-    """The calls of an answer, the last of them marked when the answer ended at the output limit and inside it."""
-    if not at_limit or not calls or calls[-1].arguments:
-        return calls
-    return (*calls[:-1], replace(calls[-1], cut_off=True))
-
-
-def _json_value(value: object) -> object:
-    """`value` as JSON has it. Raises `ValueError` for numbers, texts and keys that JSON does not have."""
-    return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+def with_cut_off(calls: tuple[ModelCall, ...]) -> tuple[ModelCall, ...]:
+    """Mark the last call of an answer that reached the output limit, if the answer ended inside that call."""
+    return calls if not calls or calls[-1].arguments else (*calls[:-1], replace(calls[-1], cut_off=True))
 
 
 def plain(value: object) -> Any:

@@ -30,7 +30,7 @@ from outlast.workflows.turns.steps import cut_off_call
 MAX_CALLS = 128
 """Maximum number of calls in one message."""
 _NOT_ABOUT_THE_CALL = frozenset({401, 503})
-"""Errors that are not about the call: the program should retry, not the model."""
+"""Statuses of errors that are not about the call: the program should retry, not the model."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,11 @@ class CallRunner:
         return Outcome(call, definition.name, unfinished, answer.task, finished=False)
 
 
+async def _cut_off(call: ModelCall) -> Outcome:
+    """Answer an incomplete call, which its session does not count."""
+    return Outcome(call, call.name, ToolResult.failed(cut_off_call(call.name)))
+
+
 async def load_offered(
     catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None
 ) -> OfferedTools:
@@ -210,11 +215,6 @@ def _offered(loaded: ToolSet, *, closed: bool) -> OfferedTools:
     # The remaining tools need a connection that keeps its list of tools, which does not exist here.
     offered = tool_set(loaded.mode, (tool for tool in tools if tool.in_front or not tool.needs_connection))
     return OfferedTools(offered, fitting_names(offered.tools), closed)
-
-
-async def _cut_off(call: ModelCall) -> Outcome:
-    """The outcome of a call that is not whole. Its session does not count it."""
-    return Outcome(call, call.name, ToolResult.failed(cut_off_call(call.name)))
 
 
 def _check(scope: CallScope) -> None:

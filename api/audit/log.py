@@ -9,6 +9,7 @@ import secrets
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
@@ -49,15 +50,15 @@ class About(Subject, total=False):
     caller: str | None
 
 
+@dataclass
 class Action:
-    """Something that is being done, and what is known of it so far."""
+    """An action in progress. `event` may be set until it ends."""
 
-    def __init__(self, event: AuditEvent, about: About) -> None:
-        self.event = event
-        self.about = about
+    event: AuditEvent
+    about: About
 
     def note(self, **about: Unpack[About]) -> None:
-        """Add what has become known."""
+        """Add facts about the action."""
         self.about.update(about)
 
 
@@ -71,7 +72,8 @@ class AuditFiles:
     def __init__(self, path: Path, keys: Mapping[str, bytes], *, max_bytes: int) -> None:
         """`keys` is `{key id: key}`, the one that writes first. A file of `max_bytes` is put aside, see `_rotate`."""
         self._first_path = path
-        self._path = path
+        self.path = path
+        """The file that is written."""
         self._key_id, self._key = next(iter(keys.items()))
         self._max_bytes = max_bytes
         self._lock: int | None = None
@@ -79,11 +81,6 @@ class AuditFiles:
         self._size = 0
         self._at = Position()
         self._chain = ""
-
-    @property
-    def path(self) -> Path:
-        """The file that is written."""
-        return self._path
 
     def open(self) -> None:
         """Take a file and continue its chain. Raises `AuditError`."""
@@ -93,7 +90,7 @@ class AuditFiles:
             self._take()
             self._continue()
         except OSError as error:
-            raise AuditError(f"Cannot write the audit log {self._path}: {error.strerror}.") from error
+            raise AuditError(f"Cannot write the audit log {self.path}: {error.strerror}.") from error
 
     def append(self, record: AuditRecord, *, sync: bool) -> None:
         """Write one record; with `sync` it is on the disk on return. Raises `AuditError`: nothing was written then."""
@@ -105,7 +102,7 @@ class AuditFiles:
                 line, position = written(record, self._at, self._key)
             self._write(line, position, sync=sync)
         except OSError as error:
-            raise AuditError(f"Cannot write the audit log {self._path}: {error.strerror}.") from error
+            raise AuditError(f"Cannot write the audit log {self.path}: {error.strerror}.") from error
 
     def close(self) -> None:
         """Leave the file to others."""
@@ -127,43 +124,41 @@ class AuditFiles:
             except BlockingIOError:
                 os.close(lock)
                 continue
-            self._lock, self._path = lock, path
+            self._lock, self.path = lock, path
             return
         raise AuditError(f"{_MOST_WRITERS} processes write the audit log {self._first_path} already.")
 
     def _continue(self) -> None:
         """Find the last record, and write that the log was opened."""
-        last, torn = _last_line(self._path)
+        last, torn = _last_line(self.path)
         former = None if last else self._newest_put_aside()
         if former is not None:
             last, _ = _last_line(former)
-        start = self._chain_of(former or self._path) if last else None
-        self._chain = start.chain if start else secrets.token_hex(8)
+        self._chain = secrets.token_hex(8)
+        if last is not None:
+            with (former or self.path).open("rb") as file:
+                first = read_line(file.readline(_TAIL_BYTES))
+            self._chain = first.start.chain if first and first.start else self._chain
         self._at = last.position if last else Position()
         self._begin(torn)
 
     def _begin(self, torn: bytes = b"") -> None:
         """Open the file and write the record with which this process continues it."""
-        self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file = os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._file).st_size
         ended = b"\n" if torn and not torn.endswith(b"\n") else b""
         start = ChainStart(chain=self._chain, mac_key=self._key_id, torn_bytes=len(torn + ended))
         line, position = written(AuditRecord(event=AuditEvent.LOG_OPENED), self._at, self._key, start)
         self._write(ended + line, position, sync=True)
 
-    def _chain_of(self, path: Path) -> ChainStart | None:
-        with path.open("rb") as file:
-            first = read_line(file.readline(_TAIL_BYTES))
-        return first.start if first else None
-
     def _newest_put_aside(self) -> Path | None:
-        name = re.compile(rf"{re.escape(self._path.stem)}\.\d{{12}}{re.escape(self._path.suffix)}")
-        return max((path for path in self._path.parent.iterdir() if name.fullmatch(path.name)), default=None)
+        name = re.compile(rf"{re.escape(self.path.stem)}\.\d{{12}}{re.escape(self.path.suffix)}")
+        return max((path for path in self.path.parent.iterdir() if name.fullmatch(path.name)), default=None)
 
     def _rotate(self) -> None:
         """Rename the file to the number of its last record, and continue in a new one."""
         self._drop()
-        self._path.rename(self._path.with_stem(f"{self._path.stem}.{self._at.seq:012d}"))
+        self.path.rename(self.path.with_stem(f"{self.path.stem}.{self._at.seq:012d}"))
         self._begin()
 
     def _write(self, line: bytes, position: Position, *, sync: bool) -> None:
@@ -236,17 +231,17 @@ class AuditLog:
             self._refuse()
 
     async def record(self, event: AuditEvent, **about: Unpack[About]) -> None:
-        """Record what has happened. Raises `AuditUnavailable` if strict."""
+        """Record an event. Raises `AuditUnavailable` if strict."""
         if not await self._write(event, about):
             self._refuse()
 
     def record_now(self, event: AuditEvent, **about: Unpack[About]) -> None:
-        """Record what has happened, from code that cannot wait. Never raises."""
+        """Record an event from code that cannot wait. Never raises."""
         if self._files is not None:
             self._append(_record(event, about))
 
     async def _refuse_if_broken(self) -> None:
-        """Try again what failed last. Raises `AuditUnavailable` if strict and it fails again."""
+        """Write again after a failure. Raises `AuditUnavailable` if strict and it fails again."""
         if self._strict and self._missing and not await asyncio.to_thread(self._append, None):
             self._refuse()
 
@@ -263,7 +258,7 @@ class AuditLog:
         return await asyncio.shield(asyncio.to_thread(self._append, record))
 
     def _append(self, record: AuditRecord | None) -> bool:
-        """Write what is missing, then the record, if any. Returns whether that was possible."""
+        """Write a note of missing records, then the record, if any. Returns False on failure."""
         assert self._files is not None
         with self._lock:
             try:

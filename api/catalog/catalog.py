@@ -133,12 +133,8 @@ class Catalogue:
         """
         if tool.actor is not None:
             found = await self._definition(split_actor_tool(tool.actor)[0], caller) if by_full_name else None
-            return CalledActor(
-                tool.actor,
-                tool.input_schema,
-                found.actor_id if found else None,
-                build_number=found.build_number if found else None,
-            )
+            actor_id, build_number = (found.actor_id, found.build_number) if found else (None, None)
+            return CalledActor(tool.actor, tool.input_schema, actor_id, build_number=build_number)
         written = arguments.get("actor")
         if not tool.calls_actor or not isinstance(written, str):
             return None
@@ -301,11 +297,9 @@ def _tool_of(mode: str, definition: ActorDefinition) -> Tool:
 
 def _actor_named(tool_name: str, known: tuple[str, ...]) -> str | None:
     """The Actor whose direct tool has this name."""
-    for actor in known:
-        if actor_tool_name(actor) == tool_name:
-            return actor
     user, separator, name = tool_name.replace("-dot-", ".").partition("--")
-    return f"{user}/{name}" if separator and user and name else None
+    written = f"{user}/{name}" if separator and user and name else None
+    return next((actor for actor in known if actor_tool_name(actor) == tool_name), written)
 
 
 async def planned_actors(

@@ -16,7 +16,7 @@ from outlast.api.mcp.protocol.versions import Context
 
 _FREE = frozenset({"initialize", "ping", "server/discover"})
 _SCOPES: Mapping[str, tuple[Scope, ...]] = {
-    # Which of them a call needs depends on the tool; the handler knows it.
+    # The handler checks the scope that the tool needs.
     "tools/call": tuple(sorted(ALL_SCOPES)),
     "tasks/cancel": ("cancel",),
     "tasks/update": ("call", "approve"),

@@ -21,7 +21,7 @@ from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.progress_notes import ProgressStep, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, STATE_EVENTS, detailed_task, legacy_task
 from outlast.api.mcp.protocol.versions import Context, require_legacy, require_tasks
-from outlast.api.mcp.resource_methods import ResourceMethods, RowResources, RowsUri, TaskResources, task_id_of
+from outlast.api.mcp.resource_methods import ResourceMethods, RowsUri, task_id_of
 from outlast.api.tasks.client import TaskClient
 from outlast.contracts.events import TaskEvent
 from outlast.contracts.tasks import Task
@@ -38,13 +38,9 @@ _MAX_TASK_IDS = 100
 class ResourceUpdates:
     """Subscriptions to resources. Only tasks and their rows change: one to any other resource sends nothing."""
 
-    def __init__(
-        self, connections: Connections, resources: ResourceMethods, tasks: TaskResources, rows: RowResources
-    ) -> None:
+    def __init__(self, connections: Connections, resources: ResourceMethods) -> None:
         self._connections = connections
         self._resources = resources
-        self._tasks = tasks
-        self._rows = rows
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> dict[str, Any]:
         """`resources/subscribe`. Raises -32002 for an unknown resource, -32602 above 100 subscriptions."""
@@ -86,9 +82,9 @@ class ResourceUpdates:
     def _changes(self, client: Client, uri: str) -> AsyncIterator[None] | None:
         """The changes of the resource from now on; None for one that does not change."""
         if (rows := RowsUri.parse(uri)) is not None:
-            return self._rows.changes(client, rows)
+            return self._resources.rows.changes(client, rows)
         task_id = task_id_of(uri)
-        return self._tasks.changes(client, task_id) if task_id is not None else None
+        return self._resources.tasks.changes(client, task_id) if task_id is not None else None
 
     async def _notify_session(self, ctx: Context, uri: str, changes: AsyncIterator[None]) -> None:
         try:

@@ -86,8 +86,8 @@ class PromptMethods:
         return {"description": prompt.description, "messages": messages}
 
     async def _ask(self, ctx: Context, question: InputRequest) -> InputAnswer:
-        principal = (await self._connections.client(ctx)).principal
-        return await self._client_questions.ask(ctx, principal, question)
+        client = await self._connections.client(ctx)
+        return await self._client_questions.ask(ctx, client.principal, question)
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> JsonObject:
         """`completion/complete`: the known values that begin with the typed text."""

@@ -15,11 +15,9 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from outlast.activities.platform_requests.downloads import PlatformBodies, PlatformBody, PlatformRefusal, RecordLinks
+from outlast.activities.platform_requests.downloads import PlatformBody, PlatformRefusal
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
-from outlast.api.audit.log import AuditLog
-from outlast.api.catalog.catalog import Catalogue
 from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.errors import ApiError, BadRequest, InvalidCall, TaskNotFound
 from outlast.api.mcp.connections import Client, Connections
@@ -29,6 +27,7 @@ from outlast.api.mcp.protocol.errors import with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import STATE_EVENTS, detailed_task
 from outlast.api.mcp.protocol.versions import Context, is_modern
 from outlast.api.mcp.resource_definitions import READ_PARAMETERS, Resource, is_web_address, segments_below
+from outlast.api.services import Services
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.live_rows import LastRow, TaskRows
 from outlast.workflows.tools.extensions import extension_entries
@@ -171,23 +170,11 @@ class TaskResources:
 class PlatformResources:
     """Addresses of the platform API as resources, within the rules for the tool that reads the same."""
 
-    def __init__(
-        self,
-        bodies: PlatformBodies,
-        links: RecordLinks,
-        catalogue: Catalogue,
-        tasks: TaskClient,
-        audit: AuditLog,
-        *,
-        max_bytes: int,
-    ) -> None:
-        """Show bodies up to `max_bytes`, and `links` to larger ones; record reads in `audit`."""
-        self._bodies = bodies
-        self._links = links
-        self._audit = audit
-        self._catalogue = catalogue
-        self._tasks = tasks
-        self._max_bytes = max_bytes
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._bodies = services.platform_bodies
+        self._max_bytes = services.settings.output_inline_limit_bytes
+        """Size limit of a body in an answer; larger ones are replaced with a link."""
 
     def templates(self, client: Client) -> list[JsonObject]:
         """The entries of `resources/templates/list`."""
@@ -207,12 +194,12 @@ class PlatformResources:
         unknown = sorted(parameters.keys() - READ_PARAMETERS)
         if unknown:
             raise unreadable(uri, f"HTTP 400: reads take no parameter {unknown[0][:_MAX_NAME_CHARS]!r}.")
-        tool = await self._catalogue.resolve(client.mode, address.tool, client.caller)
+        tool = await self._services.catalogue.resolve(client.mode, address.tool, client.caller)
         try:
-            self._tasks.check_front_door_tool(client.caller, tool)
+            self._services.tasks.check_front_door_tool(client.caller, tool)
         except InvalidCall as error:
             raise unreadable(uri, f"HTTP 403: {error.envelope.message}") from error
-        async with self._audit.action(AuditEvent.RESOURCE_READ, client.caller, tool=address.tool) as record:
+        async with self._services.audit.action(AuditEvent.RESOURCE_READ, client.caller, tool=address.tool) as record:
             try:
                 body = await self._bodies.read(
                     client.caller, segments, parameters, max_bytes=self._max_bytes, is_object=address.is_object
@@ -226,27 +213,22 @@ class PlatformResources:
 
     async def _note(self, client: Client, uri: str) -> JsonObject:
         """Return a link in place of a large body. A signed address needs no token."""
-        link = await self._links.signed(client.caller, uri) if dialect_of(client.mode).signs_links else uri
+        link = (
+            await self._services.record_links.signed(client.caller, uri) if dialect_of(client.mode).signs_links else uri
+        )
         where = f"get it at {link}" if link != uri else f"get it at {uri} with your Apify token"
         text = f"It has more than {self._max_bytes} bytes. Read a part of it, with limit and offset, or {where}."
         return {"uri": uri, "mimeType": "text/plain", "text": text}
 
 
 class ResourceMethods:
-    """The handlers of `resources/*`, without subscriptions."""
+    """The handlers of `resources/*`, without subscriptions, for tasks, their rows, pages and the platform."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        tasks: TaskResources,
-        rows: RowResources,
-        platform: PlatformResources,
-        widgets: Sequence[Resource] = (),
-    ) -> None:
+    def __init__(self, services: Services, connections: Connections, widgets: Sequence[Resource] = ()) -> None:
         self._connections = connections
-        self._tasks = tasks
-        self._rows = rows
-        self._platform = platform
+        self.tasks = TaskResources(services.tasks)
+        self.rows = RowResources(services.task_rows, services.limits)
+        self._platform = PlatformResources(services)
         self._resources = (*widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
 
     async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
@@ -266,9 +248,9 @@ class ResourceMethods:
         """`resources/read`. Raises -32602 (2025-11-25: -32002) for an unknown resource."""
         uri, client = str(params.uri), await self._connections.client(ctx)
         if (task_id := task_id_of(uri)) is not None:
-            return await self._changing(ctx, client, uri, self._tasks.read(client, uri, task_id))
+            return await self._changing(ctx, client, uri, self.tasks.read(client, uri, task_id))
         if (rows := RowsUri.parse(uri)) is not None:
-            return await self._changing(ctx, client, uri, self._rows.read(client, rows))
+            return await self._changing(ctx, client, uri, self.rows.read(client, rows))
         for resource in self._offered_to(client):
             parts = resource.match(uri)
             if parts is not None:
@@ -287,7 +269,7 @@ class ResourceMethods:
         task_id = rows.task_id if rows is not None else task_id_of(uri)
         if task_id is not None:
             try:
-                await with_mcp_errors(self._tasks.check(client, task_id), except_for=TaskNotFound)
+                await with_mcp_errors(self.tasks.check(client, task_id), except_for=TaskNotFound)
             except TaskNotFound as error:
                 raise no_such_resource(ctx, uri) from error
         elif not any(resource.match(uri) is not None for resource in self._offered_to(client)):

@@ -28,7 +28,7 @@ from outlast.api.mcp.protocol.errors import hide_defects, with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
 from outlast.api.mcp.protocol.versions import APP_MIME_TYPE, TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
 from outlast.api.mcp.resource_definitions import Resource
-from outlast.api.mcp.resource_methods import PlatformResources, ResourceMethods, RowResources, TaskResources
+from outlast.api.mcp.resource_methods import ResourceMethods
 from outlast.api.mcp.task_methods import TaskMethods, TaskParams, UpdateTaskParams
 from outlast.api.mcp.tool_lists import ToolLists, tool_entries
 from outlast.api.services import Services
@@ -95,19 +95,9 @@ class McpServer:
         self._calls = CallToolHandler(services, connections, questions, _notify_tools_changed)
         self._tasks = TaskMethods(services, connections, questions, self._calls.result_for_client)
         self._prompts = PromptMethods(connections, questions, services.settings.actors)
-        task_resources = TaskResources(services.tasks)
-        row_resources = RowResources(services.task_rows, services.limits)
-        platform = PlatformResources(
-            services.platform_bodies,
-            services.record_links,
-            services.catalogue,
-            services.tasks,
-            services.audit,
-            max_bytes=services.settings.output_inline_limit_bytes,
-        )
-        self._resources = ResourceMethods(self._connections, task_resources, row_resources, platform, widgets)
-        self._updates = ResourceUpdates(self._connections, self._resources, task_resources, row_resources)
-        self._streams = ListenStreams(services.tasks, self._connections, self._updates)
+        self._resources = ResourceMethods(services, connections, widgets)
+        self._updates = ResourceUpdates(connections, self._resources)
+        self._streams = ListenStreams(services.tasks, connections, self._updates)
         self._task_status = TaskStatusNotifier(services.tasks)
         self.server = self._build_server()
 

@@ -25,10 +25,10 @@ from outlast.workflows.tools.registry import MODES
 
 METHOD = "tools/list"
 _MAX_OFFERS = 32
-"""A list of all tools takes a megabyte, as objects and as text."""
+"""A list of all tools takes one megabyte, as objects and as text."""
 _SLOT_STATE = "outlast_tool_list"
 _PLACEHOLDER = {"outlast-tool-list": secrets.token_hex(16)}
-"""Stands in an answer for the list. Nobody else can write it, since the token is never sent."""
+"""Placeholder of the list in an answer. Nobody else can write it, as the token is never sent."""
 _PLACEHOLDER_TEXT = json.dumps(_PLACEHOLDER, separators=(",", ":")).encode()
 _Key = tuple[str, str, tuple[int, ...]]
 """Protocol version, mode, and the identities of the definitions: equal ones are mostly one object."""
@@ -69,7 +69,7 @@ class ToolLists:
 
 
 def with_tool_list(scope: Scope, send: Send) -> Send:
-    """`send` for the answer to a `tools/list`: puts the text of a known list in, so that the SDK need not write it."""
+    """Wrap `send` to insert the text of a known list into the answer, so that the SDK need not serialise it."""
     slot = scope[_SLOT_STATE] = _Slot()
     held: Message | None = None
 
@@ -98,7 +98,7 @@ def tool_entries(tools: ToolSet, *, legacy: bool, max_wait_seconds: int) -> list
 
 
 def own_schema(definition: Tool, mode: str, max_wait_seconds: int) -> dict[str, Any]:
-    """The input schema of a tool under its own names, with the argument that changes the wait."""
+    """Return the input schema of a tool under its own names, with the argument for the wait."""
     return _with_wait(json.loads(definition.input_schema_json), definition, mode, max_wait_seconds)
 
 
@@ -110,8 +110,8 @@ def _with_wait(schema: dict[str, Any], definition: Tool, mode: str, max_wait_sec
 def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int) -> dict[str, Any]:
     hints = definition.annotations
     shown = dialect_of(mode).shown(definition)
-    if shown is not None and not legacy:
-        shown = None if shown.stays_whole else shown
+    if shown is not None and not legacy and shown.stays_whole:
+        shown = None
     schema = own_schema(definition, mode, max_wait_seconds)
     entry: dict[str, Any] = {
         "name": definition.name,
@@ -136,7 +136,7 @@ def _tool_entry(definition: Tool, mode: str, legacy: bool, max_wait_seconds: int
 @dataclass(frozen=True)
 class _List:
     tools: ToolSet
-    """Kept along, so that no other definition gets the identity of one of them."""
+    """Keeps the definitions alive, so that no other object gets the identity of one of them."""
     result: dict[str, Any]
     text: bytes
     """The same as JSON in ASCII, so that it is one line for every reader of event streams."""

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -176,20 +176,14 @@ def caller_label(caller_id: str) -> str:
 def show_use(*parts: Used) -> None:
     """Set the metrics of limits to `parts`, each of which is about other limits."""
     by_limit: dict[str, dict[str, float]] = {}
-    for caller_id, limit, share in _entries(parts):
-        shares = by_limit.setdefault(limit, {})
+    for caller_id, used in (entry for part in parts for entry in part.items()):
         label = caller_label(caller_id)
-        shares[label] = max(shares.get(label, 0.0), share)
+        for limit, share in used.items():
+            shares = by_limit.setdefault(limit, {})
+            shares[label] = max(shares.get(label, 0.0), share)
     LIMIT_NEAR.clear()
     for limit, shares in by_limit.items():
         LIMIT_USED.labels(limit).set(max(shares.values()))
         for label, share in nlargest(_MAX_CALLERS, shares.items(), key=lambda entry: entry[1]):
             if share >= _NEAR:
                 LIMIT_NEAR.labels(limit, label).set(share)
-
-
-def _entries(parts: Iterable[Used]) -> Iterable[tuple[str, str, float]]:
-    for part in parts:
-        for caller_id, shares in part.items():
-            for limit, share in shares.items():
-                yield caller_id, limit, share

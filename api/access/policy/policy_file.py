@@ -23,30 +23,13 @@ from tomlkit import TOMLDocument
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
-from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.api_keys import KeyHash
-from outlast.api.access.policy.contracts import (
-    CallerEntry,
-    KeyEntry,
-    Limits,
-    OAuthEntry,
-    PermissionEntry,
-    Policy,
-    ResurrectEntry,
-)
+from outlast.api.access.policy import contracts
+from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Policy
 
 _END = re.compile(rb"\[[ \t]*end[ \t]*\][ \t]*(#.*)?")
 MAX_BYTES = 4 * 1024 * 1024
-_MODELS: tuple[type[BaseModel], ...] = (
-    Policy,
-    CallerEntry,
-    KeyEntry,
-    Limits,
-    OAuthEntry,
-    PermissionEntry,
-    ResurrectEntry,
-    SpendingCaps,
-)
+_MODELS = [model for model in vars(contracts).values() if isinstance(model, type) and issubclass(model, BaseModel)]
 _END_MARK = "end_mark = true  # the last line is [end]: without it, this file was cut off\n"
 _WITHOUT_KEYS = 'anonymous = "none"  # the last key was revoked: nobody is let in without one\n'
 

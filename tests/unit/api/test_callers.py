@@ -13,7 +13,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal
 from outlast.api.errors import Unauthenticated
 from outlast.api.settings import ApiSettings
-from outlast.api.startup_checks import refusal_to_listen
+from outlast.api.startup_checks import settings_problems
 
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789ab"
 
@@ -67,9 +67,9 @@ def test_a_key_that_is_too_short_or_has_no_name_is_refused_without_quoting_it(ke
     ],
 )
 def test_without_any_credential_the_api_listens_on_loopback_only(given: dict[str, object], refused: bool) -> None:
-    refusal = refusal_to_listen(settings(**given))
-    assert (refusal is not None) is refused
-    assert refusal is None or "OUTLAST_API_KEYS" in refusal
+    problems = settings_problems(settings(**given))
+    assert bool(problems) is refused
+    assert all("OUTLAST_API_KEYS" in problem for problem in problems)
 
 
 def test_one_key_for_two_callers_is_refused_without_quoting_it() -> None:
