@@ -18,7 +18,7 @@ from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
 from outlast.api.http.resource_metadata import install_resource_metadata
 from outlast.api.http.server_card import install_server_card
-from outlast.api.mcp.mount import install_mcp
+from outlast.api.mcp.streamable_http import install_mcp
 from outlast.api.rest import (
     batch_routes,
     operator_routes,

@@ -1,9 +1,10 @@
 """`/mcp` of the API process: streamable HTTP for both protocol versions, with the credentials of the REST API."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from typing import cast
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Any, cast
 
+from fastapi import FastAPI
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
@@ -31,6 +32,7 @@ from outlast.api.mcp.widgets import widget_resources
 from outlast.api.metrics import LIMITED
 from outlast.api.services import Services
 
+_PATH = "/mcp"
 _NOT_FOUND = 404
 _MAX_QUERY_CHARS = 8_192
 _NO_MESSAGE: Message = {
@@ -38,7 +40,6 @@ _NO_MESSAGE: Message = {
     "body": b'{"jsonrpc":"2.0","method":"notifications/outlast/dropped"}',
     "more_body": False,
 }
-Sessions = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Authenticated:
@@ -172,19 +173,23 @@ class Authenticated:
             )
 
 
-class StreamableHttp:
-    """The MCP server of the API process: `app` serves its requests while `sessions` runs."""
+def install_mcp(app: FastAPI, services: Services) -> None:
+    """Serve MCP at `/mcp` of `app`, for as long as `app` runs."""
+    mcp, settings = McpServer(services, widgets=widget_resources()), services.settings
+    inner = mcp.server.streamable_http_app(
+        streamable_http_path=_PATH,
+        max_request_body_size=settings.max_body_bytes,
+        session_idle_timeout=settings.mcp_session_idle_seconds,
+        # The entrance has checked Host and Origin, for all routes alike.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    endpoint = Authenticated(cast(Route, inner.routes[0]).app, services, mcp.exchanges)
+    app.router.routes.append(Route(_PATH, endpoint=endpoint, include_in_schema=False))
+    outer = app.router.lifespan_context
 
-    def __init__(self, services: Services, path: str) -> None:
-        settings = services.settings
-        mcp = McpServer(services, widgets=widget_resources())
-        server = mcp.server
-        inner = server.streamable_http_app(
-            streamable_http_path=path,
-            max_request_body_size=settings.max_body_bytes,
-            session_idle_timeout=settings.mcp_session_idle_seconds,
-            # The entrance has checked Host and Origin, for all routes alike.
-            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        )
-        self.app: ASGIApp = Authenticated(cast(Route, inner.routes[0]).app, services, mcp.exchanges)
-        self.sessions: Sessions = server.session_manager.run
+    @asynccontextmanager
+    async def lifespan(running: Any) -> AsyncGenerator[Any]:
+        async with outer(running) as state, mcp.server.session_manager.run():
+            yield state
+
+    app.router.lifespan_context = lifespan
