@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import SettingsConfigDict
 
 from outlast.activities.outputs import contracts as outputs
 from outlast.api.access.permissions import PermissionRules
@@ -36,169 +37,108 @@ def address_problem(url: str) -> str | None:
 
 
 class ApiSettings(Settings):
-    """Settings of the entry points."""
+    """Settings of the entry points. The docstring of each field is its description."""
 
-    api_host: str = Field(
-        default="127.0.0.1", description="Address the API binds. Beyond loopback, set OUTLAST_API_KEYS."
-    )
-    api_port: int = Field(default=8400, ge=0, le=65535, description="Port the API binds.")
-    api_keys: SecretStr | None = Field(
-        default=None,
-        description="Bearer keys of known callers: `name:key`, comma-separated. A key has 16 characters or more.",
-    )
-    accept_apify_tokens: bool = Field(
-        default=True,
-        description="Whether an Apify token is accepted as bearer token; its runs are paid by its account.",
-    )
-    oauth_issuer: str | None = Field(
-        default=None,
-        description="Authorization server whose access tokens (JWT) are accepted, as the tokens' `iss` reads.",
-    )
-    oauth_audience: str = Field(
-        default="",
-        validate_default=True,
-        description="Address of this server's `/mcp` as clients have it, for which tokens must be issued (`aud`). "
-        "Other audiences that count too follow, comma-separated.",
-    )
-    oauth_clock_skew_seconds: float = Field(
-        default=30, ge=0, le=300, description="How far the clock of the authorization server may be off."
-    )
-    mode: str = Field(
-        default="default",
-        description="How tools are presented: `default` (sync), `openai` (async, widgets), or `apify` (as Apify's own "
-        "MCP server does).",
-    )
-    default_tools: str = Field(
-        default="actors,docs",
-        description="Tools and categories offered to MCP connections that choose none, comma-separated.",
-    )
-    default_actors: str = Field(
-        default="apify/rag-web-browser", description="Actors offered as tools of their own, comma-separated."
-    )
-    permissions: str = Field(
-        default="",
-        description="Who may call what: `CALLER:TOOL=allow`, `=ask` or `=deny`, comma-separated; the first wins.",
-    )
-    policy_file: Path | None = Field(
-        default=None,
-        description="File that says who calls, with which keys, limits, caps and permissions (TOML). "
-        "It is read again when it changes and on SIGHUP.",
-    )
-    limits: Limits = Field(default_factory=Limits, description="How much one caller may use at once, as JSON.")
-    spending: Caps = Field(default_factory=Caps, description="What one caller may spend, in US dollars, as JSON.")
-    audit_file: Path | None = Field(
-        default=None, description="File that records who did what (JSON lines); none unless set, `-` for none."
-    )
-    audit_max_bytes: int = Field(
-        default=64 * 1024 * 1024, ge=65_536, description="Size at which a file of the audit log is put aside."
-    )
-    audit_strict: bool = Field(
-        default=False, description="Whether requests are refused whose record cannot be written to the disk at once."
-    )
-    fairness: bool = Field(
-        default=False,
-        description="Whether callers get equal shares of the workers, so that one caller's calls do not delay others.",
-    )
-    quick_calls: int = Field(
-        default=0,
-        ge=0,
-        le=1_000,
-        description="Quick reads that the API carries out itself at once, in the step that starts them; 0 for none.",
-    )
-    compression: bool = Field(
-        default=True, description="Whether large outputs are stored and answered with a locator and a summary."
-    )
-    kill_switch: bool = Field(
-        default=False,
-        description="Forces the plain behaviour, whatever else is set and asked: no compression, no masks.",
-    )
-    tool_masking: bool = Field(
-        default=False, description="Whether tool masks of requests are heeded; else they are carried out as without."
-    )
-    output_threshold_bytes: int = Field(
-        default=outputs.DEFAULT_THRESHOLD_BYTES, ge=0, description="Outputs of more bytes (UTF-8) are stored."
-    )
-    output_ttl_seconds: int = Field(
-        default=outputs.DEFAULT_TTL_SECONDS,
-        ge=1,
-        description="How long a stored output is kept by default.",
-    )
-    output_inline_limit_bytes: int = Field(
-        default=outputs.DEFAULT_INLINE_LIMIT_BYTES,
-        ge=1_024,
-        description="Without compression, a larger output is an explicit error.",
-    )
-    max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
-    max_batch_bytes: int = Field(
-        default=64 * 1024 * 1024, ge=1024, description="Largest file of a batch's items that may be uploaded."
-    )
-    max_body_values: int = Field(
-        default=250_000, ge=100, description="Most values in a request body: elements of arrays, entries of objects."
-    )
-    max_body_depth: int = Field(default=100, ge=10, le=200, description="Deepest nesting in a request body.")
-    schema_check_seconds: float = Field(
-        default=10,
-        gt=0,
-        le=300,
-        description="Most processor time for a check of one value against a JSON Schema of the outside world.",
-    )
-    request_seconds: float = Field(
-        default=60, gt=0, description="Longest time for the head of a request to arrive, and then for its body."
-    )
-    unread_seconds: float = Field(
-        default=60,
-        gt=0,
-        description="Longest time in which a client takes nothing of what waits for it; then its connection is closed.",
-    )
-    connections_per_address: int = Field(default=4_000, ge=1, description="Connections that one address may have open.")
-    failed_credentials_per_minute: int = Field(
-        default=60, ge=1, description="Wrong bearer tokens that one address may try per minute."
-    )
-    anonymous_requests_per_second: float = Field(
-        default=50, gt=0, description="Requests without a good credential that one address may send per second."
-    )
-    trusted_proxies: str = Field(
-        default="",
-        description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed, "
-        "comma-separated.",
-    )
-    max_wait_seconds: int = Field(default=300, ge=1, description="Longest wait that one request may ask for.")
-    mcp_session_idle_seconds: int = Field(
-        default=1_800, ge=1, le=30 * 86_400, description="An MCP session without a request for this long ends."
-    )
-    compaction: bool = Field(
-        default=True, description="Whether a conversation that nears its model's window is summarised by the model."
-    )
-    model_providers: str | None = Field(
-        default=None,
-        description="Providers that the workers have keys or addresses for, comma-separated; unset: not known.",
-    )
-    session_idle_days: float = Field(
-        default=SESSION_IDLE / timedelta(days=1),
-        gt=0,
-        le=3_650,
-        description="How long a session and its conversation are kept without a call or a message.",
-    )
-    run_heartbeat_seconds: int = Field(
-        default=60, ge=5, description="Seconds without a heartbeat after which another worker follows the run."
-    )
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
-    instance_id: str | None = Field(
-        default=None, description="What `/healthz` and `/readyz` answer as the header `Outlast-Instance`."
-    )
-    hsts_seconds: int = Field(
-        default=0,
-        ge=0,
-        description="How long browsers shall use HTTPS only for this name; set it when a proxy with TLS is in front.",
-    )
-    allowed_hosts: str = Field(
-        default="", description="Host headers that MCP accepts beyond loopback, comma-separated; empty accepts any."
-    )
-    allowed_origins: str = Field(
-        default="",
-        description="Origins of web pages of other sites that may use this server, comma-separated: "
-        "`https://app.example`, or `http://localhost:*` for every port.",
-    )
+    api_host: str = "127.0.0.1"
+    """Address the API binds. Beyond loopback, set OUTLAST_API_KEYS."""
+    api_port: int = Field(default=8400, ge=0, le=65535)
+    """Port the API binds."""
+    api_keys: SecretStr | None = None
+    """Bearer keys of known callers: `name:key`, comma-separated. A key has 16 characters or more."""
+    accept_apify_tokens: bool = True
+    """True to accept Apify tokens as bearer tokens; their accounts pay the runs."""
+    oauth_issuer: str | None = None
+    """Authorization server whose access tokens (JWT) are accepted, as in the tokens' `iss`."""
+    oauth_audience: str = Field(default="", validate_default=True)
+    """Address of this server's `/mcp` as clients have it, for which tokens must be issued (`aud`). Other audiences that
+    count too follow, comma-separated."""
+    oauth_clock_skew_seconds: float = Field(default=30, ge=0, le=300)
+    """Tolerance for the clock of the authorization server."""
+    mode: str = "default"
+    """Presentation of tools: `default` (sync), `openai` (async, widgets), or `apify` (as Apify's own MCP server
+    does)."""
+    default_tools: str = "actors,docs"
+    """Tools and categories offered to MCP connections that choose no tools, comma-separated."""
+    default_actors: str = "apify/rag-web-browser"
+    """Actors offered as separate tools, comma-separated."""
+    permissions: str = ""
+    """Rules for calls: `CALLER:TOOL=allow`, `=ask` or `=deny`, comma-separated; the first wins."""
+    policy_file: Path | None = None
+    """File that says who calls, with which keys, limits, caps and permissions (TOML). It is read again when it changes
+    and on SIGHUP."""
+    limits: Limits = Field(default_factory=Limits)
+    """Limits on concurrent use by one caller, as JSON."""
+    spending: Caps = Field(default_factory=Caps)
+    """Spending limits of one caller, in US dollars, as JSON."""
+    audit_file: Path | None = None
+    """File of the audit log (JSON lines); `-` for none. Default: none."""
+    audit_max_bytes: int = Field(default=64 * 1024 * 1024, ge=65_536)
+    """Size at which the audit log continues in a new file."""
+    audit_strict: bool = False
+    """True to refuse requests whose audit record cannot be written to the disk at once."""
+    fairness: bool = False
+    """True for equal shares of the workers, so that one caller's calls do not delay others."""
+    quick_calls: int = Field(default=0, ge=0, le=1_000)
+    """Quick reads that the API runs itself at a time, in the step that starts them; 0 for none."""
+    compression: bool = True
+    """True to store large outputs, and answer with a locator and a summary."""
+    kill_switch: bool = False
+    """Disables compression and masks, whatever other settings and requests select."""
+    tool_masking: bool = False
+    """True to apply the tool masks of requests; otherwise they are ignored."""
+    output_threshold_bytes: int = Field(default=outputs.DEFAULT_THRESHOLD_BYTES, ge=0)
+    """Outputs of more bytes (UTF-8) are stored."""
+    output_ttl_seconds: int = Field(default=outputs.DEFAULT_TTL_SECONDS, ge=1)
+    """Default lifetime of a stored output."""
+    output_inline_limit_bytes: int = Field(default=outputs.DEFAULT_INLINE_LIMIT_BYTES, ge=1_024)
+    """Without compression, a larger output is an explicit error."""
+    max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
+    """Largest request body accepted."""
+    max_batch_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    """Largest file of a batch's items that may be uploaded."""
+    max_body_values: int = Field(default=250_000, ge=100)
+    """Most values in a request body: elements of arrays, entries of objects."""
+    max_body_depth: int = Field(default=100, ge=10, le=200)
+    """Deepest nesting in a request body."""
+    schema_check_seconds: float = Field(default=10, gt=0, le=300)
+    """Maximum processor time for a check of one value against an external JSON Schema."""
+    request_seconds: float = Field(default=60, gt=0)
+    """Longest time for the head of a request to arrive, and then for its body."""
+    unread_seconds: float = Field(default=60, gt=0)
+    """Maximum time without progress of a client that reads a response; then its connection is closed."""
+    connections_per_address: int = Field(default=4_000, ge=1)
+    """Connections that one address may have open."""
+    failed_credentials_per_minute: int = Field(default=60, ge=1)
+    """Wrong bearer tokens that one address may try per minute."""
+    anonymous_requests_per_second: float = Field(default=50, gt=0)
+    """Requests without a valid credential that one address may send per second."""
+    trusted_proxies: str = ""
+    """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted,
+    comma-separated."""
+    max_wait_seconds: int = Field(default=300, ge=1)
+    """Maximum wait that a request may set."""
+    mcp_session_idle_seconds: int = Field(default=1_800, ge=1, le=30 * 86_400)
+    """An MCP session without a request for this long ends."""
+    compaction: bool = True
+    """True to have the model summarise a conversation that nears its context window."""
+    model_providers: str | None = None
+    """Providers that the workers have keys or addresses for, comma-separated. Default: unknown."""
+    session_idle_days: float = Field(default=SESSION_IDLE / timedelta(days=1), gt=0, le=3_650)
+    """Lifetime of a session and its conversation without a call or a message."""
+    run_heartbeat_seconds: int = Field(default=60, ge=5)
+    """Seconds without a heartbeat after which another worker follows the run."""
+
+    instance_id: str | None = None
+    """Value of the header `Outlast-Instance` of `/healthz` and `/readyz`."""
+    hsts_seconds: int = Field(default=0, ge=0)
+    """Time for which browsers use only HTTPS for this name; set it behind a proxy with TLS."""
+    allowed_hosts: str = ""
+    """Host headers that MCP accepts beyond loopback, comma-separated; empty accepts any."""
+    allowed_origins: str = ""
+    """Origins of web pages of other sites that may use this server, comma-separated: `https://app.example`, or
+    `http://localhost:*` for every port."""
 
     @field_validator("audit_file")
     @classmethod

@@ -36,8 +36,10 @@ def _problems(settings: ApiSettings) -> Iterator[str]:
     for actor in settings.actors:
         if not _ACTOR.fullmatch(actor):
             yield f"OUTLAST_DEFAULT_ACTORS: {actor!r} is not an Actor; write `user/name`."
-    known = {*Category, *base_tools(settings.mode).tools, *TOOL_ALIASES} if settings.mode in MODES else None
-    for name in settings.selectors if known is not None else ():
+    if settings.mode not in MODES:
+        return
+    known = {*Category, *base_tools(settings.mode).tools, *TOOL_ALIASES}
+    for name in settings.selectors:
         if name not in known and not _ACTOR.fullmatch(name):
             kinds = f"a category ({', '.join(Category)}), a tool, or an Actor (`user/name`)"
             yield f"OUTLAST_DEFAULT_TOOLS: {name!r} is not {kinds}."
