@@ -56,9 +56,8 @@ class OperationsReader:
 
     async def _count_all(self, caller_id: str | None) -> Operations:
         with temporal_errors():
-            counts, tasks, served = await asyncio.gather(
-                self._counts(caller_id), self._open_tasks(caller_id), self._served(caller_id)
-            )
+            counts, tasks = await asyncio.gather(self._counts(caller_id), self._open_tasks(caller_id))
+            served = ServedQueues((), ()) if caller_id is not None else await served_queues(self._client)
         return Operations(
             at=datetime.now(UTC),
             scope="all" if caller_id is None else "own",
@@ -99,9 +98,6 @@ class OperationsReader:
         listed = self._client.list_workflows(open_tasks_query(caller_id), limit=_LISTED, page_size=_LISTED)
         tasks = [_open_task(execution) async for execution in listed]
         return tuple(task for task in tasks if task is not None)
-
-    async def _served(self, caller_id: str | None) -> ServedQueues:
-        return ServedQueues((), ()) if caller_id is not None else await served_queues(self._client)
 
 
 def _open_task(execution: WorkflowExecution) -> OpenTask | None:

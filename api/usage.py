@@ -43,7 +43,10 @@ class UsageReader:
 
     async def report(self, principal: Principal, query: UsageQuery) -> UsageReport:
         """Return the report for `query`. Raises `BadRequest`, `UsageForbidden`, `TemporalUnavailable`."""
-        first, last = _range(query)
+        last = query.last_day or datetime.now(UTC).date()
+        first = query.first_day or last.replace(day=1)
+        if not 0 <= (last - first).days < MAX_DAYS:
+            raise BadRequest(f"`from` must not be after `to`, nor more than {MAX_DAYS} days before it.")
         whose = query.caller or principal.caller.id
         if whose != principal.caller.id and "admin" not in principal.scopes:
             raise UsageForbidden("Without the scope `admin` you see your own usage only: leave `caller` out.")
@@ -112,24 +115,15 @@ class UsageReader:
 
 
 def as_csv(report: UsageReport, by: tuple[Grouping, ...], *, safe: bool = True) -> str:
-    """The rows of a report as CSV (RFC 4180), with a header line; with `safe`, as `safe_cell` writes text."""
+    """Return the rows of a report as CSV (RFC 4180) with a header line; with `safe`, escaped by `safe_cell`."""
     text = io.StringIO()
     columns = [*by, "runs", "model_calls", "cost_usd"]
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
     for row in report.rows:
-        cost = f"{spending.exact_usd(row.cost_usd):f}"
-        cells = {**row.model_dump(), "cost_usd": cost}
+        cells = {**row.model_dump(), "cost_usd": f"{spending.exact_usd(row.cost_usd):f}"}
         writer.writerow({name: safe_cell(value) for name, value in cells.items()} if safe else cells)
     return text.getvalue()
-
-
-def _range(query: UsageQuery) -> tuple[date, date]:
-    last = query.last_day or datetime.now(UTC).date()
-    first = query.first_day or last.replace(day=1)
-    if not 0 <= (last - first).days < MAX_DAYS:
-        raise BadRequest(f"`from` must not be after `to`, nor more than {MAX_DAYS} days before it.")
-    return first, last
 
 
 def _add(sums: dict[tuple[object, ...], _Sum], query: UsageQuery, records: Iterable[spending.UsageRecord]) -> None:

@@ -143,12 +143,11 @@ class CallerResolver:
             validity = Validity(self._leases, partial(self._problem_of_nobody, is_forwarded=is_forwarded))
             return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes, validity=validity)
         digest = digest_of(bearer.get_secret_value())
-        name = self._known_key(digest)
+        name = next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)
         if name is not None:
             return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN, credential=f"setting {digest}")
         if bearer.get_secret_value().startswith(PREFIX):
-            entry = await self._verified(bearer, digest, address)
-            return self._of_key(entry)
+            return self._of_key(await self._verified(bearer, digest, address))
         if self._access_tokens is not None and looks_like_access_token(bearer.get_secret_value()):
             return await self._of_access_token(self._access_tokens, bearer.get_secret_value(), digest, address)
         if not self._settings.accept_apify_tokens:
@@ -267,9 +266,6 @@ class CallerResolver:
             expires=token.expires,
             validity=Validity(self._leases, problem, lambda: ends_at),
         )
-
-    def _known_key(self, digest: str) -> str | None:
-        return next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)
 
     async def _looked_up(self, bearer: SecretStr, digest: str, address: str | None) -> str:
         """Return the token's account. Concurrent requests share one look-up."""

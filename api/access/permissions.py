@@ -101,10 +101,8 @@ class PermissionRules:
     @classmethod
     def of(cls, policy: Policy) -> "PermissionRules":
         """Return the rules of a policy, with its default for unmatched calls as the last rule."""
-        last = (
-            () if policy.unmatched == "allow" else (Rule("*", "*", policy.unmatched, f"unmatched={policy.unmatched}"),)
-        )
-        return cls((*(Rule.of(entry) for entry in policy.rules), *last))
+        default = Rule("*", "*", policy.unmatched, f"unmatched={policy.unmatched}")
+        return cls((*map(Rule.of, policy.rules), *(() if policy.unmatched == "allow" else (default,))))
 
     def ruling_of_call(
         self, caller: str, tool: "Tool", actor: str | None, actor_id: str | None = None
@@ -122,11 +120,8 @@ class PermissionRules:
 
     def ruling(self, caller: str, names: Iterable[CallName], actor: str | None = None) -> PermissionRuling | None:
         """Return the ruling on a call with these `names`; None if no rule matches."""
-        found = [rule for name in names if (rule := self._first(caller, name)) is not None]
-        return PermissionRuling.strictest(found, actor)
-
-    def _first(self, caller: str, name: CallName) -> Rule | None:
-        return next((rule for rule in self.rules if rule.fits(caller, name)), None)
+        first = (next((rule for rule in self.rules if rule.fits(caller, name)), None) for name in names)
+        return PermissionRuling.strictest([rule for rule in first if rule is not None], actor)
 
 
 def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:

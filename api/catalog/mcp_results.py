@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.media import repaired_block
-from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.tools.registry import MODES
 
 _UI_PREFIX = "openai/"
@@ -15,10 +15,10 @@ _INTERNAL_PREFIX = "outlast/added"
 
 def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None) -> dict[str, Any]:
     """The wire form (`CallToolResult`). Outside the UI mode no `openai/` key leaves the server."""
-    answer: dict[str, Any] = {
-        "content": _content(result),
-        "isError": result.is_error,
-    }
+    blocks = result.raw_content
+    if blocks is None:
+        blocks = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
+    answer: dict[str, Any] = {"content": [repaired_block(block) for block in blocks], "isError": result.is_error}
     if result.structured is not None:
         answer["structuredContent"] = result.structured
     if result.error is not None:
@@ -36,14 +36,3 @@ def visible_meta(meta: dict[str, JsonValue], *, mode: str) -> dict[str, JsonValu
     if known is not None and known.has_widgets:
         return visible
     return {key: value for key, value in visible.items() if not key.startswith(_UI_PREFIX)}
-
-
-def _content(result: ToolResult) -> list[Any]:
-    if result.raw_content is not None:
-        return [repaired_block(block) for block in result.raw_content]
-    return [repaired_block(part.model_dump(mode="json", by_alias=True, exclude_none=True)) for part in result.content]
-
-
-def text_result(text: str, *, structured: JsonObject | None = None) -> ToolResult:
-    """A result with one text block."""
-    return ToolResult(content=(TextContent(text=text),), structured=structured)

@@ -107,12 +107,8 @@ def _with_fields_of(rules: JsonObject, properties: JsonValue, root: JsonObject) 
                 if field not in known:
                     known.append(field)
     own = properties if isinstance(properties, dict) else {}
-    more: JsonObject = {name: _any_of(each) for name, each in found.items() if name not in own}
-    return {**own, **more}
-
-
-def _any_of(schemas: list[JsonValue]) -> JsonValue:
-    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    more = {name: each for name, each in found.items() if name not in own}
+    return {**own, **{name: each[0] if len(each) == 1 else {"anyOf": each} for name, each in more.items()}}
 
 
 def _with_fitting_fields(schema: JsonObject) -> tuple[JsonObject, dict[str, str]]:

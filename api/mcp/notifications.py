@@ -18,7 +18,7 @@ from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError, CredentialEnded
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.progress_notes import ProgressStep, ProgressSteps, progress_notification, wants_progress
+from outlast.api.mcp.protocol.progress_notes import ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, STATE_EVENTS, detailed_task, legacy_task
 from outlast.api.mcp.protocol.versions import Context, require_legacy, require_tasks
 from outlast.api.mcp.resource_methods import ResourceMethods, RowsUri, task_id_of
@@ -118,27 +118,25 @@ class TaskStatusNotifier:
         try:
             async for event in await self._tasks.events(client.caller, task.id):
                 step = steps.after(event.name, event.data) if wants_progress(ctx) else None
-                if step is not None and not await _sent(ctx, task, _progress(ctx, task, step)):
-                    return
+                if step is not None:
+                    # The token of the request that became the task is valid until the task ends (MCP 2025-11-25).
+                    meta = {**(step.note.meta or {}), RELATED_TASK_META: {"taskId": task.id}}
+                    if not await _sent(ctx, task, progress_notification(ctx, step, meta)):
+                        return
                 if event.name in STATE_EVENTS and not await self._send_status(ctx, client, task, event):
                     return
         except ApiError as error:
             log.info("Stopped sending the status of task %s: %s", task.id, error)
 
     async def _send_status(self, ctx: Context, client: Client, task: Task, event: TaskEvent) -> bool:
-        """Send the task's status. False when it was the last one, or when the session has ended."""
+        """Send the task's status. Returns False after the last one, or if the session has ended."""
         now = await self._tasks.describe(client.caller, task.id)
         is_sent = await _sent(ctx, task, cast(Any, LegacyTaskStatus(params=legacy_task(now))))
         return is_sent and event.name != "task_completed"
 
 
-def _progress(ctx: Context, task: Task, step: ProgressStep) -> types.ProgressNotification:
-    """The token of the request that became the task is good until the task ends (MCP 2025-11-25, tasks)."""
-    return progress_notification(ctx, step, {**(step.note.meta or {}), RELATED_TASK_META: {"taskId": task.id}})
-
-
 async def _sent(ctx: Context, task: Task, notification: types.ServerNotification) -> bool:
-    """Send it to the session. False when that has ended."""
+    """Send to the session. Returns False if it has ended."""
     try:
         await ctx.session.send_notification(notification)
     except Exception as error:  # noqa: BLE001  # a closed transport raises exceptions of many types

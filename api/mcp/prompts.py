@@ -13,7 +13,7 @@ from outlast.api.mcp.connections import Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.task_shapes import input_requests
 from outlast.api.mcp.protocol.versions import Context, is_modern
-from outlast.workflows.contracts.questions import InputAnswer, InputRequest
+from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.tools.extensions import extension_entries
 
 JsonObject = dict[str, Any]
@@ -76,7 +76,10 @@ class PromptMethods:
             answers = parsed_answers(params.input_responses or {}, questions)
             if not answers and is_modern(ctx):
                 return {"resultType": "input_required", "inputRequests": input_requests(questions)}
-            answer = answers.get(_ARGUMENTS_KEY) or await self._ask(ctx, questions[_ARGUMENTS_KEY])
+            answer = answers.get(_ARGUMENTS_KEY)
+            if answer is None:
+                client = await self._connections.client(ctx)
+                answer = await self._client_questions.ask(ctx, client.principal, questions[_ARGUMENTS_KEY])
             names = {argument.name for argument in missing}
             given = {**given, **{name: str(value) for name, value in answer.content.items() if name in names}}
         if still_missing := prompt.missing_arguments(given):
@@ -84,10 +87,6 @@ class PromptMethods:
             raise MCPError(INVALID_PARAMS, f"Prompt {prompt.name!r} needs these arguments: {names_text}.")
         messages = [{"role": "user", "content": block} for block in prompt.render(given)]
         return {"description": prompt.description, "messages": messages}
-
-    async def _ask(self, ctx: Context, question: InputRequest) -> InputAnswer:
-        client = await self._connections.client(ctx)
-        return await self._client_questions.ask(ctx, client.principal, question)
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> JsonObject:
         """`completion/complete`: the known values that begin with the typed text."""

@@ -41,14 +41,19 @@ class OAuthResource:
         }
 
     def scopes_of(self, claims: Mapping[str, object]) -> frozenset[Scope]:
-        """Our scopes that a token with these claims gives."""
+        """Return Outlast's scopes for a token with these claims."""
         mapping = self._mapping()
-        words = [word for claim in mapping.claims for word in _words(_claim(claims, claim))]
+        # The claim with this name, else the one that the dots in it lead to.
+        values = (
+            claims[name] if name in claims else reduce(_entry, name.split("."), claims) for name in mapping.claims
+        )
+        words = [word for value in values for word in _words(value)]
         return frozenset(scope for word in words for scope in mapping.scopes.get(word, ()))
 
     def challenge(self, *, error: str | None = None) -> str:
         """Return `WWW-Authenticate` of a 401; `error` explains why the token is refused."""
-        error_fields = [] if error is None else ['error="invalid_token"', f'error_description="{_quoted(error)}"']
+        quoted = "".join(letter for letter in error or "" if " " <= letter <= "~" and letter not in '"\\')
+        error_fields = [] if error is None else ['error="invalid_token"', f'error_description="{quoted}"']
         return self._challenge(error_fields, (self._name_of((scope,)) for scope in _FIRST))
 
     def scope_challenge(self, needed: Iterable[Scope]) -> str:
@@ -63,12 +68,12 @@ class OAuthResource:
         )
 
     def _name_of(self, needed: Iterable[Scope]) -> str | None:
-        """The issuer's scope that gives one of `needed`, and the least besides."""
+        """Return the issuer's scope that gives one of `needed`, and the least besides."""
         mapping = self._mapping()
         if not _are_scopes(mapping):
             return None
         wanted = set(needed)
-        # A client that only reads is not asked to request an operator's scopes.
+        # A client that only reads should not request an operator's scopes.
         giving = [
             (len(given - wanted - _HARMLESS), len(given), name)
             for name, given in mapping.scopes.items()
@@ -88,11 +93,6 @@ def _are_scopes(mapping: OAuthEntry) -> bool:
     return not _SCOPE_CLAIMS.isdisjoint(mapping.claims)
 
 
-def _claim(claims: Mapping[str, object], path: str) -> object:
-    """The claim with this name, else the one that the dots in it lead to."""
-    return claims[path] if path in claims else reduce(_entry, path.split("."), cast(object, claims))
-
-
 def _entry(value: object, name: str) -> object:
     return cast(Mapping[str, object], value).get(name) if isinstance(value, Mapping) else None
 
@@ -105,8 +105,3 @@ def _words(value: object) -> list[str]:
     if isinstance(value, str):
         return value.split(" ")
     return [entry for entry in cast(list[object], value) if isinstance(entry, str)] if isinstance(value, list) else []
-
-
-def _quoted(text: str) -> str:
-    """`text` as the inside of a quoted string of a header."""
-    return "".join(letter for letter in text if " " <= letter <= "~" and letter not in '"\\')

@@ -106,9 +106,10 @@ def shrinkage(in_force: PolicyText, changed: PolicyText) -> list[str]:
     """
     found: list[str] = []
     before, after = in_force.policy, changed.policy
+    part, whole = changed.text.strip(), in_force.text.strip()
     if before.end is not None and after.end is None:
         found.append("has lost its end mark: the policy in force has the line [end], so this one must have it, too")
-    elif before != after and _is_beginning(changed.text, in_force.text):
+    elif before != after and len(part) < len(whole) and whole.startswith(part):
         found.append(
             "is the beginning of the policy in force, so it looks cut off; if you have removed the rest, write [end] "
             "as its last line, or a comment above that line if it is there"
@@ -119,10 +120,6 @@ def shrinkage(in_force: PolicyText, changed: PolicyText) -> list[str]:
             'anonymous = "none", and [end] as the last line'
         )
     return found
-
-
-def _is_beginning(part: bytes, whole: bytes) -> bool:
-    return len(part.strip()) < len(whole.strip()) and whole.strip().startswith(part.strip())
 
 
 def weak_points(file: PolicyText) -> list[str]:

@@ -12,7 +12,7 @@ from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.tasks.task_text import question_text, questions_line
 from outlast.contracts.tasks import Task, TaskAnswer
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolResult
+from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus
 
 _PLAIN = frozenset({"string", "number", "integer", "boolean"})
 Schema = dict[str, Any]
@@ -75,7 +75,10 @@ def detailed_task(answer: TaskAnswer, *, mode: str, caller_id: str) -> dict[str,
     if answer.result is None or answer.task.status is TaskStatus.CANCELLED:
         return state
     if not answer.task.answered or DEFECT_META in answer.result.meta:
-        return {**state, "status": TaskStatus.FAILED.value, "error": _task_error(answer.result)}
+        failure = answer.result.error
+        error: dict[str, Any] = {"code": INTERNAL_ERROR, "message": answer.result.headline or "The tool failed."}
+        data = {"data": failure.model_dump(mode="json", exclude_none=True)} if failure else {}
+        return {**state, "status": TaskStatus.FAILED.value, "error": {**error, **data}}
     return {**state, "result": call_result(answer.result, mode=mode)}
 
 
@@ -110,7 +113,7 @@ def handoffs_meta(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
 
 
 def input_request(question: InputRequest) -> dict[str, Any]:
-    """One question as the request of its method. The message of an approval describes the call to approve."""
+    """Return a question as the request of its method. The message of an approval describes the call to approve."""
     if question.method != "elicitation/create":
         return {"method": question.method, "params": question.params}
     schema = question.requested_schema if question.handoff is None else form_schema(question.requested_schema)
@@ -122,16 +125,9 @@ def _is_for_another(question: InputRequest, caller_id: str) -> bool:
     return question.handoff is not None and bool(question.approvers) and question.handoff.maker == caller_id
 
 
-def _task_error(result: ToolResult) -> dict[str, Any]:
-    error: dict[str, Any] = {"code": INTERNAL_ERROR, "message": result.headline or "The tool failed."}
-    return {**error, "data": result.error.model_dump(mode="json", exclude_none=True)} if result.error else error
-
-
 def _ttl_ms(task: Task) -> int | None:
-    """Milliseconds from the task's creation; None (no limit) until the task has ended."""
-    if task.expires_at is None:
-        return None
-    return max(1, int((task.expires_at - task.created_at).total_seconds() * 1_000))
+    """Return the milliseconds from the task's creation; None (no limit) until the task has ended."""
+    return max(1, int((task.expires_at - task.created_at).total_seconds() * 1_000)) if task.expires_at else None
 
 
 def _iso_time(moment: datetime) -> str:
@@ -139,19 +135,19 @@ def _iso_time(moment: datetime) -> str:
 
 
 def form_schema(schema: Schema) -> Schema:
-    """`schema` as a form can show it. Clients that support more find the original schema in `_meta`."""
+    """Return `schema` as a form can show it. Clients that support more find the original schema in `_meta`."""
     definitions: Schema = schema.get("$defs", {})
-    fields = {
-        name: _form_field(field, definitions) or _json_field(name, field)
-        for name, field in schema.get("properties", {}).items()
-    }
+    fields: Schema = {}
+    for name, field in schema.get("properties", {}).items():
+        as_json = {"title": field.get("title", name), "description": f"{field.get('description', '')} As JSON.".strip()}
+        fields[name] = _form_field(field, definitions) or {"type": "string", **as_json}
     form: Schema = {"type": "object", "properties": fields}
     required = list(schema.get("required", []))
     return {**form, "required": required} if required else form
 
 
 def from_form(schema: Schema, content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a form as `schema` defines it: JSON text parsed, empty JSON fields removed."""
+    """Return the content of a form as `schema` defines it: JSON text parsed, empty JSON fields removed."""
     definitions: Schema = schema.get("$defs", {})
     return {
         name: _parsed_json(value) if _is_json_field(schema, name, definitions) else value
@@ -173,13 +169,8 @@ def _parsed_json(value: Any) -> Any:
         return value
 
 
-def _json_field(name: str, field: Schema) -> Schema:
-    description = f"{field.get('description', '')} As JSON.".strip()
-    return {"type": "string", "title": field.get("title", name), "description": description}
-
-
 def _form_field(field: Schema, definitions: Schema) -> Schema | None:
-    """One field as a form shows it; None when a form cannot show it."""
+    """Return a field as a form shows it; None if a form cannot show it."""
     found = _dereferenced(field, definitions)
     alternatives = [entry for entry in found.get("anyOf", []) if entry.get("type") != "null"]
     if len(alternatives) == 1:
