@@ -109,7 +109,7 @@ class CallerResolver:
             return (await self.resolve(self._sealer.open(caller.apify_token, purpose=caller.id))).caller
         if not self._is_known(caller.id, kind, name):
             raise Unauthenticated(
-                f"{caller.id} has no credential any more that this server takes. What it has ordered is not started."
+                f"{caller.id} no longer has a credential that this server accepts. What it has ordered is not started."
             )
         return self._with_policy_token(caller.id)
 
@@ -123,17 +123,12 @@ class CallerResolver:
             return True
         good = [key for key in self._policy_keys.values() if key.caller == caller_id and not key.is_expired()]
         if good and not any("call" in key.scopes for key in good):
-            raise ForbiddenScope(f"No key of {caller_id} has the scope `call` any more.")
+            raise ForbiddenScope(f"No key of {caller_id} has the scope `call` now.")
         return bool(good)
 
     def _record_refusal(self, principal: Principal, detail: str) -> None:
-        self._audit.record_now(
-            AuditEvent.SCOPE_REFUSED,
-            outcome=ForbiddenScope.slug,
-            caller=principal.caller.id,
-            key=principal.key_id,
-            detail=detail,
-        )
+        caller, key, outcome = principal.caller.id, principal.key_id, ForbiddenScope.slug
+        self._audit.record_now(AuditEvent.SCOPE_REFUSED, outcome=outcome, caller=caller, key=key, detail=detail)
 
     async def _resolve(self, bearer: SecretStr | None, address: str | None, *, is_forwarded: bool = False) -> Principal:
         if bearer is None:
@@ -215,13 +210,13 @@ class CallerResolver:
         )
 
     def _with_policy_token(self, caller_id: str) -> Caller:
-        """The caller, with the Apify token that the policy names for it."""
+        """Return the caller with the Apify token that the policy names for it."""
         token = policy_token(caller_id, self._policy.of(caller_id))
         sealed = self._sealer.seal(token, purpose=caller_id) if token else None
         return Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
 
     async def _verified(self, bearer: SecretStr, digest: str, address: str | None) -> KeyEntry:
-        """The key's entry. A wrong key counts as a try of its address."""
+        """Return the key's entry. A wrong key counts as an attempt of its address."""
         self._failed.begin(digest, address)
         try:
             entry = await self._verifier.verified(bearer.get_secret_value(), self._policy_keys)
@@ -232,7 +227,7 @@ class CallerResolver:
         return entry
 
     async def _of_access_token(self, tokens: AccessTokens, bearer: str, digest: str, address: str | None) -> Principal:
-        """Whom the token is about. A token that the issuer never made counts as a try of its address."""
+        """Return the token's principal. A token that the issuer never made counts as an attempt of its address."""
         assert self.resource is not None
         self._failed.begin(digest, address)
         try:
@@ -291,7 +286,7 @@ class CallerResolver:
         return account
 
     async def _fetch_account(self, bearer: SecretStr) -> str:
-        """The id of the Apify account whose token this is (Apify API v2, `GET /v2/users/me`)."""
+        """Return the id of the token's Apify account (Apify API v2, `GET /v2/users/me`)."""
         try:
             user = await self._platform.client_for_unknown_token(bearer).user("me").get()
         except Exception as error:
@@ -351,18 +346,18 @@ class SharedAccounts:
         self._alone = self._found_alone(policy)
 
     def _found_alone(self, policy: Policy) -> frozenset[str]:
-        """The callers with an account that no other one uses."""
+        """Return the callers with an account that no other caller uses."""
         by_account: dict[str, set[str]] = {}
         known = {*self._named, *(key.caller for key in policy.keys), *policy.callers}
         for caller_id in (caller for caller in known if caller.startswith(_WITH_KEYS)):
             by_account.setdefault(self._account_of(caller_id, policy), set()).add(caller_id)
         if self._takes_access_tokens:
-            # Anybody with an access token may come, with the account of callers that the policy does not name.
+            # Any holder of an access token may use the account of callers that the policy does not name.
             by_account.setdefault(self._account_of("jwt:", policy), set()).add("jwt:")
         return frozenset(next(iter(callers)) for callers in by_account.values() if len(callers) == 1)
 
     def _account_of(self, caller_id: str, policy: Policy) -> str:
-        """The identity of the account: the digest of its token, or that the token is not there."""
+        """Return the identity of the account: the digest of its token, or `missing`."""
         try:
             token = policy_token(caller_id, policy.of(caller_id))
         except ApifyTokenMissing:
@@ -371,21 +366,17 @@ class SharedAccounts:
 
 
 def _oauth(settings: ApiSettings, policy: PolicySource) -> tuple[OAuthResource, AccessTokens] | tuple[None, None]:
-    """The resource that this server is, and what verifies tokens for it, where an issuer is configured."""
+    """Build the OAuth resource and the verifier of its tokens, if an issuer is configured."""
     if settings.oauth_issuer is None:
         return None, None
     issuer, audiences = settings.oauth_issuer, settings.oauth_audiences
-    tokens = AccessTokens(
-        IssuerKeys(Issuer(issuer).keys),
-        issuer=issuer,
-        audiences=audiences,
-        skew_seconds=settings.oauth_clock_skew_seconds,
-    )
+    skew_seconds, keys = settings.oauth_clock_skew_seconds, IssuerKeys(Issuer(issuer).keys)
+    tokens = AccessTokens(keys, issuer=issuer, audiences=audiences, skew_seconds=skew_seconds)
     return OAuthResource(audiences[0], issuer, lambda: policy.current.oauth), tokens
 
 
 def _noticed(lookup: asyncio.Task[str]) -> None:
-    """Take note of how the look-up ended, also when all who waited for it have left."""
+    """Retrieve the error of a look-up, even if nobody awaits it any longer."""
     if not lookup.cancelled():
         lookup.exception()
 

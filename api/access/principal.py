@@ -19,7 +19,7 @@ from outlast.api.errors import ApiError, CredentialEnded, ForbiddenScope, Unauth
 
 log = logging.getLogger("outlast.api")
 _LONGEST_TIMER_SECONDS = 60.0
-"""The clock of the machine may be set: expiry is looked at again at least so often."""
+"""Longest interval between checks of expiry, as the clock of the machine may be set."""
 ALL_BUT_ADMIN: frozenset[Scope] = ALL_SCOPES - {"admin"}
 """Scopes of keys in OUTLAST_API_KEYS and of Apify tokens."""
 
@@ -48,7 +48,7 @@ class Leases:
 
 @dataclass(frozen=True, eq=False)
 class Validity:
-    """For how long a credential that a caller has shown is good."""
+    """Conditions under which a credential remains valid."""
 
     leases: Leases
     problem: Callable[[], str | None] = lambda: None
@@ -56,7 +56,7 @@ class Validity:
     ends_at: Callable[[], float | None] = lambda: None
     """Expiry as Unix time; None for never."""
     asked_again: Callable[[], Awaitable[object]] | None = None
-    """Asks whoever made the credential whether it is still good, every `ask_seconds`. Raises `Unauthenticated`."""
+    """Checks the credential with its issuer every `ask_seconds`. Raises `Unauthenticated`."""
     ask_seconds: float = 0.0
 
     @asynccontextmanager
@@ -90,9 +90,9 @@ class Principal:
     expires: datetime | None = field(default=None, compare=False)
     """Expiry of the key or access token, if any."""
     on_refusal: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
-    """Told what was needed and what there was, when a scope is missing."""
+    """Called with the needed and the available scopes when a scope is missing."""
     validity: Validity | None = field(default=None, compare=False, repr=False)
-    """For how long the credential is good; None for ever."""
+    """Conditions under which the credential remains valid; None for always."""
 
     @asynccontextmanager
     async def lease(self, *, grace_seconds: float = 0.0) -> AsyncGenerator[None]:
@@ -135,7 +135,7 @@ class _Lease:
             self._after(validity.ask_seconds, self._begin_to_ask)
 
     def check(self) -> None:
-        """End it if the credential is no longer good; else look again when the credential expires."""
+        """End the lease if the credential is no longer valid; else check again when the credential expires."""
         problem = self._validity.problem()
         if problem is not None:
             self._end(problem)
@@ -145,7 +145,7 @@ class _Lease:
             self._after(min(max(ends_at - time.time(), 0.0), _LONGEST_TIMER_SECONDS), self.check)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         for timer in self._timers.values():
             timer.cancel()
         if self._asking is not None:

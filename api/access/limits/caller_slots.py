@@ -12,14 +12,14 @@ from weakref import WeakValueDictionary
 
 _RECENT_SECONDS = 1.0
 _REST_TIMES = 2
-"""A rest is so many times as long as the use of the slot before it."""
+"""Ratio of a pause to the use of the slot before it."""
 _MAX_REST_SECONDS = 2.0
 _MAX_SECONDS = 3.0
-"""Time that a use of a slot takes with its rest."""
+"""Maximum time of a use of a slot with its pause."""
 
 
 class ServedCallers:
-    """Remembers whose requests this process has served within the last second."""
+    """The callers whose requests this process has served within the last second."""
 
     def __init__(self) -> None:
         self._latest = ("", 0.0)
@@ -27,7 +27,7 @@ class ServedCallers:
         """The latest request of another caller than that of the latest one."""
 
     def note(self, caller_id: str) -> None:
-        """Remember that this caller is being served."""
+        """Record that this caller is being served."""
         if self._latest[0] != caller_id:
             self._before = self._latest
         self._latest = (caller_id, asyncio.get_running_loop().time())
@@ -78,7 +78,7 @@ class _Place:
         self._gate: asyncio.Semaphore | None = gate
 
     def leave(self) -> None:
-        """Make room for the next one. Does nothing the second time."""
+        """Release the place. Does nothing the second time."""
         gate, self._gate = self._gate, None
         if gate is not None:
             gate.release()
@@ -88,7 +88,7 @@ _slot: ContextVar["BodySlot | None"] = ContextVar("outlast_body_slot", default=N
 
 
 class BodySlot:
-    """A slot for the work on the large body of a request. It is left before the request does when the request waits."""
+    """A slot for the work on the large body of a request. A request that waits releases it early."""
 
     def __init__(self, slots: CallerSlots, caller_id: str) -> None:
         self._slots = slots
@@ -98,13 +98,13 @@ class BodySlot:
         self._holding: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Wait for the slot; the code that serves the request may leave it with `leave_body_slot`."""
+        """Wait for the slot; the code that serves the request may release it with `leave_body_slot`."""
         self._holding = asyncio.create_task(self._hold())
         await self._begun.wait()
         _slot.set(self)
 
     def end(self) -> None:
-        """Leave the slot to the caller's next large body. Does nothing the second time."""
+        """Release the slot for the caller's next large body. Does nothing the second time."""
         self._ended.set()
 
     async def _hold(self) -> None:
@@ -114,7 +114,7 @@ class BodySlot:
 
 
 def leave_body_slot() -> None:
-    """The request that is being served has dealt with its body; from here on it only waits."""
+    """Release the body slot of the current request, which only waits from here on."""
     slot = _slot.get()
     if slot is not None:
         slot.end()

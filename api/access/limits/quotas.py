@@ -21,32 +21,31 @@ _LIMIT = "mcp_sessions"
 _RETRY_SECONDS = 30
 _KEPT_SECONDS = 5.0
 _KEPT_PER_SECOND = 50.0
-"""A count is kept for so many times as long as it took, and for five seconds at least: the store has other work."""
+"""Ratio of the lifetime of a count to its duration; five seconds at least, as the store has other work."""
 _FULL_KEPT_SECONDS = 5.0
-"""A count by which a call would be refused is kept for less: its caller may have deleted outputs."""
+"""Lifetime of a count that refuses calls, whose caller may have deleted outputs."""
 _COUNT_SECONDS = 3.0
-"""A call that would be refused waits so long for a new count."""
+"""Longest wait of a refused call for a new count."""
 log = logging.getLogger("outlast.api")
 _MAX_CALLERS = 10_000
 _SHOWN_AFTER_SECONDS = 60.0
-"""By then every list shows what was made, or it is gone again."""
+"""Time after which every list shows a new item, or it is gone again."""
 Listed = Callable[[], Awaitable[set[str]]]
 Exists = Callable[[str], Awaitable[bool]]
 
 
 @dataclass
 class _Places:
-    """One caller's: ids that are being made, and those that were made and when."""
+    """Ids of a caller's items that are being created, and those created recently, with the time."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     taken: set[str] = field(default_factory=set[str])
     made: dict[str, float] = field(default_factory=dict[str, float])
 
     def settle(self, listed: set[str], now: float) -> None:
-        """Forget what the list shows by now, or would show."""
-        shown = [one for one, at in self.made.items() if one in listed or now - at > _SHOWN_AFTER_SECONDS]
-        for one in shown:
-            del self.made[one]
+        """Forget items that the list shows, or would show."""
+        kept = {one: at for one, at in self.made.items() if one not in listed and now - at <= _SHOWN_AFTER_SECONDS}
+        self.made = kept
 
     def all(self, listed: set[str]) -> set[str]:
         """Return the listed ids and those that the list does not show yet."""
@@ -87,10 +86,10 @@ class CountedPlaces:
     async def _has_room(self, places: _Places, item_id: str, most: int, listed: Listed, exists: Exists) -> bool:
         shown = await listed()
         places.settle(shown, self._clock())
-        # The same request at the same time has this place already.
+        # A concurrent request with this id has the place already.
         if item_id in places.all(shown) or len(places.all(shown)) < most:
             return True
-        # What was made and has ended or was deleted since is in no list either.
+        # Items that have ended or were deleted since are in no list, either.
         for made in [*places.made]:
             if not await exists(made):
                 places.made.pop(made, None)
@@ -106,7 +105,7 @@ class _Stored:
 
 
 class StoredBytes:
-    """Refuses calls of callers whose outputs take more space than they may."""
+    """Limit on the space of each caller's outputs."""
 
     def __init__(self, objects: OutputObjects, policy: PolicySource, clock: Clock = time.monotonic) -> None:
         self._objects = objects
@@ -116,7 +115,7 @@ class StoredBytes:
         self._one_at_a_time = asyncio.Lock()
 
     async def check(self, caller_id: str) -> None:
-        """Raise `StorageFull` when the caller's outputs were too large when last counted."""
+        """Raise `StorageFull` if the caller's outputs were too large when last counted."""
         stored = self._callers.setdefault(caller_id, _Stored())
         most = self._policy.of(caller_id).limits.stored_bytes
         is_full = stored.size_bytes > most
@@ -134,7 +133,7 @@ class StoredBytes:
             )
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """For each caller, the part of its limit that is in use, as last counted."""
+        """Return the used share of each caller's limit, as last counted."""
         limits = {caller_id: max(1, self._policy.of(caller_id).limits.stored_bytes) for caller_id in self._callers}
         return {
             caller_id: {"stored_bytes": min(1.0, stored.size_bytes / limits[caller_id])}
@@ -163,7 +162,7 @@ class StoredBytes:
 
 
 class McpSessions:
-    """The open sessions of each caller. One that is not used for `idle_seconds` has ended, as the SDK ends it then."""
+    """The open sessions of each caller. The SDK ends sessions that are unused for `idle_seconds`."""
 
     def __init__(self, policy: PolicySource, idle_seconds: float, clock: Clock = time.monotonic) -> None:
         self._policy = policy
@@ -194,15 +193,15 @@ class McpSessions:
             yield counted.close
 
     def use(self, caller_id: str, session_id: str) -> None:
-        """The session is open."""
+        """Record the use of a session."""
         self._used_at.setdefault(caller_id, {})[session_id] = self._clock()
 
     def end(self, caller_id: str, session_id: str) -> None:
-        """The session is open no longer."""
+        """Record the end of a session."""
         self._used_at.get(caller_id, {}).pop(session_id, None)
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """For each caller with open sessions, the share of the limit that it uses."""
+        """Return the used share of the limit, by caller with open sessions."""
         shares: dict[str, Mapping[str, float]] = {}
         for caller_id in list(self._used_at):
             count = len(self._open(caller_id))

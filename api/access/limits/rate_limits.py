@@ -16,14 +16,14 @@ from outlast.api.metrics import LIMITED
 
 UNKNOWN = "unknown"
 _IPV6_NETWORK_BITS = 64
-"""A host with one IPv6 address has its whole network of 64 bits (RFC 4291, section 2.5.4)."""
+"""A host with an IPv6 address has its whole network of 64 bits (RFC 4291, section 2.5.4)."""
 Clock = Callable[[], float]
 """Seconds, as `time.monotonic` counts them."""
 _MAX_NETWORKS = 10_000
 _BURST_SECONDS = 5
-"""For so long an address that was silent may send at once what it may send over time."""
+"""Burst of a silent address, as seconds of its rate."""
 _REFUSALS_PER_SECOND = 100
-"""Refusing costs time as well, so refusals to one address are spread: 100 connections get one a second each."""
+"""Rate of refusals to one address, as they cost time, too: 100 connections get one per second each."""
 _WRONG_SECONDS = 60
 _MAX_TOKENS = 10_000
 _MAX_ADDRESSES = 10_000
@@ -75,14 +75,14 @@ class TokenBucket:
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str:
-    """The client's address in an ASGI scope; `unknown` for what is no address, which a proxy may pass on."""
+    """Return the client's address in an ASGI scope; `unknown` for an invalid one from a proxy."""
     client: tuple[str, int] | None = scope.get("client")
     parsed = _parsed(client[0]) if client else None
     return str(parsed) if parsed is not None else UNKNOWN
 
 
 def network_of(address: str) -> str:
-    """The part of the network that one client has: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Return the network of one client: an IPv4 address, or an IPv6 network of 64 bits."""
     parsed = _parsed(address)
     if parsed is None or parsed.version == 4:
         return UNKNOWN if parsed is None else str(parsed)
@@ -98,7 +98,7 @@ def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 class AnonymousRequests:
-    """Counts them by address, an IPv6 network of 64 bits counting as one."""
+    """Limit on requests without credentials by address or IPv6 network of 64 bits."""
 
     def __init__(self, per_second: float, clock: Clock = time.monotonic) -> None:
         """Each address may send `per_second` over longer times."""
@@ -109,7 +109,7 @@ class AnonymousRequests:
         self._held = Counter[str]()
 
     def take(self, address: str) -> float:
-        """Count a request. Returns 0, or the seconds until the address may send one."""
+        """Count a request. Returns 0, or the seconds until the address may send the next one."""
         bucket = self._buckets.setdefault(network_of(address), TokenBucket(self._clock))
         return bucket.take(self._rate, self._burst)
 
@@ -127,7 +127,7 @@ class AnonymousRequests:
 
 
 class FailedCredentials:
-    """Keeps guesses from becoming look-ups on the platform. A token that was good before is never held back."""
+    """Limit on guesses, which would become look-ups on the platform. Tokens that were valid before are exempt."""
 
     def __init__(self, per_minute: int, clock: Clock = time.monotonic) -> None:
         self._per_minute = per_minute
@@ -152,19 +152,19 @@ class FailedCredentials:
         if pause > 0:
             LIMITED.labels("failed_credentials").inc()
             raise TooManyRequests(
-                "Too many wrong bearer tokens came from your address. Tokens that were good before go on working; "
+                "Too many wrong bearer tokens came from your address. Tokens that were valid before still work; "
                 "try a new one after the time in `Retry-After`.",
                 retry_after_seconds=pause,
             )
 
     def was_good(self, digest: str, address: str | None) -> None:
-        """The token belongs to somebody: the try does not count."""
+        """Record a valid token: the attempt does not count."""
         if digest not in self._good:
             self._good[digest] = True
             self.is_unknown(address)
 
     def was_wrong(self, digest: str, reason: str = WRONG_TOKEN) -> None:
-        """The token is refused for `reason`: the try counts."""
+        """Record a refused token: the attempt counts."""
         self._wrong[digest] = reason
         self._good.pop(digest, None)
 

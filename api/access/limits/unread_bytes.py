@@ -26,11 +26,11 @@ class UnreadBytes:
         self._rooms: WeakValueDictionary[str, CallerRoom] = WeakValueDictionary()
 
     def room_of(self, caller_id: str) -> "CallerRoom":
-        """The room of a caller: the same object for as long as it is in use."""
+        """Return the room of a caller: the same object while it is in use."""
         return self._rooms.setdefault(caller_id, CallerRoom(self._policy, caller_id))
 
     def share_of(self, caller_id: str) -> float:
-        """The share of its budget that a caller uses."""
+        """Return the used share of a caller's budget."""
         room = self._rooms.get(caller_id)
         return 0.0 if room is None else room.used_bytes / room.limit_bytes
 
@@ -44,7 +44,7 @@ class CallerRoom:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.used_bytes = 0
         self.unread_answers_bytes = 0
-        """Of responses that are in memory as a whole, and have waited for their clients for a second."""
+        """Bytes of whole responses in memory that have waited for their clients for a second."""
 
     @property
     def limit_bytes(self) -> int:
@@ -97,7 +97,7 @@ class CallerRoom:
             held.holds(0)
 
     def add(self, size_bytes: int) -> None:
-        """Use so much more, or less if negative, and let those in who now fit."""
+        """Change the use, and grant the waiting requests that now fit."""
         self.used_bytes += size_bytes
         while self._waiting and self._fits(self._waiting[0][0]):
             size, grant = self._waiting.popleft()
