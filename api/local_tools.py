@@ -15,11 +15,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.results import with_changes
 
-LOCAL_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
-    **TASK_TOOL_SCOPES,
-    **BATCH_TOOL_SCOPES,
-    **SCHEDULE_TOOL_SCOPES,
-}
+LOCAL_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {**TASK_TOOL_SCOPES, **BATCH_TOOL_SCOPES, **SCHEDULE_TOOL_SCOPES}
 """For each tool, the scopes of which a key needs one."""
 
 

@@ -29,12 +29,7 @@ from outlast.api.mcp.connections import (
 )
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.progress_notes import (
-    ProgressStep,
-    ProgressSteps,
-    progress_notification,
-    wants_progress,
-)
+from outlast.api.mcp.protocol.progress_notes import ProgressStep, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.request_meta import (
     RequestStates,
     idempotency_key,
@@ -99,11 +94,7 @@ class CallToolHandler:
     """The handler of `tools/call`."""
 
     def __init__(
-        self,
-        services: Services,
-        connections: Connections,
-        questions: ClientQuestions,
-        on_tools_changed: OnToolsChanged,
+        self, services: Services, connections: Connections, questions: ClientQuestions, on_tools_changed: OnToolsChanged
     ) -> None:
         """`on_tools_changed` notifies a client that its list of tools has changed."""
         self._questions = questions

@@ -135,10 +135,7 @@ RUN_ACTOR = Prompt(
     name="run-actor",
     title="Run an Actor",
     description="Find out what input an Actor takes, run it, and summarise its results.",
-    arguments=(
-        PromptArgument("actor", "Actor as `user/name`."),
-        PromptArgument("goal", "What the result is for."),
-    ),
+    arguments=(PromptArgument("actor", "Actor as `user/name`."), PromptArgument("goal", "What the result is for.")),
     render=lambda given: (
         text_block(
             f"Run the Actor {given['actor']} for me. What I want: {given['goal']}\n"
