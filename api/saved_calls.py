@@ -43,7 +43,7 @@ _NAME_FIELD = re.compile(rb'"name":\s*("(?:[^"\\]|\\.)*")')
 MAX_BYTES = 128 * 1024
 """Size limit of a stored call or batch."""
 _RETRY_SECONDS = 30
-_OTHER_FORM = "It is in a form that this version does not know."
+_OTHER_FORM = "This version does not support its form."
 Kept = TypeVar("Kept", bound=BaseModel)
 
 
@@ -133,7 +133,7 @@ class SavedCallStore:
             return DamagedCall(f"{_DAMAGED}{digest}", f"It holds the saved call {kept.name!r} instead.", modified_at)
         except ValidationError:
             name = _name_in(content, digest) or f"{_DAMAGED}{digest}"
-            return DamagedCall(name, "What is stored of it is cut or was changed.", modified_at)
+            return DamagedCall(name, "The stored data is truncated or was changed.", modified_at)
 
     def key(self, caller_id: str, name: str) -> str:
         """Return the storage key of a saved call."""
@@ -237,8 +237,7 @@ class SavedCallClient:
             most,
             listed=lambda: self._store.keys(caller.id),
             exists=exists,
-            refusal=f"You have {most} saved calls, which is the most that may be (`saved_calls` in the operator's "
-            "policy). Delete one first.",
+            refusal=f"You have {most} saved calls, the maximum (`saved_calls` in the policy). Delete one first.",
         )
 
 
@@ -251,7 +250,7 @@ def read_kept(model: type[Kept], document: JsonValue, tool: str) -> Kept:
             ErrorEnvelope.permanent(
                 ErrorCategory.VALIDATION,
                 tool,
-                f"What was saved as {tool} is damaged, or older than a rule for requests. Nothing was started.",
+                f"The call saved as {tool} is damaged, or older than a rule for requests. Nothing was started.",
                 hint="Correct every violation listed, and save it again.",
                 violations=violations_of(error),
             )
@@ -279,8 +278,7 @@ def _refuse_lost_secrets(before: KeptCall | DamagedCall, request: SaveCallReques
     """Raise `InvalidCall` for a mask in place of a lost secret."""
     if isinstance(before, DamagedCall) and places_of_masks(request.arguments):
         message = (
-            f"The saved call {before.name!r} is damaged, and the secrets in it with it: write them out instead of "
-            f"{MASK!r}."
+            f"The saved call {before.name!r} is damaged, and so are its secrets: enter them again instead of {MASK!r}."
         )
         raise InvalidCall(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, request.tool, message))
 

@@ -198,7 +198,7 @@ class ApiSettings(Settings):
                 )
         keys = [entry.partition(":")[2] for entry in parse_entries(value)]
         if len(keys) != len(set(keys)):
-            raise ValueError("two callers have the same key: each key may stand once")
+            raise ValueError("two callers have the same key: each key may occur once")
         return value
 
     def output_policy(self, asked: OutputOptions) -> outputs.OutputPolicy:

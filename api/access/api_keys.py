@@ -49,7 +49,7 @@ class KeyHash:
         except ValueError:
             raise ValueError("reads `scrypt$N$R$P$SALT$HASH`; make one with `outlast keys create`") from None
         if kind != "scrypt" or not found._is_bounded():
-            raise ValueError("is no scrypt hash with N a power of two, and at most 64 MiB of memory")
+            raise ValueError("is not a scrypt hash with a power of two as N and at most 64 MiB of memory")
         return found
 
     @classmethod

@@ -135,15 +135,15 @@ class _Check:
                 self._junk += piece
                 continue
             if is_first and line.start is None:
-                self._tell(f"{place}: the beginning of the file is missing.")
+                self._problem(f"{place}: the beginning of the file is missing.")
             self._line(line, place)
             is_first = False
         if self._junk and is_last and not self._junk.endswith(b"\n"):
             self._report.torn_bytes = len(self._junk)
         elif self._junk:
-            self._tell(f"{path.name}: {len(self._junk)} bytes at the end are no record.")
+            self._problem(f"{path.name}: {len(self._junk)} bytes at the end are not a record.")
         if is_first and not self._report.torn_bytes:
-            self._tell(f"{path.name}: there is no record.")
+            self._problem(f"{path.name}: there is no record.")
         self._junk = b""
 
     def _line(self, line: Line, place: str) -> None:
@@ -151,21 +151,23 @@ class _Check:
         if start is not None:
             self._key = self._keys.get(start.mac_key)
         if len(self._junk) != (start.torn_bytes if start else 0):
-            self._tell(f"{place}: before it stand {len(self._junk)} bytes that are no record.")
+            self._problem(f"{place}: {len(self._junk)} bytes before it are not a record.")
         self._junk = b""
         if self._key is None:
             named = f"{start.mac_key!r}" if start else "its key"
-            self._tell(f"{place}: {named} is not in the ring of sealing keys, so the record cannot be checked.")
+            self._problem(f"{place}: {named} is not in the ring of sealing keys, so the record cannot be checked.")
         elif not line.is_proven_by(self._key):
-            self._tell(f"{place}: record {position.seq} was changed, or is not from this server.")
+            self._problem(f"{place}: record {position.seq} was changed, or is not from this server.")
         if self._report.records == 0:
             self._report.first = position.seq
         elif (position.seq, line.fields.get("prev")) != (last.seq + 1, last.mac):
-            self._tell(f"{place}: record {position.seq} does not follow record {last.seq}: removed, moved or inserted.")
+            self._problem(
+                f"{place}: record {position.seq} does not follow record {last.seq}: removed, moved or inserted."
+            )
         self._report.records += 1
         self._report.last = position
 
-    def _tell(self, problem: str) -> None:
+    def _problem(self, problem: str) -> None:
         if len(self._report.problems) < MOST_PROBLEMS:
             self._report.problems.append(problem)
 

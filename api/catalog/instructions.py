@@ -16,24 +16,22 @@ _WHAT_IT_IS_WITH_ACTORS = Instruction(
 )
 COMMON = (
     Instruction(
-        "- A call that takes long is not lost when it outlasts your patience or your connection: it goes on as a\n"
-        "  task. Collect it with get-task (waitSecs), find it with list-tasks, stop it and what it costs with\n"
-        "  cancel-task.",
+        "- A long call continues as a task if you stop waiting or the connection ends. Collect its result with\n"
+        "  get-task (waitSecs), find it with list-tasks, and stop it and its costs with cancel-task.",
         ("get-task", "list-tasks", "cancel-task"),
     ),
     Instruction(
         "- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first\n"
-        "  rows. Often they are enough. When not, restore the part that you need as the answer says: a filter, few\n"
-        "  fields, a range. Do not restore an output to repeat it or to pass it on: its locator is enough to refer\n"
-        "  to it.",
+        "  rows, which are often enough. If not, restore only the part that you need, as the answer describes: a\n"
+        "  filter, few fields, a range. Do not restore an output to repeat it or pass it on: refer to its locator.",
         ("restore-tool-output",),
     ),
     Instruction(
-        "- An Actor's rows are in a dataset. Of older runs get them with get-actor-output, few fields at a time.",
+        "- An Actor's rows are in a dataset. Get those of older runs with get-actor-output, few fields at a time.",
         ("get-actor-output",),
     ),
     Instruction(
-        "- When a run fails, read the end of its log with get-actor-log before you call again.", ("get-actor-log",)
+        "- If a run fails, read the end of its log with get-actor-log before you call again.", ("get-actor-log",)
     ),
 )
 """The instructions of every mode, after what Outlast is."""
@@ -56,7 +54,7 @@ def server_instructions(
     parts = [part.text for part in given if callable_tools.issuperset(part.tools)]
     if tools.missing_actors:
         missing = ", ".join(tools.missing_actors)
-        parts.append(f"- These Actors were asked for and cannot be loaded as tools now: {missing}.")
+        parts.append(f"- These Actors were selected, but cannot be loaded as tools now: {missing}.")
     if skills:
         parts.append(_listed(skills))
     return "\n".join(parts)

@@ -339,7 +339,7 @@ def unreadable(uri: str, reason: str, *, code: int = INVALID_PARAMS) -> MCPError
 def _too_large(wanted: RowsUri, row_id: str, size: int) -> BadRequest:
     after = RowsUri(wanted.task_id, row_id)
     return BadRequest(
-        f"Row {row_id} alone has {size} bytes. Read it with GET /v1/tasks/{wanted.task_id}/rows, or go on at {after}."
+        f"Row {row_id} has {size} bytes. Read it with GET /v1/tasks/{wanted.task_id}/rows, or continue at {after}."
     )
 
 

@@ -178,8 +178,8 @@ def _with_valid_text(item: Item) -> Item:
 def _unreadable(error: Exception) -> types.JSONRPCError:
     """Build the error for an unreadable line. Its id is null, as it is unknown (JSON-RPC 2.0, section 5)."""
     if isinstance(error, ValidationError) and all(found["type"] != "json_invalid" for found in error.errors()):
-        return _error(types.INVALID_REQUEST, "The line is JSON, but no message of JSON-RPC 2.0.", None)
-    return _error(types.PARSE_ERROR, "The line is no JSON, or nested too deeply.", None)
+        return _error(types.INVALID_REQUEST, "The line is JSON, but not a message of JSON-RPC 2.0.", None)
+    return _error(types.PARSE_ERROR, "The line is not JSON, or is nested too deeply.", None)
 
 
 def _error(code: int, message: str, request_id: str | int | None) -> types.JSONRPCError:

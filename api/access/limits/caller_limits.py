@@ -92,8 +92,8 @@ class CallerLimits:
         if held[slot] >= most:
             LIMITED.labels(slot).inc()
             raise TooManyRequests(
-                f"{held[slot]} of your {_WORDS[slot]}, which is the most that you may have at once (`{slot}` in the "
-                "operator's policy). Nothing was started: repeat the request when one of them has ended.",
+                f"{held[slot]} of your {_WORDS[slot]}, the maximum at once (`{slot}` in the operator's policy). "
+                "Nothing was started: repeat the request when one of them has ended.",
                 retry_after_seconds=_SLOT_RETRY_SECONDS,
             )
         held[slot] += 1

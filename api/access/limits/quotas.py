@@ -181,9 +181,9 @@ class McpSessions:
         if len(self._open(caller_id)) + self._opening[caller_id] >= most:
             LIMITED.labels(_LIMIT).inc()
             raise TooManyRequests(
-                f"{most} of your MCP sessions are open, which is the most that you may have (`{_LIMIT}` in the "
-                "operator's policy). End sessions that you no longer use (DELETE with `Mcp-Session-Id`), or use "
-                "protocol version 2026-07-28, which has none.",
+                f"{most} of your MCP sessions are open, the maximum (`{_LIMIT}` in the operator's policy). End "
+                "sessions that you no longer use (DELETE with `Mcp-Session-Id`), or use protocol version 2026-07-28, "
+                "which has none.",
                 retry_after_seconds=_RETRY_SECONDS,
             )
         self._opening[caller_id] += 1

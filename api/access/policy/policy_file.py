@@ -128,7 +128,7 @@ def weak_points(file: PolicyText) -> list[str]:
     policy = file.policy
     if policy.end is None:
         found.append(
-            "there is no end mark, so a file that is cut off may be taken for a whole one: write `end_mark = true` as "
+            "there is no end mark, so a truncated file can be mistaken for a whole one: write `end_mark = true` as "
             "the first line and `[end]` as the last"
         )
     elif not file.is_whole:
@@ -144,7 +144,7 @@ def weak_points(file: PolicyText) -> list[str]:
 def _cuts(policy: Policy, text: bytes) -> list[str]:
     """Check the end mark of a file that declares one."""
     if policy.end_mark and not next(said_lines(text)).startswith(b"end_mark"):
-        return ["end_mark: must be the first line, so that no part of the file is taken for a file without end mark"]
+        return ["end_mark: must be the first line, so that a truncated file is not mistaken for one without end mark"]
     if policy.end_mark and policy.end is None:
         return ["is cut off: it says end_mark = true, but does not end with [end]. Restore it"]
     return []

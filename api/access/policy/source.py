@@ -86,7 +86,7 @@ class PolicySource:
             POLICY_LOADS.labels("error").inc()
             POLICY_REFUSED.set(1)
             log.error("The policy in force stays: %s", error)  # noqa: TRY400  # the operator needs the message
-            self._tell(error)
+            self._notify(error)
             return False
         POLICY_LOADS.labels("ok").inc()
         POLICY_REFUSED.set(0)
@@ -99,7 +99,7 @@ class PolicySource:
             log.info("Policy loaded", extra={"callers": len(policy.callers), "keys": len(policy.keys)})
         return True
 
-    def _tell(self, error: PolicyError) -> None:
+    def _notify(self, error: PolicyError) -> None:
         """Report the same problems once: observers may write into the folder that is watched."""
         if error.problems != self._problems:
             self._problems = error.problems

@@ -44,7 +44,7 @@ Calls on this connection are paid with Skyfire; no Apify account is charged.
 2. Pass the token itself (it begins with `ey`) as `{PAY_ID}` to each tool that has this argument.
 3. Read what a run has written with the token that paid for the run.
 
-A call without a token starts nothing, and says what it lacks.
+A call without a token starts nothing, and answers with what is missing.
 """
 _FACTS = FrozenObject(
     {
@@ -158,7 +158,7 @@ PAGES = (
         widgets.RUN_PAGE,
         "actor-run.html",
         "actor-run-widget",
-        "A run as it goes on: status, progress, cost, rows so far, storages, and a button to abort it.",
+        "A live run: status, progress, cost, rows so far, storages, and a button to abort it.",
     ),
 )
 
@@ -305,7 +305,7 @@ class ApifyDialect(Dialect):
         """Explain why there is no run yet, and where to find it later: a result would not match the schema."""
         doing = task.status_message or task.status
         message = f"{definition.name} has not begun its run yet: {doing}."
-        hint = f"It goes on as task {task.id}. Do not call again: the run will be in get-actor-run-list."
+        hint = f"It continues as task {task.id}. Do not call again: the run will be in get-actor-run-list."
         envelope = ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, definition.name, message, hint=hint)
         return ToolResult(content=(TextContent(text=f"{message} {hint}"),), is_error=True, error=envelope)
 

@@ -118,7 +118,7 @@ class Dialect:
         if facts.event == "run_started":
             return ProgressNote(f"Run {facts.data.get('run_id')} has started")
         if facts.event == "run_resurrected":
-            return ProgressNote(f"Run {facts.data.get('run_id')} was cut short, and goes on")
+            return ProgressNote(f"Run {facts.data.get('run_id')} was interrupted, and continues")
         if facts.event != "status_message":
             return None
         done, total = facts.data.get("done"), facts.data.get("total")
