@@ -70,7 +70,7 @@ _ROUTERS = (
 
 
 def build_app(services: Services) -> FastAPI:
-    """The application that serves `services`."""
+    """Return the application that serves `services`."""
     app = FastAPI(
         title="Outlast",
         version="0.1.0",

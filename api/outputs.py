@@ -38,12 +38,12 @@ class StoredOutputs:
         self._audit = audit
 
     async def open(self, caller: Caller, locator: str) -> OutputReader:
-        """A reader of the caller's output."""
+        """Return a reader of the caller's output."""
         async with self._audit.action(AuditEvent.OUTPUT_READ, caller, output=locator):
             return await self._opened(caller, locator)
 
     async def describe(self, caller: Caller, locator: str) -> StoredOutput:
-        """The facts about an output of the caller."""
+        """Return the facts about an output of the caller."""
         return stored_output((await self._opened(caller, locator)).manifest)
 
     async def delete(self, caller: Caller, locator: str) -> None:

@@ -170,13 +170,13 @@ class Services:
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:
-    """The platform that the settings name."""
+    """Return the platform that the settings name."""
     token = settings.apify_token
     return ApifyPlatform(api_base_url=settings.apify_api_base_url, operator_token=token, sealer=sealer)
 
 
 def audit_log(settings: ApiSettings, sealer: SecretSealer) -> AuditLog:
-    """The audit log that the settings name. Its file is opened with the first record."""
+    """Return the audit log that the settings name. Its file is opened with the first record."""
     if settings.audit_file is None:
         return AuditLog(None)
     keys = sealer.derived_keys(KEY_PURPOSE)

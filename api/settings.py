@@ -298,10 +298,10 @@ class ApiSettings(Settings):
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """The comma-separated names in `text`."""
+    """Return the comma-separated names in `text`."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def parse_entries(value: SecretStr | None) -> tuple[str, ...]:
-    """The comma-separated entries of a secret setting."""
+    """Return the comma-separated entries of a secret setting."""
     return tuple(entry.strip() for entry in value.get_secret_value().split(",") if entry.strip()) if value else ()

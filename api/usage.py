@@ -85,7 +85,7 @@ class UsageReader:
         return overview, {one.spend.entry_id: one for one in (*stored.records, *latest)}.values(), stored.damaged
 
     async def _overview(self, caller_id: str) -> spending.LedgerOverview | None:
-        """The caller's ledger; None while it has spent nothing."""
+        """Return the caller's ledger; None while it has spent nothing."""
         handle = self._client.get_workflow_handle(spending.ledger_id(caller_id))
         with temporal_errors():
             try:

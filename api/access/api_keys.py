@@ -74,13 +74,13 @@ class KeyHash:
 
 
 def new_key(key_id: str) -> tuple[SecretStr, KeyHash]:
-    """A new key with this id, and the hash that proves it."""
+    """Return a new key with this id, and the hash that proves it."""
     secret = secrets.token_hex(_SECRET_BYTES)
     return SecretStr(f"{PREFIX}{key_id}_{secret}"), KeyHash.of(secret)
 
 
 def split_key(bearer: str) -> tuple[str, str] | None:
-    """The id and the secret of a key; None for what has not the form of one."""
+    """Return the id and the secret of a key; None for what has not the form of one."""
     key_id, _, secret = bearer.removeprefix(PREFIX).rpartition("_")
     return (key_id, secret) if bearer.startswith(PREFIX) and key_id and secret else None
 
@@ -121,7 +121,7 @@ class KeyVerifier:
         self._refused.clear()
 
     async def verified(self, bearer: str, keys: Mapping[str, KeyEntry]) -> KeyEntry:
-        """The entry in `keys` whose key this is. Raises `Unauthenticated` and `KeyChecksBusy`."""
+        """Return the entry in `keys` whose key this is. Raises `Unauthenticated` and `KeyChecksBusy`."""
         parts = split_key(bearer)
         entry = keys.get(parts[0]) if parts else None
         if parts is None or entry is None:

@@ -60,7 +60,7 @@ class Rule:
 
     @classmethod
     def of(cls, entry: PermissionEntry) -> "Rule":
-        """A rule of a policy file."""
+        """Return a rule of a policy file."""
         text = f"{entry.caller}:{entry.tool}={entry.action}"
         return cls(entry.caller, entry.tool, entry.action, text, entry.approver)
 
@@ -107,13 +107,13 @@ class PermissionRules:
     def ruling_of_call(
         self, caller: str, tool: "Tool", actor: str | None, actor_id: str | None = None
     ) -> PermissionRuling | None:
-        """The ruling on a call of `tool` that runs `actor`; None when no rule is about it."""
+        """Return the ruling on a call of `tool` that runs `actor`; None when no rule is about it."""
         return self.ruling(caller, names_of(tool, actor, actor_id), actor) if self.rules else None
 
     def ruling_of_plan(
         self, caller: str, tool: "Tool", actors: Sequence[tuple[str, str | None]]
     ) -> PermissionRuling | None:
-        """The ruling on a call of `tool` that has Actors (full name, id) run later on, or a task of one now."""
+        """Return the ruling on a call of `tool` that has Actors (full name, id) run later on, or a task of one now."""
         planned = [name for actor, actor_id in actors for name in actor_names(actor, actor_id)]
         runs_now = actors[0][0] if tool.calls_actor and actors else None
         return self.ruling(caller, (*names_of(tool, None), *planned), runs_now) if self.rules else None
@@ -125,7 +125,7 @@ class PermissionRules:
 
 
 def forbidden(tool: str, caller: str, rule: str) -> ErrorEnvelope:
-    """The envelope for a call that the operator's rules forbid."""
+    """Return the envelope for a call that the operator's rules forbid."""
     return ErrorEnvelope.permanent(
         ErrorCategory.PERMISSION,
         tool,
@@ -143,7 +143,7 @@ def names_of(definition: "Tool", actor: str | None, actor_id: str | None = None)
 
 
 def actor_names(actor: str, actor_id: str | None = None) -> tuple[CallName, ...]:
-    """The names of the tools that run `actor` (`user/name`, or `user/name:tool`)."""
+    """Return the names of the tools that run `actor` (`user/name`, or `user/name:tool`)."""
     full_name, mcp_tool = split_actor_tool(actor)
     direct = CallName(actor_tool_name(full_name), actor_id)
     if not mcp_tool:
@@ -152,7 +152,7 @@ def actor_names(actor: str, actor_id: str | None = None) -> tuple[CallName, ...]
 
 
 def ids_in(rules: PermissionRules) -> tuple[str, ...]:
-    """The ids by which rules mean Actors."""
+    """Return the ids by which rules mean Actors."""
     return tuple(dict.fromkeys(found[1] for rule in rules.rules if (found := _BY_ID.fullmatch(rule.pattern))))
 
 
@@ -166,7 +166,7 @@ def by_name(pattern: str, names: Mapping[str, str]) -> str:
 
 
 def approver_words(roles: Iterable[str]) -> str:
-    """The approvers, in words."""
+    """Return the approvers, in words."""
     named = " and ".join(f"`{role}`" for role in roles)
     return f"another caller with the role {named}"
 

@@ -59,7 +59,7 @@ class Adapter:
         self._runner = CallRunner(services)
 
     async def tools(self) -> list[JsonObject]:
-        """The list of tools to send with every request. Raises `UnknownToolCalled` for an unknown mode."""
+        """Return the list of tools to send with every request. Raises `UnknownToolCalled` for an unknown mode."""
         offered = await load_offered(
             self._services.catalogue, self._principal.caller, mode=self._mode, selectors=self._selectors
         )
@@ -97,7 +97,7 @@ class Adapter:
 
 
 def chosen_options(options: CallOptions | None, by_name: StartOptions) -> CallOptions:
-    """The options of each call, in the form of the REST API. Raises `TypeError`, see `Adapter.answer`."""
+    """Return the options of each call, in the form of the REST API. Raises `TypeError`, see `Adapter.answer`."""
     for name in ("mode", "idempotency_key"):
         if by_name.get(name) is not None:
             raise TypeError(f"`answer` takes no {name!r}: an adapter has its mode, and each call its key.")

@@ -37,7 +37,7 @@ class AnthropicMessages:
         return {"name": shown.name, "description": shown.description, "input_schema": shown.schema}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The `tool_use` blocks. Others (text, thinking, the provider's own tools) are ignored."""
+        """Return the `tool_use` blocks. Others (text, thinking, the provider's own tools) are ignored."""
         whole: JsonValue = plain(message)
         stop_reason = whole.get("stop_reason") if isinstance(whole, dict) else None
         calls = tuple(
@@ -85,7 +85,7 @@ class OpenAIChat:
         return {"type": "function", "function": _function(shown)}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The calls of functions. Calls of the provider's custom tools are ignored."""
+        """Return the calls of functions. Calls of the provider's custom tools are ignored."""
         whole = plain(message)
         entries = entries_of(_message(whole), "tool_calls")
         calls = tuple(_function_call(call) for call in entries if call.get("type", "function") == "function")
@@ -108,7 +108,7 @@ class OpenAIChat:
 
 
 def _message(value: Any) -> Any:
-    """The message that may call tools; in a completion, that of the first choice."""
+    """Return the message that may call tools; in a completion, that of the first choice."""
     match value:
         case {"choices": [{"message": message}, *_]}:
             return _message(message)
@@ -135,7 +135,7 @@ class OpenAIResponses:
         return {"type": "function", **_function(shown)}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The `function_call` items. Others (messages, reasoning, the provider's own tools) are ignored."""
+        """Return the `function_call` items. Others (messages, reasoning, the provider's own tools) are ignored."""
         whole = plain(message)
         calls = tuple(
             read_call(item.get("call_id"), item.get("name"), item.get("arguments"))
@@ -188,7 +188,7 @@ class McpMessages:
         return {"name": definition.name, "description": definition.description, "inputSchema": definition.input_schema}
 
     def calls(self, message: object) -> tuple[ModelCall, ...]:
-        """The requests. Their IDs are unique only within a connection, so the same ID later is another call."""
+        """Return the requests. Their IDs are unique only within a connection, so the same ID later is another call."""
         value = plain(message)
         requests = cast(list[Any], value if isinstance(value, list) else [value])
         return tuple(_request_call(request) for request in requests)
@@ -217,7 +217,7 @@ def _request_call(request: Any) -> ModelCall:
 
 
 def pieces_of(outcome: Outcome, shown: Container[str] = frozenset()) -> list[Piece]:
-    """The answer, followed by its details as JSON. Media of types not in `shown` are described in text."""
+    """Return the answer, followed by its details as JSON. Media of types not in `shown` are described in text."""
     found = details(outcome)
     pieces = [*answer_pieces(outcome.result), *([as_json(found)] if found else [])]
     return [shown_media(piece, shown) if isinstance(piece, MediaPart) else piece for piece in pieces]

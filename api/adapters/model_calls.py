@@ -75,7 +75,7 @@ class CallReport(BaseModel):
 
     @classmethod
     def of(cls, outcome: Outcome) -> "CallReport":
-        """The report of `outcome`."""
+        """Return the report of `outcome`."""
         task, result = outcome.task, outcome.result
         return cls(
             id=str(outcome.call.id),

@@ -44,7 +44,7 @@ class CallScope:
     """By the names that the model was offered, or the tools' own."""
 
     def idempotency_key(self, call: ModelCall) -> str | None:
-        """The key that makes repeated requests for the same call one task."""
+        """Return the key that makes repeated requests for the same call one task."""
         if not call.marks_retry:
             return None
         # No part of the scope may contain a slash, so no two calls have the same key.
@@ -60,7 +60,7 @@ class OfferedTools:
     closed: bool
 
     def listed(self, back_end: BackEnd) -> list[JsonObject]:
-        """The list of tools in the provider's form. The same tools give the same bytes."""
+        """Return the list of tools in the provider's form. The same tools give the same bytes."""
         return [back_end.tool(portable(self.tools.get(own), shown)) for shown, own in self.names.items()]
 
 
@@ -198,7 +198,7 @@ async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str) -> O
 
 
 async def definition_named(offered: OfferedTools, catalogue: Catalogue, caller: Caller, name: str) -> Tool:
-    """The tool that a model calls `name`. Raises `UnknownTool`, `UnknownToolCalled`, `PlatformUnavailable`."""
+    """Return the tool that a model calls `name`. Raises `UnknownTool`, `UnknownToolCalled`, `PlatformUnavailable`."""
     own = offered.names.get(name, name)
     try:
         return offered.tools.get(own)
@@ -235,6 +235,6 @@ def _allowed(offered: OfferedTools, unknown: ErrorEnvelope, scope: CallScope) ->
 
 
 def _shown(offered: OfferedTools, own: Sequence[str] | None) -> tuple[str, ...]:
-    """The names under which the model was offered these tools."""
+    """Return the names under which the model was offered these tools."""
     names = {name: shown for shown, name in offered.names.items()}
     return tuple(names.get(name, name) for name in own or ())

@@ -70,7 +70,7 @@ def written(
 
 
 def read_line(line: bytes) -> Line | None:
-    """A line, with or without its line break, as its parts; None when it is no line of a chain."""
+    """Return a line, with or without its line break, as its parts; None when it is no line of a chain."""
     match = _LINE.fullmatch(line.removesuffix(b"\n"))
     if match is None:
         return None

@@ -23,7 +23,7 @@ _origin = ContextVar[Origin | None]("outlast_origin", default=None)
 
 
 def current_origin() -> Origin:
-    """The origin of the request that is being served."""
+    """Return the origin of the request that is being served."""
     return _origin.get() or Origin()
 
 

@@ -85,7 +85,7 @@ class Catalogue:
         return tool_set(mode, [*served, *loaded])
 
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:
-        """The tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode."""
+        """Return the tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode."""
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
 
         async def load_actor(actor: str) -> tuple[Tool, ...]:
@@ -203,7 +203,7 @@ class Catalogue:
         return (tool,)
 
     async def _mcp_tools(self, actor: str, caller: Caller) -> tuple[Tool, ...]:
-        """The tools of an Actor that is an MCP server; cached for five minutes."""
+        """Return the tools of an Actor that is an MCP server; cached for five minutes."""
         key = (caller.id, actor)
         known = self._proxied.get(key)
         if known is not None:
@@ -296,7 +296,7 @@ def _tool_of(mode: str, definition: ActorDefinition) -> Tool:
 
 
 def _actor_named(tool_name: str, known: tuple[str, ...]) -> str | None:
-    """The Actor whose direct tool has this name."""
+    """Return the Actor whose direct tool has this name."""
     user, separator, name = tool_name.replace("-dot-", ".").partition("--")
     written = f"{user}/{name}" if separator and user and name else None
     return next((actor for actor in known if actor_tool_name(actor) == tool_name), written)
@@ -361,7 +361,7 @@ def record(resolution: Resolution, tool: str | None = None) -> None:
 
 
 def narrowed(unknown: ErrorEnvelope, mask: Mapping[str, bool] | None) -> ErrorEnvelope:
-    """The error for a tool that does not exist; it names only tools that an effective `mask` leaves active."""
+    """Return the error for a tool that does not exist; it names only tools that an effective `mask` leaves active."""
     if mask is None or unknown.allowed_tools is None:
         return unknown
     return unknown_tool_envelope(unknown.tool, resolve(unknown.allowed_tools, mask).active)

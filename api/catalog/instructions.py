@@ -68,7 +68,7 @@ async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillC
 
 
 def _listed(skills: Sequence[SkillCard]) -> str:
-    """The skills by name, each with the beginning of its description, so that the instructions stay short."""
+    """Return the skills by name, each with the beginning of its description, so that the instructions stay short."""
     lines = [f"- Skills, to be loaded with {_SKILL_TOOL} before work of their kind:"]
     for card in skills[:_MAX_SKILLS]:
         cut = len(card.description) > _MAX_SKILL_CHARS

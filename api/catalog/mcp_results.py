@@ -14,7 +14,7 @@ _INTERNAL_PREFIX = "outlast/added"
 
 
 def call_result(result: ToolResult, *, mode: str, meta: JsonObject | None = None) -> dict[str, Any]:
-    """The wire form (`CallToolResult`). Outside the UI mode no `openai/` key leaves the server."""
+    """Return the wire form (`CallToolResult`). Outside the UI mode no `openai/` key leaves the server."""
     blocks = result.raw_content
     if blocks is None:
         blocks = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]

@@ -45,7 +45,7 @@ class PortableTool:
         return is_declared and self.schema == {key: own[key] for key in own if key not in _REFUSED_AT_THE_TOP}
 
     def own_arguments(self, arguments: JsonObject) -> JsonObject:
-        """A model's arguments under the tool's own names."""
+        """Return a model's arguments under the tool's own names."""
         return {self.fields.get(name, name): value for name, value in arguments.items()}
 
     def shown_error(self, error: ErrorEnvelope) -> ErrorEnvelope:

@@ -213,7 +213,7 @@ class CallToolHandler:
     async def _continue_call(
         self, ctx: Context, call: ParsedCall, state: str, responses: dict[str, Any]
     ) -> dict[str, Any]:
-        """The same call again, with answers to the questions of its task (2026-07-28)."""
+        """Continue a call that is repeated with answers to the questions of its task (2026-07-28)."""
         caller = call.client.caller
         task_id = self._states.task_in(caller, state, call.definition.name)
         questions = (await self._tasks.describe(caller, task_id)).input_requests or {}
@@ -285,7 +285,7 @@ class CallToolHandler:
         return answer.result if answer.result is not None and not answer.result.is_error else None
 
     async def _begun_run(self, client: Client, task: Task) -> str | None:
-        """The id of the task's run, once it has begun; None when that takes long or never happens."""
+        """Return the id of the task's run, once it has begun; None when that takes long or never happens."""
         if task.run is not None:
             return task.run.run_id
         with suppress(ApiError, TimeoutError):
@@ -384,13 +384,13 @@ class CallToolHandler:
 
 
 def _own_arguments(dialect: Dialect, definition: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments under the tool's own names, where it is listed under others."""
+    """Return the arguments under the tool's own names, where it is listed under others."""
     shown = dialect.shown(definition)
     return arguments if shown is None else shown.own_arguments(arguments)
 
 
 def _as_shown(dialect: Dialect, definition: Tool, error: InvalidCall) -> InvalidCall:
-    """The refusal with the names of arguments under which the tool is listed."""
+    """Return the refusal with the names of arguments under which the tool is listed."""
     shown = dialect.shown(definition)
     if shown is not None:
         error.envelope = shown.shown_error(error.envelope)

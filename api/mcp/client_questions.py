@@ -144,7 +144,7 @@ async def _answer_or_failure(
 
 
 def _message_with_reason(question: InputRequest, error: ErrorEnvelope) -> str:
-    """The question's message, and why the last answer was invalid."""
+    """Return the question's message, and why the last answer was invalid."""
     reasons = "; ".join(violation.message for violation in error.violations or ()) or error.message
     return f"{question.message.partition(_REJECTED)[0]}{_REJECTED}{reasons})"
 

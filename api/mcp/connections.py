@@ -102,7 +102,7 @@ class Connections:
         self._connections: LRUCache[ConnectionKey, Connection] = LRUCache(_MAX_CONNECTIONS)
 
     async def client(self, ctx: Context) -> Client:
-        """The client that sent the request. Raises what `principal` raises."""
+        """Return the client that sent the request. Raises what `principal` raises."""
         request, principal = http_request(ctx), await self.principal(ctx)
         if request is None:
             set_origin(Origin("mcp-stdio", key=principal.key_id))
@@ -115,7 +115,7 @@ class Connections:
         return Client(principal, self._connection(key, selection, ctx))
 
     async def principal(self, ctx: Context) -> Principal:
-        """The principal that sent the message. Raises `Unauthenticated` as `local_principal` does."""
+        """Return the principal that sent the message. Raises `Unauthenticated` as `local_principal` does."""
         request = http_request(ctx)
         return await self.local_principal() if request is None else request.scope[PRINCIPAL_STATE]
 
@@ -133,7 +133,7 @@ class Connections:
         return self._last_known
 
     async def tools(self, client: Client) -> ToolSet:
-        """The tools of the connection, including those of its added Actors."""
+        """Return the tools of the connection, including those of its added Actors."""
         connection = client.connection
         is_fresh = time.monotonic() - connection.tools_loaded_at < _TOOLS_TTL_SECONDS
         if connection.tools is None or not is_fresh:
@@ -180,7 +180,7 @@ class ActorNotLoaded(Exception):
 
 
 def http_request(ctx: Context) -> Request | None:
-    """The HTTP request that carried the message; None over stdio."""
+    """Return the HTTP request that carried the message; None over stdio."""
     request: object = ctx.request
     return cast(Request, request) if isinstance(request, Request) else None
 
@@ -192,7 +192,7 @@ def payment_signature(ctx: Context) -> str | None:
 
 
 def parameters_of(request: Request) -> Parameters:
-    """The parameters of the request's URL."""
+    """Return the parameters of the request's URL."""
     query = request.query_params
     return {name: query.getlist(name) for name in query}
 
@@ -220,7 +220,7 @@ def selection_from(
 
 
 def _mode_in(parameters: Parameters, default_mode: str) -> str:
-    """The mode that `mode` names, else `ui`: unless the server's own mode has another meaning for that."""
+    """Return the mode that `mode` names, else `ui`: unless the server's own mode has another meaning for that."""
     named = (parameters.get("mode") or [""])[-1]
     if named:
         return normalised_mode(named)
@@ -336,7 +336,7 @@ def session_place(principal: Principal, session: str) -> Place:
 
 
 def place_of(ctx: Context, principal: Principal) -> Place | None:
-    """The connection of a request; None if no later message can refer to the request (2026-07-28 over HTTP)."""
+    """Return the connection of a request; None if no later message can refer to the request (2026-07-28 over HTTP)."""
     request = http_request(ctx)
     if request is None:
         return STDIO

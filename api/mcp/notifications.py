@@ -241,7 +241,7 @@ async def _send_tool_list_changes(
 
 
 def _requested_task_ids(params: types.SubscriptionsListenRequestParams) -> list[str]:
-    """The first 100 of `taskIds`."""
+    """Return the first 100 of `taskIds`."""
     value: object = (params.notifications.model_extra or {}).get("taskIds")
     entries = cast(list[object], value) if isinstance(value, list) else []
     return [entry for entry in entries if isinstance(entry, str)][:_MAX_TASK_IDS]

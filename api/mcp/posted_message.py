@@ -83,7 +83,7 @@ class PostedMessage:
         return f"The id of a request must be a string or an integer, and {self.method[:_MAX_METHOD_CHARS]!r} has none."
 
     def refusal(self, *, is_handshake_era: bool) -> Response | None:
-        """The answer to a message that the SDK must not see; None for any other."""
+        """Return the answer to a message that the SDK must not see; None for any other."""
         if self.bad_id is not None:
             return _error_response(types.INVALID_REQUEST, self.bad_id, None, 400)
         if not self.number_flaws:

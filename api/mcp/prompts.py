@@ -43,7 +43,7 @@ class Prompt:
     arguments: tuple[PromptArgument, ...] = field(default=())
 
     def missing_arguments(self, given: Mapping[str, str]) -> list[PromptArgument]:
-        """The required arguments that `given` does not have."""
+        """Return the required arguments that `given` does not have."""
         return [argument for argument in self.arguments if argument.required and argument.name not in given]
 
 
@@ -127,7 +127,7 @@ def _prompt_entry(prompt: Prompt) -> Mapping[str, Any]:
 
 
 def text_block(text: str) -> JsonObject:
-    """A content block of text (MCP `TextContent`)."""
+    """Return a content block of text (MCP `TextContent`)."""
     return {"type": "text", "text": text}
 
 

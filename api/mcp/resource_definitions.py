@@ -42,7 +42,7 @@ class Resource:
         return "{" in self.uri
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The values of the parts when `uri` is a URI of this resource, else None."""
+        """Return the values of the parts when `uri` is a URI of this resource, else None."""
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.uri))
         found = re.fullmatch(pattern, uri)
         return found.groupdict() if found else None
@@ -71,7 +71,7 @@ class PlatformAddress:
         )
 
     def template(self, api_base_url: str) -> dict[str, str]:
-        """The entry of `resources/templates/list`."""
+        """Return the entry of `resources/templates/list`."""
         entry = {
             "uriTemplate": f"{api_base_url}/v2/{'/'.join(self.path)}{self.query}",
             "name": self.name or "",

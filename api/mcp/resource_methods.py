@@ -177,7 +177,7 @@ class PlatformResources:
         """Size limit of a body in an answer; larger ones are replaced with a link."""
 
     def templates(self, client: Client) -> list[JsonObject]:
-        """The entries of `resources/templates/list`."""
+        """Return the entries of `resources/templates/list`."""
         listed = [address for address in dialect_of(client.mode).addresses if address.name is not None]
         return [dict(address.template(self._bodies.api_base_url)) for address in listed]
 
@@ -332,7 +332,7 @@ def _resource_contents(resource: Resource, uri: str, body: str | bytes, mode: st
 
 
 def unreadable(uri: str, reason: str, *, code: int = INVALID_PARAMS) -> MCPError:
-    """The error of `resources/read`, in the words that clients of Apify's own server match."""
+    """Return the error of `resources/read`, in the words that clients of Apify's own server match."""
     return MCPError(code, f"Failed to read {uri}: {reason}", data={"uri": uri})
 
 
@@ -351,7 +351,7 @@ def _row_contents(wanted: RowsUri, lines: list[bytes], after: str | None, *, is_
 
 
 def task_id_of(uri: str) -> str | None:
-    """The id in a task's URI; None for any other URI."""
+    """Return the id in a task's URI; None for any other URI."""
     found = _TASK_URI.fullmatch(uri)
     return found[1] if found else None
 

@@ -102,7 +102,7 @@ class McpServer:
         self.server = self._build_server()
 
     async def local_sender(self) -> Sender:
-        """The sender of the messages over stdio. Raises `Unauthenticated`."""
+        """Return the sender of the messages over stdio. Raises `Unauthenticated`."""
         principal = await self._connections.local_principal()
         return Sender(principal, Origin("mcp-stdio", key=principal.key_id))
 

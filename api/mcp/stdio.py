@@ -159,7 +159,7 @@ class CheckedMessages:
 
 
 def _with_valid_text(item: Item) -> Item:
-    """The item with valid text: also of a line that could not be read because of half of a character."""
+    """Return the item with valid text: also of a line that could not be read because of half of a character."""
     if isinstance(item, SessionMessage):
         written = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         cleaned = valid_json_text(written)

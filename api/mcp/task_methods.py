@@ -119,7 +119,7 @@ class TaskMethods:
         return {"resultType": "complete"}
 
     async def _answer(self, client: Client, task_id: str) -> TaskAnswer:
-        """The caller's task, or another's as an approver sees it."""
+        """Return the caller's task, or another's as an approver sees it."""
         try:
             return await self._tasks.answer(client.caller, task_id)
         except TaskNotFound:

@@ -169,7 +169,7 @@ class CallerLimits:
 
 
 def caller_label(caller_id: str) -> str:
-    """The caller as metrics show it: those that operators have named by itself, all others as `other`."""
+    """Return the caller as metrics show it: those that operators have named by itself, all others as `other`."""
     return caller_id if caller_id.startswith(_NAMED_CALLERS) else "other"
 
 

@@ -64,7 +64,7 @@ class TokenBucket:
         return self._spent / rate
 
     def share(self, rate: float, burst: int) -> float:
-        """The part of the burst that is spent, 0 to 1."""
+        """Return the part of the burst that is spent, 0 to 1."""
         self._refill(rate)
         return min(1.0, self._spent / burst)
 

@@ -53,7 +53,7 @@ class AccessTokens:
         self._skew_seconds = skew_seconds
 
     async def verified(self, token: str) -> AccessToken:
-        """The claims of the token. Raises `TokenRefused` and `IssuerUnavailable`."""
+        """Return the claims of the token. Raises `TokenRefused` and `IssuerUnavailable`."""
         if len(token) > MAX_TOKEN_CHARS:
             raise TokenRefused(f"The access token is longer than {MAX_TOKEN_CHARS} characters.")
         key_id, algorithm = _header(token)
@@ -130,7 +130,7 @@ def _required(claims: Mapping[str, object], name: str) -> object:
 
 
 def _time_of(claims: Mapping[str, object], name: str) -> float:
-    """A `NumericDate` (RFC 7519, section 2): a finite number of seconds since 1970, neither text nor `true`."""
+    """Return a `NumericDate` (RFC 7519, section 2): a finite number of seconds since 1970, neither text nor `true`."""
     value = _required(claims, name)
     # Before the year 10000: neither NaN nor infinite, and it fits into a float.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 253_402_300_800:

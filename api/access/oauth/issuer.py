@@ -86,7 +86,7 @@ class Issuer:
         self._ssl: ssl.SSLContext | None = None
 
     async def keys(self) -> KeySet:
-        """The keys that it publishes now. Raises `IssuerError`."""
+        """Return the keys that it publishes now. Raises `IssuerError`."""
         self._ssl = self._ssl or httpx.create_ssl_context()
         try:
             async with (
@@ -166,7 +166,7 @@ class IssuerKeys:
         return self._keys.find(key_id, algorithm)
 
     def _begin_reading(self) -> "asyncio.Task[None] | None":
-        """The reading that all who wait share; None when it is too early for one."""
+        """Return the reading that all who wait share; None when it is too early for one."""
         if self._reading is None and self._reads.take(1 / _SECONDS_PER_READ, _READS_AT_ONCE) == 0:
             self._reading = asyncio.create_task(self._read_again())
         return self._reading
@@ -186,7 +186,7 @@ class IssuerKeys:
 
 
 def _fitting(key: Mapping[str, object]) -> tuple[str, ...]:
-    """The algorithms for which a key may be used."""
+    """Return the algorithms for which a key may be used."""
     kind, curve, named = key.get("kty"), key.get("crv"), key.get("alg")
     names = _ALGORITHMS.get((str(kind), None if kind == "RSA" else str(curve)), ())
     return names if named is None else tuple(name for name in names if name == named)
@@ -203,7 +203,7 @@ def metadata_addresses(issuer: str) -> Iterator[str]:
 
 
 async def _document(http: httpx.AsyncClient, address: str, *, or_none: bool = False) -> object:
-    """The JSON at an address; with `or_none`, None when there is nothing."""
+    """Return the JSON at an address; with `or_none`, None when there is nothing."""
     async with http.stream("GET", address, headers={"Accept": "application/json"}) as answer:
         if or_none and 300 <= answer.status_code < 500 and answer.status_code != _TOO_MANY:
             return None

@@ -35,7 +35,7 @@ _WITHOUT_KEYS = 'anonymous = "none"  # the last key was revoked: nobody is let i
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy in the file at `path`. Raises `PolicyError` with a line for each thing that is wrong."""
+    """Return the policy in the file at `path`. Raises `PolicyError` with a line for each thing that is wrong."""
     return read_policy_text(path).policy
 
 
@@ -64,7 +64,7 @@ def read_policy_text(path: Path) -> PolicyText:
 
 
 def parse_policy(path: Path, text: bytes) -> Policy:
-    """The policy in `text`, which is or shall be the file at `path`. Raises `PolicyError`."""
+    """Return the policy in `text`, which is or shall be the file at `path`. Raises `PolicyError`."""
     if len(text) > MAX_BYTES:
         raise PolicyError(path, [f"is larger than {MAX_BYTES} bytes"])
     try:

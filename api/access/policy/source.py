@@ -57,11 +57,11 @@ class PolicySource:
         return [] if self._text is None else weak_points(self._text)
 
     def of(self, caller_id: str) -> CallerEntry:
-        """The entry of a caller in the policy in force."""
+        """Return the entry of a caller in the policy in force."""
         return self._policy.of(caller_id)
 
     def caps_of(self, caller_id: str) -> SpendingCaps | None:
-        """The spending caps in force for a caller; None without any."""
+        """Return the spending caps in force for a caller; None without any."""
         caps = self.of(caller_id).spending
         return caps if caps.are_set else None
 

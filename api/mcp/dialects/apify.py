@@ -177,7 +177,7 @@ class ApifyDialect(Dialect):
         return MCPError(INVALID_PARAMS, f"Failed to read {uri}: not a readable resource.", data={"uri": uri})
 
     def absent_page(self, uri: str) -> str | None:
-        """A text for every address below that of the pages."""
+        """Return a text for every address below that of the pages."""
         if not uri.startswith(widgets.FOLDER):
             return None
         known = f"{widgets.ACTORS_PAGE.uri} and {widgets.RUN_PAGE.uri}"
@@ -310,13 +310,13 @@ class ApifyDialect(Dialect):
         return ToolResult(content=(TextContent(text=f"{message} {hint}"),), is_error=True, error=envelope)
 
     def state_tool_of(self, definition: Tool) -> str | None:
-        """The one that shows the run where the call's own tool does."""
+        """Return the tool that shows the run, if the call's own tool does."""
         return (
             widgets.GET_ACTOR_RUN_WIDGET.name if definition.name == widgets.CALL_ACTOR_WIDGET.name else self.state_tool
         )
 
     def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
-        """The state of now."""
+        """Return the arguments for the current state."""
         return {**super().state_arguments(run_id), "waitSecs": 0}
 
 

@@ -158,7 +158,7 @@ def _fits(value: JsonValue, kinds: list[str]) -> bool:
 
 
 def _as(kind: str, value: JsonValue) -> JsonValue:
-    """A scalar as `kind`, as Ajv coerces it; None when it cannot be."""
+    """Return a scalar as `kind`, as Ajv coerces it; None when it cannot be."""
     if kind in ("number", "integer"):
         return _as_number(kind, value)
     if kind == "boolean":

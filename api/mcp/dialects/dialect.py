@@ -42,21 +42,21 @@ class Dialect:
     """True to sign links to large records: anyone who has such a link can read the record."""
 
     def unknown_resource(self, uri: str, *, is_modern: bool) -> MCPError:
-        """The error for a URI that does not exist or belongs to another caller: the two look the same."""
+        """Return the error for a URI that does not exist or belongs to another caller: the two look the same."""
         code = INVALID_PARAMS if is_modern else LEGACY_NOT_FOUND
         return MCPError(code, f"There is no resource {uri}.", data={"uri": uri})
 
     def absent_page(self, uri: str) -> str | None:
-        """The text at the address of a page that does not exist, where clients show pages; None: an error."""
+        """Return the text at the address of a page that does not exist, where clients show pages; None: an error."""
         del uri
         return None
 
     def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
-        """The error for a prompt that does not exist; `known` are those that do."""
+        """Return the error for a prompt that does not exist; `known` are those that do."""
         return MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {', '.join(known)}.")
 
     def tool_name(self, called: str) -> str:
-        """The name of the tool that a client means; other names are as they were written."""
+        """Return the name of the tool that a client means; other names are as they were written."""
         return called
 
     def shown(self, definition: Tool) -> PortableTool | None:
@@ -70,7 +70,7 @@ class Dialect:
         return "required" if definition.task_use is TaskUse.REQUIRED else "optional"
 
     def no_task(self, definition: Tool) -> MCPError:
-        """The error for a tool that was called as a task and cannot be."""
+        """Return the error for a tool that was called as a task and cannot be."""
         return MCPError(METHOD_NOT_FOUND, f"{definition.name} manages tasks and cannot be called as one.")
 
     def arguments(self, definition: Tool, schema: JsonObject, given: dict[str, Any] | None) -> dict[str, JsonValue]:
@@ -79,37 +79,37 @@ class Dialect:
         return given or {}
 
     def unknown_tool(self, name: str, envelope: ErrorEnvelope, data: JsonObject, tools: ToolSet) -> MCPError:
-        """The error for a tool that the connection does not have; `data` describes it for programs."""
+        """Return the error for a tool that the connection does not have; `data` describes it for programs."""
         del name, tools
         return MCPError(INVALID_PARAMS, envelope.message, data=data)
 
     def refused(self, definition: Tool, arguments: Mapping[str, JsonValue], error: InvalidCall) -> ToolResult:
-        """The answer of a call that was not started. Raises `MCPError` where that is a protocol error."""
+        """Return the answer of a call that was not started. Raises `MCPError` where that is a protocol error."""
         del definition, arguments
         return ToolResult.failed(error.envelope)
 
     def failure(self, result: ToolResult, tool: str, tools: ToolSet) -> ToolResult:
-        """A tool error as it is sent; `tools` are those of the connection."""
+        """Return a tool error as it is sent; `tools` are those of the connection."""
         del tool, tools
         return result
 
     def refused_task(self, definition: Tool, error: InvalidCall) -> MCPError:
-        """The error of a call that was to become a task and was not started (2025-11-25)."""
+        """Return the error of a call that was to become a task and was not started (2025-11-25)."""
         del definition
         return MCPError(INVALID_PARAMS, str(error), data=error.envelope.model_dump(mode="json"))
 
     def adapted_error(self, error: MCPError, *, is_modern: bool) -> MCPError:
-        """A protocol error as it is sent."""
+        """Return a protocol error as it is sent."""
         del is_modern
         return error
 
     def adapted_task_error(self, error: MCPError, task_id: str, *, is_modern: bool) -> MCPError:
-        """A protocol error of a method of tasks as it is sent."""
+        """Return a protocol error of a method of tasks as it is sent."""
         del task_id, is_modern
         return error
 
     def not_cancelled(self, task: Task) -> MCPError:
-        """The error for cancelling a task that has ended, or is being cancelled (2025-11-25)."""
+        """Return the error for cancelling a task that has ended, or is being cancelled (2025-11-25)."""
         status = TaskStatus.CANCELLED if task.is_cancelling else task.status
         return MCPError(INVALID_PARAMS, f"Cannot cancel task {task.id}: it is already {status}.")
 
@@ -134,7 +134,7 @@ class Dialect:
         return None
 
     def still_working(self, definition: Tool, task: Task) -> ToolResult:
-        """The answer of a call that outlasts its wait, where `state_tool` does not give it."""
+        """Return the answer of a call that outlasts its wait, where `state_tool` does not give it."""
         return still_working(task, run_report=definition.calls_actor)
 
     def state_tool_of(self, definition: Tool) -> str | None:
@@ -143,7 +143,7 @@ class Dialect:
         return self.state_tool
 
     def state_arguments(self, run_id: str) -> dict[str, JsonValue]:
-        """The arguments of `state_tool` for a run."""
+        """Return the arguments of `state_tool` for a run."""
         return {"runId": run_id}
 
 

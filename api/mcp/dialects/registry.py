@@ -12,6 +12,6 @@ _OWN: Mapping[str, Dialect] = {"apify": ApifyDialect()}
 
 
 def dialect_of(mode: str) -> Dialect:
-    """The mode's own dialect, or that of all others."""
+    """Return the mode's own dialect, or that of all others."""
     brought = dict(cast(tuple[tuple[str, Dialect], ...], extension_entries("DIALECTS")))
     return {**brought, **_OWN}.get(mode, _STANDARD)

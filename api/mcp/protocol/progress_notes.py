@@ -50,7 +50,7 @@ class ProgressSteps:
         self._last: str | None = None
 
     def after(self, event: str, data: Mapping[str, Any]) -> ProgressStep | None:
-        """The step that an event is; None for one that is not reported, or was reported before."""
+        """Return the step that an event is; None for one that is not reported, or was reported before."""
         started = data.get("run_id")
         self._run_id = started if isinstance(started, str) else self._run_id
         note = self._note_of(ProgressFacts(event, data, self._actor, self._run_id))
@@ -67,7 +67,7 @@ def wants_progress(ctx: Context) -> bool:
 
 
 def progress_notification(ctx: Context, step: ProgressStep, meta: Mapping[str, Any]) -> types.ProgressNotification:
-    """The notification for the request of `ctx` as the SDK makes it, with `meta` as its `_meta`."""
+    """Return the notification for the request of `ctx` as the SDK makes it, with `meta` as its `_meta`."""
     token: object = (ctx.meta or {}).get("progress_token")
     params = {"progress": step.progress, "total": step.note.total, "message": step.note.message}
     return types.ProgressNotification(

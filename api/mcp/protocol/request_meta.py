@@ -49,7 +49,7 @@ _MAX_KEY_CHARS = 255
 
 
 def task_request(meta: Mapping[str, Any], **fields: Any) -> TaskRequest:
-    """The request with `fields` and the values of `meta`. Raises -32602 that names the invalid keys."""
+    """Return the request with `fields` and the values of `meta`. Raises -32602 that names the invalid keys."""
     from_meta = {field: meta[key] for key, field in _FIELDS.items() if meta.get(key) is not None}
     if isinstance(from_meta.get("options"), Mapping):
         from_meta["options"] = _nested(from_meta["options"])
@@ -70,7 +70,7 @@ def options_for_started_calls(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options in the form of the REST API. Raises -32602 for one that is unknown, invalid or given twice."""
+    """Return the options in the form of the REST API. Raises -32602 for one that is unknown, invalid or given twice."""
     nested = {name: value for name, value in options.items() if _is_nested(name, value)}
     try:
         by_name = _BY_NAME.validate_python({name: value for name, value in options.items() if name not in nested})
@@ -91,7 +91,7 @@ def _is_nested(name: str, value: object) -> bool:
 
 
 def idempotency_key(meta: Mapping[str, Any]) -> str | None:
-    """The idempotency key of a call, if any. Raises -32602 for an invalid one."""
+    """Return the idempotency key of a call, if any. Raises -32602 for an invalid one."""
     key: object = meta.get(IDEMPOTENCY_META)
     if key is None:
         return None
@@ -103,7 +103,7 @@ def idempotency_key(meta: Mapping[str, Any]) -> str | None:
 
 
 def tool_mask(meta: Mapping[str, Any]) -> dict[str, bool] | None:
-    """The tool mask of a call, normalised. Raises -32602 when it is not an object."""
+    """Return the tool mask of a call, normalised. Raises -32602 when it is not an object."""
     try:
         return normalised(meta.get(MASK_META))
     except ValueError as error:
@@ -117,12 +117,12 @@ class RequestStates:
         self._sealer = sealer
 
     def state_of(self, caller: Caller, task_id: str, tool: str) -> str:
-        """The state for the questions of `task_id`. Each call returns a different string."""
+        """Return the state for the questions of `task_id`. Each call returns a different string."""
         sealed = self._sealer.seal(SecretStr(json.dumps([task_id, tool])), purpose=_purpose(caller))
         return base64.urlsafe_b64encode(sealed.model_dump_json().encode()).decode()
 
     def task_in(self, caller: Caller, state: str, tool: str) -> str:
-        """The id of the task. Raises -32602 for a state of another caller or of another tool."""
+        """Return the id of the task. Raises -32602 for a state of another caller or of another tool."""
         try:
             sealed = SealedSecret.model_validate_json(base64.b64decode(state.encode(), altchars=b"-_", validate=True))
             task_id, state_tool = json.loads(self._sealer.open(sealed, purpose=_purpose(caller)).get_secret_value())

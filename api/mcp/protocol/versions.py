@@ -44,7 +44,7 @@ def require_legacy(ctx: Context) -> None:
 
 
 def client_extensions(ctx: Context) -> Mapping[str, Any]:
-    """The extensions that the client of this request declares."""
+    """Return the extensions that the client of this request declares."""
     capabilities = ctx.session.client_capabilities
     return (capabilities.extensions if capabilities else None) or {}
 
@@ -85,7 +85,7 @@ def supports_question(ctx: Context, method: str) -> bool:
 
 
 def missing_capabilities(capabilities: Mapping[str, Any]) -> MCPError:
-    """The error for a client without these capabilities (2026-07-28, -32021)."""
+    """Return the error for a client without these capabilities (2026-07-28, -32021)."""
     names = ", ".join([*(cast(Mapping[str, Any], capabilities.get("extensions", {}))), *capabilities])
     return MCPError(
         MISSING_REQUIRED_CLIENT_CAPABILITY,

@@ -36,7 +36,7 @@ class Surface:
     """Hosts from which the page may load pictures."""
 
     def script(self) -> str:
-        """The line of script that passes the facts to the page."""
+        """Return the line of script that passes the facts to the page."""
         facts_json = json.dumps({**self.facts, "pictureHosts": self.picture_hosts}, ensure_ascii=True)
         return f"const SURFACE = {facts_json.replace('<', chr(92) + 'u003c')};"
 
@@ -61,7 +61,7 @@ UI_MODE = Surface(
 
 @cache
 def widget_page(file_name: str, surface: Surface = UI_MODE) -> str:
-    """A page with its parts and its policy, as it is served. Raises `FileNotFoundError`."""
+    """Return a page with its parts and its policy, as it is served. Raises `FileNotFoundError`."""
     page = _read_part(file_name).replace(_SURFACE_PLACE, surface.script())
     for part in _PARTS:
         page = page.replace(f"/* {part} */", _read_part(part))
@@ -101,7 +101,7 @@ def widget_meta() -> dict[str, JsonValue]:
 
 
 def widget_resources() -> tuple[Resource, ...]:
-    """The pages of the UI mode. Another mode has its own in its dialect (`Dialect.resources`)."""
+    """Return the pages of the UI mode. Another mode has its own in its dialect (`Dialect.resources`)."""
     return tuple(
         Resource(
             uri=uri,
