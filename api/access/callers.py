@@ -15,6 +15,7 @@ from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.encryption import SecretSealer
+from outlast.api import errors
 from outlast.api.access.api_keys import PREFIX, KeyVerifier
 from outlast.api.access.limits.rate_limits import WRONG_TOKEN, FailedCredentials, digest_of
 from outlast.api.access.oauth.access_tokens import AccessToken, AccessTokens, TokenRefused, looks_like_access_token
@@ -25,14 +26,6 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Leases, Principal, Validity
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
-from outlast.api.errors import (
-    ApifyTokenMissing,
-    ForbiddenScope,
-    IssuerUnavailable,
-    KeyChecksBusy,
-    PlatformUnavailable,
-    Unauthenticated,
-)
 from outlast.api.settings import ApiSettings, parse_entries
 
 _WITH_KEYS = ("key:", "jwt:")
@@ -88,7 +81,7 @@ class CallerResolver:
         """
         try:
             principal = await self._resolve(bearer, address, is_forwarded=is_forwarded)
-        except Unauthenticated as error:
+        except errors.Unauthenticated as error:
             given = "a bearer token that is not valid" if bearer else "no bearer token"
             reason = str(error) if isinstance(error, TokenRefused) else given
             await self._audit.record(AuditEvent.CREDENTIALS_REFUSED, outcome=error.slug, detail=reason)
@@ -108,7 +101,7 @@ class CallerResolver:
         if caller.id.startswith(_OF_ACCOUNT) and caller.apify_token is not None and self._settings.accept_apify_tokens:
             return (await self.resolve(self._sealer.open(caller.apify_token, purpose=caller.id))).caller
         if not self._is_known(caller.id, kind, name):
-            raise Unauthenticated(
+            raise errors.Unauthenticated(
                 f"{caller.id} no longer has a credential that this server accepts. What it has ordered is not started."
             )
         return self._with_policy_token(caller.id)
@@ -123,18 +116,18 @@ class CallerResolver:
             return True
         good = [key for key in self._policy_keys.values() if key.caller == caller_id and not key.is_expired()]
         if good and not any("call" in key.scopes for key in good):
-            raise ForbiddenScope(f"No key of {caller_id} has the scope `call` now.")
+            raise errors.ForbiddenScope(f"No key of {caller_id} has the scope `call` now.")
         return bool(good)
 
     def _record_refusal(self, principal: Principal, detail: str) -> None:
-        caller, key, outcome = principal.caller.id, principal.key_id, ForbiddenScope.slug
+        caller, key, outcome = principal.caller.id, principal.key_id, errors.ForbiddenScope.slug
         self._audit.record_now(AuditEvent.SCOPE_REFUSED, outcome=outcome, caller=caller, key=key, detail=detail)
 
     async def _resolve(self, bearer: SecretStr | None, address: str | None, *, is_forwarded: bool = False) -> Principal:
         if bearer is None:
             problem = self._problem_of_nobody(is_forwarded=is_forwarded)
             if problem is not None:
-                raise Unauthenticated(problem)
+                raise errors.Unauthenticated(problem)
             validity = Validity(self._leases, partial(self._problem_of_nobody, is_forwarded=is_forwarded))
             return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes, validity=validity)
         digest = digest_of(bearer.get_secret_value())
@@ -148,7 +141,7 @@ class CallerResolver:
         if not self._settings.accept_apify_tokens:
             self._failed.begin(digest, address)
             self._failed.was_wrong(digest)
-            raise Unauthenticated("This bearer token is not one of the configured API keys.")
+            raise errors.Unauthenticated("This bearer token is not one of the configured API keys.")
         account = self._accounts.get(digest) or await self._looked_up(bearer, digest, address)
         caller_id = f"{_OF_ACCOUNT}{account}"
         sealed = self._sealer.seal(bearer, purpose=caller_id)
@@ -220,7 +213,7 @@ class CallerResolver:
         self._failed.begin(digest, address)
         try:
             entry = await self._verifier.verified(bearer.get_secret_value(), self._policy_keys)
-        except KeyChecksBusy:
+        except errors.KeyChecksBusy:
             self._failed.is_unknown(address)
             raise
         self._failed.was_good(digest, address)
@@ -238,7 +231,7 @@ class CallerResolver:
             if not error.is_guess:
                 self._failed.is_unknown(address)
             raise
-        except IssuerUnavailable:
+        except errors.IssuerUnavailable:
             self._failed.is_unknown(address)
             raise
         self._failed.was_good(digest, address)
@@ -275,10 +268,10 @@ class CallerResolver:
     async def _account(self, bearer: SecretStr, digest: str, address: str | None) -> str:
         try:
             account = await self._fetch_account(bearer)
-        except Unauthenticated:
+        except errors.Unauthenticated:
             self._failed.was_wrong(digest)
             raise
-        except PlatformUnavailable:
+        except errors.PlatformUnavailable:
             self._failed.is_unknown(address)
             raise
         self._failed.was_good(digest, address)
@@ -292,11 +285,11 @@ class CallerResolver:
         except Exception as error:
             envelope = classify(error)
             if envelope.category in (ErrorCategory.AUTHENTICATION, ErrorCategory.PERMISSION, ErrorCategory.NOT_FOUND):
-                raise Unauthenticated(WRONG_TOKEN) from error
-            raise PlatformUnavailable(f"Cannot check the Apify token: {envelope.message}") from error
+                raise errors.Unauthenticated(WRONG_TOKEN) from error
+            raise errors.PlatformUnavailable(f"Cannot check the Apify token: {envelope.message}") from error
         account: object = getattr(user, "id", None)
         if not isinstance(account, str):
-            raise Unauthenticated(WRONG_TOKEN)
+            raise errors.Unauthenticated(WRONG_TOKEN)
         return account
 
 
@@ -319,7 +312,7 @@ def policy_token(caller_id: str, entry: CallerEntry) -> SecretStr | None:
 def _token(text: str | None, caller_id: str, place: str) -> SecretStr:
     token = (text or "").strip()
     if not token:
-        raise ApifyTokenMissing(f"The Apify token of {caller_id} is not in {place}. Tell the operator.")
+        raise errors.ApifyTokenMissing(f"The Apify token of {caller_id} is not in {place}. Tell the operator.")
     return SecretStr(token)
 
 
@@ -360,7 +353,7 @@ class SharedAccounts:
         """Return the identity of the account: the digest of its token, or `missing`."""
         try:
             token = policy_token(caller_id, policy.of(caller_id))
-        except ApifyTokenMissing:
+        except errors.ApifyTokenMissing:
             return "missing"
         return digest_of(token.get_secret_value() if token is not None else self._server_token)
 

@@ -29,14 +29,8 @@ from outlast.api.mcp.connections import (
 )
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
+from outlast.api.mcp.protocol import request_meta
 from outlast.api.mcp.protocol.progress_notes import ProgressStep, ProgressSteps, progress_notification, wants_progress
-from outlast.api.mcp.protocol.request_meta import (
-    RequestStates,
-    idempotency_key,
-    options_for_started_calls,
-    task_request,
-    tool_mask,
-)
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
 from outlast.api.mcp.protocol.versions import (
     TASKS_EXTENSION,
@@ -103,7 +97,7 @@ class CallToolHandler:
         self._connections = connections
         self._on_tools_changed = on_tools_changed
         self._local_tools = LocalTools(services)
-        self._states = RequestStates(services.sealer)
+        self._states = request_meta.RequestStates(services.sealer)
         self._pending = PendingCalls(services.tasks)
         self._masks = MaskGate(services.settings)
 
@@ -167,7 +161,7 @@ class CallToolHandler:
         try:
             return tools.get(dialect_of(tools.mode).tool_name(params.name))
         except UnknownTool as error:
-            envelope = narrowed(error.envelope, self._masks.effective(tool_mask(_meta_of(params))))
+            envelope = narrowed(error.envelope, self._masks.effective(request_meta.tool_mask(_meta_of(params))))
             data = {**envelope.model_dump(mode="json"), "input": shown_input(params.arguments or {})}
             raise dialect_of(tools.mode).unknown_tool(params.name, envelope, data, tools) from error
 
@@ -176,7 +170,7 @@ class CallToolHandler:
     ) -> ToolResult:
         """Run a local tool (`get-task`, ...)."""
         meta = _meta_of(params)
-        mask = self._masks.effective(tool_mask(meta))
+        mask = self._masks.effective(request_meta.tool_mask(meta))
         try:
             self._masks.admit(definition.name, mask, tools.tools)
         except MaskedToolCalled as error:
@@ -188,8 +182,8 @@ class CallToolHandler:
             mode=client.mode,
             mask=mask,
             offered=tuple(tools.tools),
-            idempotency_key=idempotency_key(meta),
-            options=options_for_started_calls(meta),
+            idempotency_key=request_meta.idempotency_key(meta),
+            options=request_meta.options_for_started_calls(meta),
         )
         return await self._local_tools.call(call)
 
@@ -367,7 +361,7 @@ class CallToolHandler:
         pays = client.connection.selection.payment
         taken = _without_payment(pays, definition, GivenCall(definition.name, written, meta, payment_signature(ctx)))
         arguments, wait = split_wait(definition, client.mode, taken.arguments, meta, longest)
-        request = task_request(
+        request = request_meta.task_request(
             meta,
             tool=definition.name,
             arguments=cast(dict[str, JsonValue], arguments),
@@ -380,7 +374,7 @@ class CallToolHandler:
             offered_tools=tuple(tools.tools),
             changes=read.changes,
         )
-        return ParsedCall(client, definition, request, idempotency_key(meta), wait)
+        return ParsedCall(client, definition, request, request_meta.idempotency_key(meta), wait)
 
 
 def _own_arguments(dialect: Dialect, definition: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
