@@ -48,7 +48,7 @@ async def serve(settings: ApiSettings) -> None:
     services.audit.open()
     policy = services.policy.current
     for line in (*idle_rules(PermissionRules.of(policy)), *idle_roles(policy)):
-        log.warning("A permission fits no tool: %s", line)
+        log.warning("A permission matches no tool: %s", line)
     for line in services.policy.weak_points:
         log.warning("The policy file: %s", line)
     if policy.anonymous not in (None, "none") and not settings.is_loopback:
@@ -69,11 +69,11 @@ async def serve(settings: ApiSettings) -> None:
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         server_header=False,
-        # OUTLAST_TRUSTED_PROXIES says whom to believe. uvicorn by itself believes every process of the machine.
+        # OUTLAST_TRUSTED_PROXIES decides. By default, uvicorn trusts every process of the machine.
         proxy_headers=False,
     )
     if "FORWARDED_ALLOW_IPS" in os.environ:
-        log.warning("FORWARDED_ALLOW_IPS has no effect: name the proxies that are believed in OUTLAST_TRUSTED_PROXIES.")
+        log.warning("FORWARDED_ALLOW_IPS has no effect: name trusted proxies in OUTLAST_TRUSTED_PROXIES.")
     await _prepare_namespace(client)
     log.info("API listens on http://%s:%s", settings.api_host, settings.api_port)
     await _Server(config, settings).serve()

@@ -67,7 +67,7 @@ class UnpaidCall(InvalidCall):
 
 
 class UnknownToolCalled(InvalidCall, status=404, slug="unknown-tool", title="There is no such tool"):
-    """There is no such tool."""
+    """The tool does not exist."""
 
 
 class MaskedToolCalled(
@@ -115,11 +115,11 @@ class OutputStoreUnavailable(
 
 
 class TaskNotFound(ApiError, status=404, slug="task-not-found", title="There is no such task"):
-    """The caller has no such task. A task of another caller gives the same error."""
+    """The caller does not have this task. A task of another caller gives the same error."""
 
 
 class SessionNotFound(ApiError, status=404, slug="session-not-found", title="There is no such session"):
-    """The caller has no such session. A session of another caller gives the same error."""
+    """The caller does not have this session. A session of another caller gives the same error."""
 
 
 class SessionDiffers(ApiError, status=409, slug="session-differs", title="The session exists and is another one"):
@@ -135,7 +135,7 @@ class SessionGone(ApiError, status=410, slug="session-gone", title="The session 
 
 
 class TurnNotFound(ApiError, status=404, slug="turn-not-found", title="There is no such turn"):
-    """The session has no such turn, or Temporal no longer keeps its history."""
+    """The session does not have this turn, or Temporal no longer keeps its history."""
 
 
 class TurnRunning(ApiError, status=409, slug="turn-running", title="A turn of this session is running"):
@@ -179,7 +179,7 @@ class RowsRefused(ApiError, status=422, slug="rows-refused", title="The rows can
 
 
 class BatchNotFound(ApiError, status=404, slug="batch-not-found", title="There is no such batch"):
-    """The caller has no such batch. A batch of another caller gives the same error."""
+    """The caller does not have this batch. A batch of another caller gives the same error."""
 
 
 class BatchRefused(InvalidCall, slug="batch-refused", title="Items of the batch are invalid"):
@@ -319,7 +319,7 @@ class PlatformUnavailable(
 
 
 class ScheduleNotFound(ApiError, status=404, slug="schedule-not-found", title="There is no such schedule"):
-    """The caller has no such schedule."""
+    """The caller does not have this schedule."""
 
 
 class ScheduleExists(ApiError, status=409, slug="schedule-exists", title="The schedule exists and is another one"):
@@ -335,7 +335,7 @@ class ScheduleRefused(ApiError, status=422, slug="schedule-refused", title="The 
 
 
 class WebhookNotFound(ApiError, status=404, slug="webhook-not-found", title="There is no such webhook"):
-    """The caller has no such webhook, or no such delivery. One of another caller gives the same error."""
+    """The caller does not have this webhook or delivery. One of another caller gives the same error."""
 
 
 class WebhookRefused(ApiError, status=422, slug="webhook-refused", title="The webhook's address may not be reached"):

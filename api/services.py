@@ -56,7 +56,7 @@ from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 
 log = logging.getLogger("outlast.api")
 _NEAR_DEADLINE_SECONDS = 30
-"""How long the count of hand-offs near their deadline is cached."""
+"""Lifetime of the count of hand-offs near their deadline."""
 
 
 class Disks:

@@ -124,7 +124,7 @@ class _Asking:
             message["params"] = {**message["params"], "_meta": dict(meta)}
         request = _REQUEST.validate_python(message, by_name=False)
         data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-        # The SDK's `send_request` chooses the id itself, and tells it to nobody before the response.
+        # The SDK's `send_request` chooses the id itself, and does not return it before the response.
         outbound = ctx.session._request_outbound  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         result = await outbound.send_raw_request(data["method"], data.get("params"), {"request_id": self.id})
         return _RESULTS[asked.method].model_validate(result, by_name=False)

@@ -82,7 +82,7 @@ def _without_patterns(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     given = cast(dict[str, Any], schema)
-    # A property may have such a name: then its value is a schema, and no text.
+    # A property can have such a name; its value is a schema then, not a text.
     kept = {name: entry for name, entry in given.items() if name not in _COSTLY or not isinstance(entry, str)}
     return {name: _without_patterns(entry) for name, entry in kept.items() if name != "patternProperties"}
 
@@ -137,7 +137,7 @@ def _as_known(schema: JsonValue, value: JsonValue) -> JsonValue:
         return [_as_known(schema.get("items"), entry) for entry in value]
     if not kinds or _fits(value, kinds) or (isinstance(value, bool) and "exclusiveMinimum" in schema):
         return value  # a limit on cost or rows is not made of a truth value
-    # Of a broken list in a text, a list of that text would be made, which nobody has meant.
+    # A text with a broken list must not become a list of that text.
     if kinds == ["array"] and not (isinstance(value, str) and looks_like_json(value)):
         return [_as_known(schema.get("items"), value)]
     changed = (_as(kind, value) for kind in kinds)
