@@ -66,8 +66,7 @@ class ApiSettings(Settings):
     permissions: str = ""
     """Rules for calls: `CALLER:TOOL=allow`, `=ask` or `=deny`, comma-separated; the first wins."""
     policy_file: Path | None = None
-    """File that says who calls, with which keys, limits, caps and permissions (TOML). It is read again when it changes
-    and on SIGHUP."""
+    """Policy file (TOML): callers, keys, limits, permissions. It is read again when it changes and on SIGHUP."""
     limits: Limits = Field(default_factory=Limits)
     """Limits on concurrent use by one caller, as JSON."""
     spending: Caps = Field(default_factory=Caps)
