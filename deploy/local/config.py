@@ -61,6 +61,13 @@ class StackConfig(BaseModel):
     begin_anew: bool = False
     """Whether a data directory that is not whole is moved aside, instead of refused."""
 
+    @property
+    def tool_modules(self) -> tuple[str, ...]:
+        """The user's modules of tools: names, or absolute paths of files."""
+        given = self.tools_from or self.environment.get("OUTLAST_TOOLS_FROM", "")
+        names = (name.strip() for name in given.split(",") if name.strip())
+        return tuple(str(Path(name).absolute()) if name.endswith(".py") else name for name in names)
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: object) -> Self:
         """Read the `OUTLAST_` settings that concern a stack; what is `given` (flags) and not None wins.

@@ -284,6 +284,8 @@ class Stack:
             parts=self._parts,
             ports=dict(self._plan.ports),
             port_notes=tuple(self._port_notes),
+            tool_modules=self._config.tool_modules,
+            folder=Path.cwd(),
         )
         write_state(self._config.data_dir, state)
 

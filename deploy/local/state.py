@@ -77,6 +77,10 @@ class StackState(BaseModel):
     ports: dict[str, int]
     port_notes: tuple[str, ...] = ()
     """A sentence for each default port that was taken: a stack in the background has no terminal to say it on."""
+    tool_modules: tuple[str, ...] = ()
+    """The user's modules of tools: names, or absolute paths of files. Further MCP servers load them, too."""
+    folder: Path | None = None
+    """Folder in which the stack was started: names of modules are looked up there."""
 
     @property
     def children(self) -> dict[str, int]:

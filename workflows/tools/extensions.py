@@ -30,14 +30,14 @@ class ExtensionError(ValueError):
     """A module of tools cannot be used. The message is one line: which module, where in it, and what to do."""
 
 
-def load_extensions(names: Sequence[str]) -> None:
+def load_extensions(names: Sequence[str], folder: Path | None = None) -> None:
     """Offer the tools of the modules called `names` and of the installed entry points. Raises `ExtensionError`.
 
-    Modules that are named may lie in the current folder, and a name that ends in `.py` is a file. Its folder, and the
-    current one, go to the end of the import path, so that nothing in them takes the place of an installed module.
+    Modules that are named may lie in `folder` (by default the current one), and a name that ends in `.py` is a file.
+    That folder and the file's go to the end of the import path, so that nothing in them hides an installed module.
     """
     if names:
-        _make_importable(Path.cwd())
+        _make_importable(folder or Path.cwd())
     names = [_module_of_file(Path(name)) if name.endswith(".py") else name for name in names]
     installed = (entry.value for entry in entry_points(group=ENTRY_POINT_GROUP))
     for name in dict.fromkeys([*names, *installed]):

@@ -215,16 +215,21 @@ async def _stack_in_use(output: Output, config: "StackConfig") -> "AsyncGenerato
 
 
 def _settings_for(config: "StackConfig", addresses: "StackAddresses") -> "ApiSettings":
-    """Settings of a server that uses the stack. Sets up logging, and loads the user's tools."""
+    """Settings of a server that uses the stack. Sets up logging, and loads the user's tools: by default the stack's."""
     from outlast.api.settings import ApiSettings  # noqa: PLC0415
     from outlast.deploy.local.plan import stack_environment  # noqa: PLC0415
+    from outlast.deploy.local.state import find_running  # noqa: PLC0415
     from outlast.worker.logs import configure_logging  # noqa: PLC0415
     from outlast.workflows.tools.extensions import load_extensions  # noqa: PLC0415
 
     os.environ.update(stack_environment(config, addresses))
     settings = ApiSettings()
     configure_logging(settings.log_format, settings.log_level, settings.task_lines)
-    load_extensions(settings.tool_modules)
+    running = find_running(config.data_dir)
+    if running is not None and not settings.tool_modules:
+        load_extensions(running.tool_modules, running.folder)
+    else:
+        load_extensions(settings.tool_modules)
     return settings
 
 
