@@ -61,6 +61,8 @@ async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_p
         left = await client.call_tool("slow_compute", {"seconds": 10, "label": "it", "waitSecs": 0})
         state = find_running(tmp_path)
         assert state is not None
+        async with started_by_client(tmp_path) as joining:
+            assert "slow_compute" in [tool.name for tool in (await joining.list_tools()).tools]
     assert left.meta is not None
     kill_everything(state)
     await gone(tmp_path)
