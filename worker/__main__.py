@@ -35,7 +35,7 @@ log = logging.getLogger("outlast.worker")
 
 
 async def serve(settings: WorkerSettings) -> None:
-    """Connect, register, poll. Returns after a signal, when the work under way has finished."""
+    """Connect, register, poll. Returns after a signal, when running work has finished."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -61,7 +61,7 @@ async def _until_stopped(client: Client, stop: asyncio.Event) -> None:
     target = client.service_client.config.target_host
     log.info("Worker polls namespace %s at %s", client.namespace, target)
     await stop.wait()
-    log.info("Worker stops: it finishes what is under way")
+    log.info("Worker stops: it finishes running work")
 
 
 def main() -> int:

@@ -48,7 +48,7 @@ class ReadAhead(Interceptor):
     """Keeps the reads that have begun until the activities of their workflows ask for them."""
 
     def __init__(self, reads: Sequence[Callable[[Any], Awaitable[Any]]], *, at_once: int) -> None:
-        """Begin `reads`, which are methods that are activities; at most `at_once` go on at once."""
+        """Begin `reads`, which are methods that are activities; at most `at_once` run at once."""
         self._reads = {read.__name__: read for read in reads}
         self._at_once = at_once
         self._under_way = 0
@@ -149,7 +149,7 @@ class _Answered(ActivityInboundInterceptor):
 
 
 _CACHED_PER_SLOT = 4
-"""Calls under way have a slot each. The others in memory have gone over to a worker, which their end does not tell."""
+"""Running calls have a slot each. The others in memory have gone over to a worker, which their end does not tell."""
 
 
 class EagerSlots(CustomSlotSupplier):
@@ -218,7 +218,7 @@ def eager_worker(client: Client, settings: Settings, *, slots: int) -> EagerWork
             local_activity_supplier=FixedSizeSlotSupplier(4 * slots),
             nexus_supplier=FixedSizeSlotSupplier(1),
         ),
-        # With none, the SDK gives up the calls under way when one more begins, and they wait for their task's time-out.
+        # With none, the SDK gives up running calls when one more begins, and they wait for their task's time-out.
         max_cached_workflows=_CACHED_PER_SLOT * slots,
         max_concurrent_workflow_task_polls=2,
         graceful_shutdown_timeout=LOCAL_READ_LIMIT,

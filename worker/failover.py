@@ -193,7 +193,7 @@ async def _attempts_of(
 async def _ended(attempt: AsyncActivityHandle) -> bool:
     """End the dead worker's attempt, so that the next one begins at once. Its heartbeats' details go with it."""
     try:
-        await attempt.fail(HandedOver("The worker that followed the run is dead; another one goes on with it."))
+        await attempt.fail(HandedOver("The worker that followed the run is dead; another worker follows the run."))
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return False  # its time was over by itself, or the workflow has ended

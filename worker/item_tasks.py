@@ -53,7 +53,7 @@ _LOOKED_BACK = 5
 
 
 class EqualTasks:
-    """Finds the tasks of equal calls. Every method raises `RPCError` when Temporal does not answer."""
+    """Finds the tasks of identical calls. Every method raises `RPCError` when Temporal does not answer."""
 
     def __init__(self, client: Client, objects: OutputObjects) -> None:
         """Look for tasks with `client`. Stored answers have to be in `objects` still."""
@@ -67,7 +67,7 @@ class EqualTasks:
     ) -> MetTask:
         """The task that answers the item of this key: one that is there, or the one that `start` starts by its id.
 
-        Raises what `start` raises, but for `WorkflowAlreadyStartedError`; and `ValueError` when equal calls start
+        Raises what `start` raises, but for `WorkflowAlreadyStartedError`; and `ValueError` when identical calls start
         faster than one of them can be found.
         """
         turn = self._turns.setdefault(equal.digest, asyncio.Lock())
@@ -85,7 +85,7 @@ class EqualTasks:
                     met = MetTask(task_id=same_task_id(equal.digest, number))
                 self._newest[equal.digest] = number
                 return met
-        raise ValueError("equal calls start faster than one of them can be found")
+        raise ValueError("identical calls start faster than one of them can be found")
 
     async def own(self, equal: EqualCalls, key: str) -> MetTask | None:
         """The task that the item of this key has started, if there is one."""
@@ -195,7 +195,7 @@ class WorkflowItemTasks:
     """See `outlast.activities.batches.round.ItemTasks`."""
 
     def __init__(self, client: Client, objects: OutputObjects, ledgers: Ledgers) -> None:
-        """Start workflows with `client`. Answers of equal calls that are stored are in `objects`."""
+        """Start workflows with `client`. Answers of identical calls that are stored are in `objects`."""
         self._client = client
         self._ledgers = ledgers
         self._eager = EagerShare(client)
@@ -204,9 +204,9 @@ class WorkflowItemTasks:
     async def start(
         self, place: BatchPlace, item: ItemLine, task_id: str, *, limit_usd: Decimal | None, after: str | None
     ) -> MetTask:
-        """Start the item's task, unless there is one already: its own, or one that equal calls share.
+        """Start the item's task, unless there is one already: its own, or one that identical calls share.
 
-        Its own task goes on with the run of the task `after`, if it may.
+        Its own task resurrects the run of the task `after`, if it may.
         """
         call, summary = _call_of(place, item, limit_usd)
         if item.equal is None or _differs(place, limit_usd):
@@ -245,7 +245,7 @@ class WorkflowItemTasks:
         )
 
     async def _resurrected(self, task_id: str, call: ToolCall) -> ResurrectedTask | None:
-        """The task of an attempt whose run was cut short and may go on; None when another run has to be started."""
+        """The task of an attempt whose run was cut short and may be resurrected; None if another run is needed."""
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
             description, outcome = await handle.describe(), await handle.result()

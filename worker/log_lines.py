@@ -1,6 +1,6 @@
 """Rules for log lines: which lines about tasks are written, and how a line of text stays one.
 
-What a caller sent can neither begin a line of its own nor steer a terminal.
+What a caller sent can neither begin a new line nor steer a terminal.
 """
 
 import hashlib

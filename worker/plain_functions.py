@@ -168,7 +168,7 @@ def _missing_function(request: PlainFunctionInput) -> ErrorEnvelope:
         ErrorCategory.CONFLICT,
         request.tool,
         f"{request.tool} has no plain function for its step {request.step!r} in this worker's version of it.",
-        hint="Call again: the tool was changed while this call was under way.",
+        hint="Call again: the tool was changed while this call was running.",
     )
 
 

@@ -79,5 +79,5 @@ def _category_of(state: BatchState) -> ErrorCategory:
 
 
 def _gone(started: Started) -> FiringEnd:
-    message = f"The {started.kind} {started.id} is not known any more: Temporal's retention is over, or it was deleted."
+    message = f"The {started.kind} {started.id} is no longer known: Temporal's retention is over, or it was deleted."
     return FiringEnd(status="failed", error=ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, "", message))

@@ -28,7 +28,7 @@ _MAX_NUMBER = 2**53 - 1
 
 
 class Settings(BaseSettings):
-    """Read from the environment. The connection to Temporal has variables of its own: TEMPORAL_ADDRESS and others."""
+    """Read from the environment. The connection to Temporal has its own variables: TEMPORAL_ADDRESS and others."""
 
     model_config = SettingsConfigDict(env_prefix="OUTLAST_", extra="ignore", populate_by_name=True)
 
@@ -109,7 +109,7 @@ class Settings(BaseSettings):
         default=None, description="Folder of skills, `NAME/SKILL.md`; the same for worker and API."
     )
     workspace_dir: Path | None = Field(
-        default=None, description="Folder below which every conversation has a workspace of its own."
+        default=None, description="Folder below which every conversation has its own workspace."
     )
     enable_read: bool = Field(
         default=False, description="Whether models may read files of their workspace; the same for worker and API."

@@ -22,7 +22,7 @@ from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 
 @workflow.defn(name=DISPATCH_WORKFLOW)
 class DispatchWorkflow:
-    """One per caller. The API starts it, or tells it to look, before it queues a task."""
+    """One per caller. The API starts or signals it before it queues a task."""
 
     @workflow.init
     def __init__(self, request: DispatchInput) -> None:

@@ -1,4 +1,4 @@
-"""Short digests that are equal for equal failures, and for equal calls with equal answers. Pure."""
+"""Short digests that are equal for equal failures, and for identical calls with equal answers. Pure."""
 
 import hashlib
 import json

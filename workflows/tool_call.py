@@ -1,4 +1,4 @@
-"""ToolCallWorkflow: one durable tool call. It is the workflow behind both executors and every front door."""
+"""ToolCallWorkflow: one durable tool call. It is the workflow behind both executors and every entry point."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -48,7 +48,7 @@ INPUT_REFUSED = "input_refused"
 
 @workflow.defn
 class ToolCallWorkflow:
-    """Its id is the task's id. It ends when the handler has returned and no run of the call is running any more."""
+    """Its id is the task's id. It ends when the handler has returned and no run of the call is still running."""
 
     @workflow.init
     def __init__(self, call: ToolCall) -> None:

@@ -271,7 +271,7 @@ class TurnWorkflow:
         return answer
 
     async def _carry_out_all(self, calls: list[PlannedCall]) -> tuple[list[Verdict], float]:
-        """Carry out all calls at once, and keep their results, also when the turn is cancelled meanwhile.
+        """Run all calls concurrently, and keep their results, also if the turn is cancelled.
 
         Returns the verdict on each, and the seconds of the slowest.
         """

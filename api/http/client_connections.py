@@ -202,7 +202,7 @@ class _LimitedProtocol(H11Protocol):
         state = self.conn.their_state
         if state is h11.SEND_BODY:
             return "body"
-        # Between two requests, nothing arrives: that silence has a limit of its own, `timeout_keep_alive`.
+        # Between two requests, nothing arrives: that silence has its own limit, `timeout_keep_alive`.
         is_silent = self.timeout_keep_alive_task is not None and not self.conn.trailing_data[0]
         return "head" if state is h11.IDLE and not is_silent else None
 

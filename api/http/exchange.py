@@ -30,7 +30,7 @@ log = logging.getLogger("outlast.api")
 
 
 class Exchange:
-    """A request with an id of its own (`X-Request-Id`; a client's is ignored), and all that its response needs.
+    """A request with its own id (`X-Request-Id`; a client's is ignored), and the state of its response.
 
     Adds the headers of the response, counts it by route, and ends it when it cannot be completed.
     """

@@ -1,4 +1,4 @@
-"""Tells OAuth clients which authorization server makes tokens for this one (RFC 9728)."""
+"""Metadata that names the authorization server for this server (RFC 9728)."""
 
 from fastapi import FastAPI
 from pydantic_core import to_json

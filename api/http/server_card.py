@@ -1,4 +1,4 @@
-"""Tells clients what MCP server this is before they connect: the server card (SEP-2127), and a catalog with it.
+"""Describes the MCP server to clients before they connect: the server card (SEP-2127), and a catalog with it.
 
 Sources: https://modelcontextprotocol.io/seps/2127-mcp-server-cards, and the extension's repository
 modelcontextprotocol/experimental-ext-server-card (schema.json, docs/discovery.md). Both documents are public, and say

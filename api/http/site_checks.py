@@ -86,7 +86,7 @@ class CrossOriginHeaders(CORSMiddleware):
 
 def needs_caller(scope: Scope) -> bool:
     """Return True if only a known caller may send the request."""
-    # The card tells how to become a caller.
+    # The card describes how to become a caller.
     if scope["method"] == "OPTIONS" or (scope["path"] == CARD_PATH and scope["method"] in SAFE_METHODS):
         return False
     return scope["method"] not in SAFE_METHODS or scope["path"].startswith(_FOR_CALLERS)

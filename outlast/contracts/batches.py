@@ -1,4 +1,4 @@
-"""Batches as every front door shows them."""
+"""Batches, at every entry point."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
@@ -40,7 +40,7 @@ Path = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_neste
 
 
 class BatchSettings(KnownFieldsOnly, BatchOptions):
-    """One tool, what all items have in common, and how the batch is carried out."""
+    """One tool, the part that all items share, and the options of the batch."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

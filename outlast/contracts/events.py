@@ -1,4 +1,4 @@
-"""Events of tasks, turns, sessions and batches, as every front door streams them."""
+"""Events of tasks, turns, sessions and batches, at every entry point."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -15,7 +15,7 @@ class TaskCounts(Response):
     queued: Annotated[int, absent(0)]
     working: Annotated[int, absent(0)]
     input_required: Annotated[int, absent(0)]
-    answered: Annotated[int, absent(0)] = Field(description="Tasks that were answered and whose run goes on.")
+    answered: Annotated[int, absent(0)] = Field(description="Answered tasks whose run continues.")
     completed_last_hour: Annotated[int, absent(0)]
     failed_last_hour: Annotated[int, absent(0)]
     cancelled_last_hour: Annotated[int, absent(0)]
@@ -73,13 +73,13 @@ class CallerHoldings(Response):
 
     caller: str
     webhooks: Annotated[tuple[str, ...], absent(())] = Field(
-        description="Ids of its webhooks, which go on getting events of its tasks."
+        description="Ids of its webhooks, which still get events of its tasks."
     )
     schedules: Annotated[tuple[str, ...], absent(())] = Field(
         description="Ids of its schedules, 200 at most. They start nothing while it has no key that may."
     )
     saved_calls: Annotated[tuple[str, ...], absent(())] = Field(description="Names of its saved calls.")
-    open_tasks: Annotated[int, absent(0)] = Field(description="Its tasks that have not ended. They go on.")
+    open_tasks: Annotated[int, absent(0)] = Field(description="Its tasks that have not ended. They continue.")
     open_streams: Annotated[int, absent(0)] = Field(
         description="Its streams that are open at the API process that answers. They end with the key that opened them."
     )

@@ -1,4 +1,4 @@
-"""Model providers and models as the front doors list them."""
+"""Model providers and models, at every entry point."""
 
 from typing import Annotated
 

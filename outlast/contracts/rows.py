@@ -1,4 +1,4 @@
-"""Rows of a task, as every front door streams them."""
+"""Rows of a task, at every entry point."""
 
 from dataclasses import dataclass
 from typing import Literal

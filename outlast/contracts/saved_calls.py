@@ -1,4 +1,4 @@
-"""Saved calls as every front door shows them."""
+"""Saved calls, at every entry point."""
 
 from datetime import datetime
 from typing import Annotated

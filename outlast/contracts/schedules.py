@@ -1,4 +1,4 @@
-"""Schedules as every front door shows them."""
+"""Schedules, at every entry point."""
 
 import re
 from datetime import datetime
@@ -220,9 +220,7 @@ class Firing(Response):
     id: str
     scheduled_at: datetime = Field(description="When it was due.")
     started_at: datetime
-    status: Open[FiringStatus] | None = Field(
-        default=None, description="Absent when Temporal does not keep it any more."
-    )
+    status: Open[FiringStatus] | None = Field(default=None, description="Absent when Temporal no longer keeps it.")
     task_id: str | None = Field(default=None, description="The task that it has started.")
     batch_id: str | None = Field(default=None, description="The batch that it has started.")
     cost_usd: float | None = None
@@ -258,7 +256,7 @@ class Schedule(Response):
     )
     fired: Annotated[int, absent(0)] = Field(description="Firings so far.")
     skipped: Annotated[int, absent(0)] = Field(
-        description="Times that were left out because an earlier firing was under way."
+        description="Times that were left out because an earlier firing was running."
     )
     missed: Annotated[int, absent(0)] = Field(
         description="Times that were left out because the server was away for too long."

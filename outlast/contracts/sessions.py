@@ -1,4 +1,4 @@
-"""Sessions and turns as the front doors show them, and what they are asked for with."""
+"""Sessions and turns, and the requests for them."""
 
 import json
 from datetime import datetime
@@ -369,5 +369,5 @@ class SessionExport(KnownFieldsOnly):
     @classmethod
     def _are_told_apart(cls, turns: tuple[ExportedTurn, ...]) -> tuple[ExportedTurn, ...]:
         if len({turn.id for turn in turns}) != len(turns):
-            raise ValueError("have an id twice: each turn needs an id of its own")
+            raise ValueError("have an id twice: each turn needs its own id")
         return turns

@@ -1,4 +1,4 @@
-"""Tasks as every front door shows them."""
+"""Tasks, at every entry point."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -58,7 +58,7 @@ class TaskRequest(KnownFieldsOnly):
 
 
 class ConnectedTaskRequest(TaskRequest):
-    """A `TaskRequest` as a front door makes it for its client; no client can send these fields."""
+    """A `TaskRequest` as an entry point makes it for its client; no client can send these fields."""
 
     payment: SecretStr | None = Field(default=None, exclude=True, description="Pays for the call, not the account.")
     pays_with: str | None = Field(default=None, exclude=True, description="By what the client's connection pays.")
@@ -74,7 +74,7 @@ class ConnectedTaskRequest(TaskRequest):
     )
     schedule_id: str | None = Field(default=None, exclude=True, description="The schedule that makes the call.")
     changes: tuple[str, ...] = Field(
-        default=(), exclude=True, description="How the front door read arguments that did not fit the schema."
+        default=(), exclude=True, description="How the entry point read arguments that did not fit the schema."
     )
 
 
@@ -100,7 +100,7 @@ class Reused(Response):
     """Reuse of an earlier task's answer."""
 
     joined: Annotated[bool, absent(False)] = Field(
-        description="Whether it was under way, and the call waits for the same answer."
+        description="Whether it was running, and the call waits for the same answer."
     )
     age_seconds: Annotated[float, absent(0.0)] = Field(description="Seconds since it was answered; 0 while it runs.")
 
@@ -136,9 +136,9 @@ class Task(Response):
     progress: Progress | None = Field(default=None, description="The progress that the tool reports.")
     reused: Reused | None = Field(
         default=None,
-        description="In the answer to a call: that this task was there already, for an equal call (`options.reuse`).",
+        description="In the answer to a call: that this task existed already, for an identical call (`options.reuse`).",
     )
-    resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one goes on with.")
+    resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one resurrects.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
     is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
     """True if it only waits for work that it started; internal. Unknown for tasks in lists."""
@@ -206,7 +206,7 @@ class ResurrectRequest(KnownFieldsOnly):
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
     )
     force: bool = Field(
-        default=False, description="Also when the run failed by itself, or has produced nothing to go on from."
+        default=False, description="Also when the run failed by itself, or has produced nothing to continue from."
     )
 
 

@@ -1,4 +1,4 @@
-"""The spending of callers, as every front door shows it."""
+"""The spending of callers, at every entry point."""
 
 from datetime import date, datetime
 from typing import Annotated, Literal

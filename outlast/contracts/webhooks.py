@@ -1,4 +1,4 @@
-"""Webhooks as every front door shows them."""
+"""Webhooks, at every entry point."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -35,7 +35,7 @@ class WebhookRequest(KnownFieldsOnly):
         default=(), max_length=len(WebhookEventType), description="Which events; all that there are, without."
     )
     batch_items: bool = Field(
-        default=False, description="Whether it hears of tasks that are items of batches: there may be very many."
+        default=False, description="Whether it gets events of tasks that are items of batches: there may be very many."
     )
     secret: SigningSecret | None = Field(
         default=None, description="What signs events, `whsec_` and base64; by default a new one, which the answer has."
@@ -53,7 +53,7 @@ class WebhookChanges(KnownFieldsOnly):
         default=None, max_length=len(WebhookEventType), description="Instead of those before; empty for all."
     )
     batch_items: bool | None = None
-    enabled: bool | None = Field(default=None, description="False: it hears of nothing until it is switched on again.")
+    enabled: bool | None = Field(default=None, description="False: it gets no events until it is enabled again.")
 
 
 class RotationRequest(KnownFieldsOnly):
@@ -82,7 +82,7 @@ class WebhookBacklog(Response):
 
 
 class Webhook(Response):
-    """A webhook that hears of what its caller's tasks and batches do."""
+    """A webhook: a receiver of events of its caller's tasks and batches."""
 
     id: str
     url: str
@@ -91,7 +91,7 @@ class Webhook(Response):
         default=None,
         description="Why events cannot be sent to it, and what to do; its `url` may be empty then. Absent for others.",
     )
-    events: tuple[Open[WebhookEventType], ...] = Field(description="What it hears of.")
+    events: tuple[Open[WebhookEventType], ...] = Field(description="Types of events that it gets.")
     batch_items: bool = False
     enabled: bool
     disabled_reason: str | None = Field(default=None, description="Why, when it was switched off by itself.")
@@ -129,7 +129,7 @@ class Delivery(Response):
 
 
 class DeliveryPage(Response):
-    """Deliveries: those under way first, then those that ended last."""
+    """Deliveries: running ones first, then the latest that ended."""
 
     deliveries: tuple[Delivery, ...]
     next_page_token: str | None = Field(

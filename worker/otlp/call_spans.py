@@ -34,7 +34,7 @@ from outlast.workflows.turn import TurnWorkflow
 
 _TRACED = frozenset({ToolCallWorkflow.__name__, TurnWorkflow.__name__})
 """Workflows with a beginning and an end. The others live for weeks and serve many calls: each of their activities
-begins a trace of its own."""
+begins its own trace."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class SafeSpans(SpanExporter):
         return self._exporter.export([_safe(span) for span in spans])
 
     def shutdown(self) -> None:
-        """Send nothing any more."""
+        """Stop sending."""
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:

@@ -51,7 +51,7 @@ class BatchWorkflow:
 
     @workflow.init
     def __init__(self, batch_input: BatchInput) -> None:
-        """Go on from the state of `batch_input`."""
+        """Continue from the state of `batch_input`."""
         self._input = batch_input
         self._state = batch_input.state
         self._cancelled = batch_input.cancelled
@@ -64,7 +64,7 @@ class BatchWorkflow:
 
     @workflow.run
     async def run(self, _input: BatchInput) -> BatchOutcome:
-        """Carry out round after round. When it is cancelled, what is under way is cancelled, and awaited."""
+        """Run round after round. Cancellation cancels running items, and awaits them."""
         work = asyncio.ensure_future(self._work())
         while True:
             try:
@@ -124,7 +124,7 @@ class BatchWorkflow:
         self._state = self._state.model_copy(update={"stop": reason, "stop_words": words})
 
     async def _round(self, step: Step) -> None:
-        """Carry out one round. What a cancelled round has started, and not reported, the next round finds out."""
+        """Run one round. The next round finds items that a cancelled round started and did not report."""
         lost, self._lost_horizon = self._lost_horizon, None
         horizon = lost or min(self._state.cursor + ROUND_ITEMS, self._state.plan_end)
         self._at_work = workflow.start_activity_method(

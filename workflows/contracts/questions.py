@@ -18,8 +18,8 @@ InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/lis
 
 
 Audience = Literal["person", "program"]
-"""Who can answer: a person, whom every front door asks; or only a program that knows the tool, such as
-`outlast client`, for which front doors wait and which no model may pose as."""
+"""Who can answer: a person, asked at every entry point; or only a program that knows the tool, such as
+`outlast client`, for which entry points wait and which no model may pose as."""
 
 
 class Handoff(Contract):

@@ -67,7 +67,7 @@ class SessionState(Contract):
     self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")
     profile: SessionProfile | None = Field(default=None, description="Absent while no turn was asked for.")
     turns: tuple[TurnRef, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} turns.")
-    head: str | None = Field(default=None, description="The turn that the conversation goes on from.")
+    head: str | None = Field(default=None, description="The turn that the conversation continues from.")
     conversation: ConversationRef = Field(default=ConversationRef(), description="All that was said, up to `head`.")
     running: str | None = Field(default=None, description="The turn that has not ended.")
     spent: Spent = Spent()

@@ -47,7 +47,7 @@ def age_of(text: str) -> timedelta:
 
 
 def same_task_id(digest: str, number: int) -> str:
-    """The id of a task that equal calls share: the first one of their digest, or the one that follows it."""
+    """The id of a task that identical calls share: the first one of their digest, or the one that follows it."""
     return f"same-{digest}-{number}"
 
 
@@ -78,11 +78,11 @@ class Reuse(Contract):
 
     max_age: Age | None = Field(
         default=None,
-        description="An equal call that runs, or was answered not longer ago than this (`90s`, `10m`, `6h`, `7d`), "
+        description="An identical call that runs, or was answered not longer ago than this (`90s`, `10m`, `6h`, `7d`), "
         "answers this one.",
     )
     refresh: bool = Field(
-        default=False, description="Start the call in any case; later equal calls may be answered by it."
+        default=False, description="Start the call in any case; later identical calls may reuse its answer."
     )
 
     @model_validator(mode="after")
@@ -116,7 +116,7 @@ class DecidingRule(Protocol):
 
 
 class PermissionRuling(Contract):
-    """The verdict of the operator's rules on one call, decided at the front door."""
+    """The verdict of the operator's rules on one call, decided at the entry point."""
 
     action: Action
     rule: str = Field(description="The rule that decided, as it was written.")
@@ -163,7 +163,7 @@ Address = Annotated[SecretStr, Field(min_length=1, max_length=_MAX_ADDRESS_CHARS
 
 
 class OwnWebhook(Contract):
-    """An address that hears of one call, or of one batch."""
+    """An address that receives the events of one call or batch."""
 
     url: Address = Field(description="Where events are posted: the address of a public web server.")
     secret: SigningSecret = Field(
@@ -347,11 +347,11 @@ class CallOptions(Contract):
     output: OutputOptions = OutputOptions()
     resurrect: Resurrection | None = Field(
         default=None,
-        description="Whether a run of the call that was cut short goes on instead of being paid again; by default as "
-        "the operator's policy says, and not without one.",
+        description="Whether a run of the call that was cut short is resurrected instead of being paid again. Default: "
+        "the operator's policy; without one, no.",
     )
     reuse: Reuse | None = Field(
-        default=None, description="Whether an equal call of the same caller may answer this one; by default not."
+        default=None, description="Whether an identical call of the same caller may answer this one; by default not."
     )
     until: Until | None = Field(
         default=None,
@@ -369,12 +369,12 @@ class CallOptions(Contract):
     @model_validator(mode="after")
     def _either_told_or_reused(self) -> Self:
         if self.reuse is not None and self.webhooks:
-            raise ValueError("a call with `webhooks` is a task of its own: leave out `reuse`, or subscribe a webhook")
+            raise ValueError("a call with `webhooks` is always a new task: leave out `reuse`, or subscribe a webhook")
         return self
 
 
 class ResurrectedTask(Contract):
-    """An ended task whose run a call goes on with, in place of a start."""
+    """An ended task whose run a call resurrects instead of starting one."""
 
     task_id: str
     run: RunState = Field(description="As it had ended.")
@@ -386,7 +386,7 @@ class ResurrectedTask(Contract):
     build: str | None = None
     memory_mbytes: int | None = None
     is_forced: bool = Field(default=False, description="Whatever the run has produced.")
-    starts_anew: bool = Field(default=False, description="Whether another run is started when it cannot go on.")
+    starts_anew: bool = Field(default=False, description="Whether another run is started if it cannot be resurrected.")
 
 
 class ToolCall(Contract):
@@ -421,7 +421,7 @@ class ToolCall(Contract):
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
-    resurrects: ResurrectedTask | None = Field(default=None, description="The task whose run it goes on with.")
+    resurrects: ResurrectedTask | None = Field(default=None, description="The task whose run it resurrects.")
     schedule_id: str | None = Field(
         default=None, description="The schedule that has started it, as its caller named it."
     )
@@ -586,7 +586,7 @@ class TaskSummary(Contract):
     session_id: str | None = None
     created_at: datetime
     fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
-    resurrects: str | None = Field(default=None, description="Id of the task whose run it goes on with.")
+    resurrects: str | None = Field(default=None, description="Id of the task whose run it resurrects.")
     request_key: str | None = Field(
         default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
     )

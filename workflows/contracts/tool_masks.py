@@ -71,7 +71,7 @@ TOOL_MASK_DESCRIPTION = (
     "boolean entry, all may be called (the default); one that names none with `true` allows none. Entries that are not "
     "boolean are dropped; older names of tools count. A tool that is not active is refused with an error of the "
     "category `permission` that names those that are. Masks have an effect where the server has "
-    "`OUTLAST_TOOL_MASKING` on and its kill switch off; elsewhere the request is carried out as without one."
+    "`OUTLAST_TOOL_MASKING` on and its kill switch off; elsewhere the request is executed as without one."
 )
 """For the documents of every request that takes a mask."""
 
@@ -123,7 +123,7 @@ def resolve(
 
 
 def masked_tool(tool: str, resolution: Resolution) -> ErrorEnvelope:
-    """The error for a call of a tool that is not active, in every front door."""
+    """The error for a call of a tool that is not active, at every entry point."""
     names = ", ".join(resolution.active)
     hint = f"Call one of the available tools instead: {names}." if names else "Answer without tools: none is available."
     why = "on the last step" if resolution.outcome is Outcome.LAST_STEP else "by the mask of this request"

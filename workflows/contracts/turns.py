@@ -209,7 +209,7 @@ class TurnReport(Contract):
     status: TurnStatus
     reason: FinishReason
     text: str
-    before: ConversationRef = Field(description="The conversation that the turn goes on from.")
+    before: ConversationRef = Field(description="The conversation that the turn continues.")
     spent: Spent
     error: ErrorEnvelope | None = None
     asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry of it keeps.")
@@ -222,7 +222,7 @@ class TurnResult(TurnReport):
 
 
 class TurnRef(Contract):
-    """A turn as its session knows it. `parent` is the turn whose conversation it goes on from."""
+    """A turn as its session knows it. `parent` is the turn whose conversation it continues."""
 
     turn_id: str
     message_id: str
@@ -231,7 +231,7 @@ class TurnRef(Contract):
     began: datetime
     ended: bool = False
     asked_digest: str | None = Field(default=None, description="SHA-256 of the message, and of nothing else.")
-    before: ConversationRef = Field(default=ConversationRef(), description="The conversation that it goes on from.")
+    before: ConversationRef = Field(default=ConversationRef(), description="The conversation that it continues.")
     conversation: ConversationRef | None = Field(default=None, description="Up to its end, once it has ended.")
 
 
@@ -244,7 +244,7 @@ class BeginTurn(Contract):
     asked_digest: str | None = None
     title: str | None = Field(default=None, description="For a session that has none: how the message begins.")
     retried_before: ConversationRef = Field(
-        default=ConversationRef(), description="With `retry_of`: the conversation that the retried turn goes on from."
+        default=ConversationRef(), description="With `retry_of`: the conversation that the retried turn continues."
     )
     over: str | None = None
 
@@ -260,20 +260,20 @@ class TurnPlace(Contract):
 
 
 class TurnEnded(Contract):
-    """A turn tells its session that it has ended. `counts`: the conversation goes on from it."""
+    """A turn tells its session that it has ended. `counts`: the conversation continues from it."""
 
     turn_id: str
     counts: bool
     conversation: ConversationRef | None = Field(default=None, description="Up to its end. None: it was not stored.")
     shortened: ConversationRef | None = Field(
-        default=None, description="What came before it, if it was summarised: later turns go on from that, too."
+        default=None, description="What came before it, if it was summarised: later turns continue from it, too."
     )
     spent: Spent = Spent()
     reminded: tuple[str, ...] = Field(default=(), description="Failures that its model was reminded of.")
 
 
 class SessionOverview(Contract):
-    """A session as it is: its profile, its latest turns, the turn that the conversation goes on from."""
+    """A session as it is: its profile, its latest turns, the turn that the conversation continues from."""
 
     profile: SessionProfile | None = None
     title: str | None = None

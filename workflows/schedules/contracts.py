@@ -53,7 +53,7 @@ class Timing(Contract):
     end_at: datetime | None = Field(default=None, description="Nothing is due after.")
     overlap: Overlap = Field(
         default="skip",
-        description="When it is due while an earlier firing is under way: `skip` it; let one wait (`buffer_one`), or "
+        description="When it is due while an earlier firing is running: `skip` it; let one wait (`buffer_one`), or "
         "all (`buffer_all`); cancel the earlier one (`cancel_other`); or have both (`allow_all`).",
     )
     catch_up_seconds: int = Field(
@@ -119,4 +119,4 @@ class FiringProgress(Contract):
 
 
 class FiringOutcome(FiringProgress):
-    """Result of a firing. Temporal hands it to the next one, which goes on from `spent_usd`."""
+    """Result of a firing. Temporal hands it to the next one, which continues with `spent_usd`."""

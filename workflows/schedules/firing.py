@@ -49,7 +49,7 @@ class ScheduleFiringWorkflow:
 
     @workflow.init
     def __init__(self, firing: FiringInput) -> None:
-        """Go on from what the firings before have cost."""
+        """Continue with the cost of earlier firings."""
         self._input = firing
         self._spent_usd = _spent_before()
         self._cancelled = False
@@ -163,7 +163,7 @@ class ScheduleFiringWorkflow:
         cost_usd: Decimal = Decimal(0),
         error: ErrorEnvelope | None = None,
     ) -> FiringOutcome:
-        """The outcome, after the schedule was paused where it may not go on."""
+        """The outcome, after pausing the schedule if it may not continue."""
         outcome = FiringOutcome(
             status=status, started=started, cost_usd=cost_usd, spent_usd=self._spent_usd, error=error
         )

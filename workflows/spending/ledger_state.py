@@ -119,7 +119,7 @@ class Book:
         return True
 
     def correct(self, entry_id: str, cost_usd: Decimal, now: datetime) -> Settlement | None:
-        """Book the difference to what a run cost in the end, as an entry of its own; None when there is none."""
+        """Book the difference to what a run cost in the end, as a separate entry; None without a difference."""
         run = self.booked.pop(entry_id, None)
         if run is None or run.cost_usd == cost_usd:
             return None

@@ -38,7 +38,7 @@ _READABLE_CHARS = 40
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call that the model asked for: carried out as task `task_id`, or refused at once."""
+    """A call by the model: executed as task `task_id`, or refused at once."""
 
     part: ToolCallPart
     name: str

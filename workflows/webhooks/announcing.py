@@ -1,4 +1,4 @@
-"""Telling webhooks of events, in workflow code: each webhook that hears of one gets a delivery of its own.
+"""Telling webhooks of events, in workflow code: each subscribed webhook gets its own delivery.
 
 Where nobody listens, nothing is asked of Temporal, so that calls without webhooks cost what they did before.
 """

@@ -109,7 +109,7 @@ class WebhookQueueWorkflow:
     def _begin_rounds(self) -> datetime | None:
         """Begin the rounds that are due, those of the receivers that have waited longest first; when the next one is.
 
-        None while as many rounds as may are under way: the end of one begins the next.
+        None while the maximum of rounds is running: the end of one begins the next.
         """
         self._is_due = False
         found = [(due, name) for name in self._state.receivers if (due := self._next_due_of(name)) is not None]
@@ -176,7 +176,7 @@ class WebhookQueueWorkflow:
 
 
 def _failed(wanted: RoundInput, now: datetime) -> RoundResult:
-    """A round that could not be carried out: its first delivery counts as attempted."""
+    """A round that could not run: its first delivery counts as attempted."""
     failure = Failure(message="The attempt could not be made.")
     attempts = tuple(
         RoundAttempt(delivery_id=one.delivery_id, outcome="failed", failure=failure) for one in wanted.attempts[:1]
