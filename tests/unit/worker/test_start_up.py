@@ -8,14 +8,14 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.stacks.stack_config import clean_environment
 
-NEEDED_LATER = (*("anthropic", "apify_client", "mcp", "openai", "opentelemetry.exporter", "yaml"),)
+NEEDED_LATER = (*("anthropic", "apify_client", "openai", "opentelemetry.exporter", "yaml"),)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "never_needed"),
     [
-        ("outlast.worker.__main__", ("cryptography.x509", "fastapi", "jwt", "typer", "uvicorn")),
+        ("outlast.worker.__main__", ("cryptography.x509", "fastapi", "jwt", "mcp", "typer", "uvicorn")),
         ("outlast.api.__main__", ("typer", "outlast.worker.eager_worker")),
     ],
 )
