@@ -19,7 +19,7 @@ from outlast.workflows.tools.registry import executor_kind, metric_label
 
 
 def record_mask_resolution(resolution: Resolution, step: int) -> None:
-    """Log and count the tools that a step's mask selects and skips; `api.access.tool_masks` does so for calls."""
+    """Log and count the tools that a step's mask selects and skips; `api.catalog.catalog` does so for calls."""
     workflow.logger.info("tool mask resolved", extra={"step": step, **resolution.facts()})
     counter = workflow.metric_meter().create_counter(
         "outlast_tool_mask_resolutions", "Tool masks resolved, by outcome."

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import httpx
 from pydantic import BaseModel, Field
 
-from outlast import Arguments, CallContext, Category, ClientPhase, Reply, plain, tool
+from outlast import Arguments, CallContext, Category, ClientPhase, ErrorCategory, Reply, ToolFailure, plain, tool
 
 WEATHER_URL = "https://weather.example"
 
@@ -40,6 +40,19 @@ async def forecast(city: str, days: Annotated[int, Field(ge=1, le=7)] = 1) -> Fo
 def refund(order: str, amount: float) -> str:
     """Refund an order."""
     return f"Refunded {amount:.2f} for {order}."
+
+
+ORDERS = {"1001": "shipped"}
+
+
+@tool
+async def order_status(order: str) -> str:
+    """State of an order."""
+    if order not in ORDERS:
+        raise ToolFailure.of(
+            ErrorCategory.NOT_FOUND, f"There is no order {order!r}.", hint="Ask for the order's number."
+        )
+    return ORDERS[order]
 
 
 class Message(Arguments):
