@@ -49,9 +49,7 @@ ORDERS = {"1001": "shipped"}
 async def order_status(order: str) -> str:
     """State of an order."""
     if order not in ORDERS:
-        raise ToolFailure.of(
-            ErrorCategory.NOT_FOUND, f"There is no order {order!r}.", hint="Ask for the order's number."
-        )
+        raise ToolFailure.of(ErrorCategory.NOT_FOUND, f"There is no order {order!r}.", hint="Ask for its number.")
     return ORDERS[order]
 
 
