@@ -1,4 +1,4 @@
-"""`Intake`: maps rows to items and admits each as a single call would be, before anything is started."""
+"""`Intake`: maps rows to items, and admits each like a single call before anything is started."""
 
 import difflib
 import hashlib
@@ -28,7 +28,7 @@ _INTEGER = re.compile(r"-?\d{1,40}", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 _MOST_NAMES = 10
 MAX_REPORTED = 20
-"""Items that are reported when some are refused. No more are looked at then."""
+"""Most refused items that are reported. Further rows are not read."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,24 @@ class Admitted:
     items: Lines
     first: AdmittedCall
     digest: str
-    """Of the items as they were sent, to tell a repeated request from another one."""
+    """Digest of the items as they were sent, which identifies a repeated request."""
 
 
 class LineSink(Protocol):
-    """Takes the lines of admitted items."""
+    """Receives the lines of admitted items."""
 
     async def add(self, line: bytes) -> None:
-        """Take one line, without its end."""
+        """Add one line, without its end."""
         ...
 
     async def finish(self) -> Lines:
-        """Keep them."""
+        """Store the lines."""
         ...
 
 
 @dataclass
 class _Read:
-    """What was read so far."""
+    """The rows that were read so far."""
 
     keys: dict[bytes, int] = field(default_factory=dict[bytes, int])
     digest: Any = field(default_factory=hashlib.sha256)
@@ -65,56 +65,57 @@ class _Read:
 
 @dataclass(frozen=True)
 class Mapped:
-    """An item before it is admitted. `key` is None when nothing names it."""
+    """An item before it is admitted. `key` is None if it has none."""
 
     key: str | None
     arguments: JsonObject
 
 
+@dataclass(eq=False)
 class Intake:
     """Reads one batch for its caller."""
 
-    def __init__(self, admission: Admission, caller: Caller, settings: BatchSettings, *, max_items: int) -> None:
-        """Admit items as `settings` say, `max_items` at most."""
-        self._admission = admission
-        self._caller = caller
-        self._settings = settings
-        self._max_items = max_items
-        self._mapping = RowMapping(settings.arguments, settings.mapping, settings.key)
+    admission: Admission
+    caller: Caller
+    settings: BatchSettings
+    max_items: int
+
+    def __post_init__(self) -> None:
+        self._mapping = RowMapping(self.settings.arguments, self.settings.mapping, self.settings.key)
 
     async def admitted(self, rows: AsyncIterable[SourceRow], writer: LineSink, *, are_texts: bool) -> Admitted:
-        """Admit all items and write them. With `are_texts`, values are texts that the tool may want as numbers.
+        """Admit all items and write them. With `are_texts`, values are texts to be converted by the tool's schema.
 
-        Raises `BatchRefused` with the lines of items that are no calls, `BatchTooLarge`, what `Admission.admit` raises
-        of a call that no arguments would mend, and what the rows and the writer raise.
+        Raises `BatchRefused` with the lines of invalid items, `BatchTooLarge`, and what `Admission.admit`, the rows and
+        the writer raise.
         """
         read, first = _Read(), None
         schema: JsonObject | None = None
         async for row in rows:
             item = self._item(row, read)
-            if item is not None and schema is None and (self._settings.mapping or not is_item(row.value)):
-                schema = await self._schema(item)
+            if item is not None and schema is None and (self.settings.mapping or not is_item(row.value)):
+                schema = await self.admission.schema_of(self.caller, self._request(item))
                 self._check_columns(row, schema, are_texts=are_texts)
             if item is not None and are_texts and schema is not None:
                 arguments = typed(item.arguments, schema)
                 if self._names_items_only(schema):
-                    arguments.pop(self._settings.key or "", None)
+                    arguments.pop(self.settings.key or "", None)
                 item = Mapped(item.key, arguments)
             call = await self._admit(row.number, item, read) if item is not None else None
             if call is not None and item is not None:
                 first = first or call
-                await writer.add(_line(item, row.number, call, first, self._equal_calls(call)))
+                await writer.add(_line(item, row.number, call, first, self._identical_calls(call)))
             if len(read.problems) >= MAX_REPORTED:
                 break
         if read.problems:
-            raise _refused(self._settings.tool, read.problems)
+            raise _refused(self.settings.tool, read.problems)
         if first is None:
-            raise _refused(self._settings.tool, [Violation(path="", message="There are no items.")])
+            raise _refused(self.settings.tool, [Violation(path="", message="There are no items.")])
         return Admitted(await writer.finish(), first, read.digest.hexdigest())
 
-    def _equal_calls(self, admitted: AdmittedCall) -> EqualCalls | None:
-        """The calls that may answer the item, where the batch asks for it. The operator's rules do not."""
-        if self._settings.options.reuse is None or admitted.reuse is None:
+    def _identical_calls(self, admitted: AdmittedCall) -> EqualCalls | None:
+        """The calls that may answer the item, if the batch has the option; the operator's rules do not apply."""
+        if self.settings.options.reuse is None or admitted.reuse is None:
             return None
         age = admitted.reuse.max_age
         return EqualCalls(digest=admitted.reuse.digest, max_age_seconds=age.total_seconds() if age else None)
@@ -127,17 +128,20 @@ class Intake:
         return read.digest.hexdigest()
 
     def _item(self, row: SourceRow, read: _Read) -> Mapped | None:
-        """The item of a row; None for one that is none, which is noted. Raises `BatchTooLarge`."""
+        """The item of a row; None for an invalid row, whose problem is noted. Raises `BatchTooLarge`."""
         read.count += 1
-        if read.count > self._max_items:
-            raise too_many_items(self._max_items)
+        if read.count > self.max_items:
+            raise too_many_items(self.max_items)
         try:
             if row.problem is not None:
                 raise RowRefused(row.problem)
             item = self._mapping.item(row.value)
             content = orjson.dumps(item.arguments, option=orjson.OPT_SORT_KEYS)
             _check_size(item, content)
-            self._note_key(item.key or str(row.number), row.number, read)
+            key = item.key or str(row.number)
+            before = read.keys.setdefault(hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:16], row.number)
+            if before != row.number:
+                raise RowRefused(f"Its key {key!r} is that of line {before}, too: each item needs its own.")
         except RowRefused as error:
             read.problems.append(_problem(row.number, str(error)))
             return None
@@ -147,23 +151,14 @@ class Intake:
         read.digest.update(orjson.dumps(item.key) + b"\0" + content + b"\n")
         return item
 
-    def _note_key(self, key: str, number: int, read: _Read) -> None:
-        digest = hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:16]
-        before = read.keys.setdefault(digest, number)
-        if before != number:
-            raise RowRefused(f"Its key {key!r} is that of line {before}, too: each item needs its own.")
-
     def _names_items_only(self, schema: JsonObject) -> bool:
-        """Whether the column of the items' keys is no argument, too."""
-        key = self._settings.key
-        return not self._settings.mapping and key is not None and bool(unknown_columns([key], None, {}, schema))
+        """Return whether the column of the items' keys is not also an argument."""
+        key = self.settings.key
+        return not self.settings.mapping and key is not None and bool(unknown_columns([key], None, {}, schema))
 
     def _check_columns(self, row: SourceRow, schema: JsonObject, *, are_texts: bool) -> None:
-        """Raise `BatchRefused` for columns that are no arguments: the tool would run without their values.
-
-        Rows of JSON may have further fields, but not only such.
-        """
-        settings = self._settings
+        """Raise `BatchRefused` for columns that are not arguments. Rows of JSON may have some, but not only those."""
+        settings = self.settings
         names = list(row.value) if isinstance(row.value, dict) else []
         unknown = unknown_columns(names, settings.key, settings.mapping, schema)
         is_strict = are_texts or settings.mapping
@@ -171,16 +166,13 @@ class Intake:
             return
         properties = schema.get("properties")
         known = list(properties) if isinstance(properties, dict) else []
-        what = "mapping" if settings.mapping else "field"
-        problems = [Violation(path="", message=_no_argument(what, name, known)) for name in unknown[:MAX_REPORTED]]
+        place = "The mapping writes into" if settings.mapping else "The rows have a field"
+        problems = [Violation(path="", message=_no_argument(place, name, known)) for name in unknown[:MAX_REPORTED]]
         raise _refused(settings.tool, problems)
-
-    async def _schema(self, item: Mapped) -> JsonObject:
-        return await self._admission.schema_of(self._caller, self._request(item))
 
     async def _admit(self, number: int, item: Mapped, read: _Read) -> AdmittedCall | None:
         try:
-            return await self._admission.admit(self._caller, self._request(item))
+            return await self.admission.admit(self.caller, self._request(item))
         except (UnknownToolCalled, MaskedToolCalled):
             raise
         except InvalidCall as error:
@@ -191,7 +183,7 @@ class Intake:
         return None
 
     def _request(self, item: Mapped) -> TaskRequest:
-        settings = self._settings
+        settings = self.settings
         return TaskRequest(
             tool=settings.tool,
             arguments=item.arguments,
@@ -202,7 +194,7 @@ class Intake:
 
 
 def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall, equal: EqualCalls | None) -> bytes:
-    """The item as it is kept: where its call differs from the first one's."""
+    """The stored form of an item: the differences of its call from the first one."""
     call = admitted.call
     own: JsonObject = {"arguments": call.arguments}
     if call.permission != first.call.permission:
@@ -218,19 +210,16 @@ def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall
 
 def _check_size(item: Mapped, content: bytes) -> None:
     if len(content) > MAX_ITEM_BYTES:
-        raise RowRefused(
-            f"Its arguments have {len(content)} bytes; an item may have {MAX_ITEM_BYTES}. Put the large part into a "
-            "key-value store or a dataset, and pass its id."
-        )
+        advice = "Put the large part into a key-value store or a dataset, and pass its id."
+        raise RowRefused(f"Its arguments have {len(content)} bytes; an item may have {MAX_ITEM_BYTES}. {advice}")
     if has_more_values(item.arguments):
         raise RowRefused(f"Its arguments have more than {MAX_VALUES} values.")
 
 
-def _no_argument(what: str, name: str, known: list[str]) -> str:
+def _no_argument(place: str, name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    said = f"Did you mean {near[0]!r}?" if near else f"Its arguments: {', '.join(known[:_MOST_NAMES]) or 'none'}."
-    told = "The mapping writes into" if what == "mapping" else "The rows have a field"
-    return f"{told} {name[:MAX_KEY_CHARS]!r}, which is no argument of the tool. {said}"
+    advice = f"Did you mean {near[0]!r}?" if near else f"Its arguments: {', '.join(known[:_MOST_NAMES]) or 'none'}."
+    return f"{place} {name[:MAX_KEY_CHARS]!r}, which is no argument of the tool. {advice}"
 
 
 def _problem(number: int, message: str, path: str = "") -> Violation:
@@ -239,26 +228,20 @@ def _problem(number: int, message: str, path: str = "") -> Violation:
 
 
 def _refused(tool: str, problems: list[Violation]) -> BatchRefused:
-    shown = problems[:MAX_REPORTED]
-    more = " No more were looked at." if len(problems) >= MAX_REPORTED else ""
-    return BatchRefused(
-        ErrorEnvelope.permanent(
-            ErrorCategory.VALIDATION,
-            tool,
-            f"Nothing was started: {shown[0].message}" + (f" And {len(shown) - 1} more.{more}" if shown[1:] else ""),
-            hint="Correct these lines and send the batch again.",
-            violations=tuple(shown),
-        )
-    )
+    shown = tuple(problems[:MAX_REPORTED])
+    unread = " No more were looked at." if len(problems) >= MAX_REPORTED else ""
+    more = f" And {len(shown) - 1} more.{unread}" if shown[1:] else ""
+    message, hint = f"Nothing was started: {shown[0].message}{more}", "Correct these lines and send the batch again."
+    return BatchRefused(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, message, hint=hint, violations=shown))
 
 
 class RowRefused(ValueError):
-    """A row from which no item can be made. The message is a sentence."""
+    """An invalid row. The message is a sentence."""
 
 
 @dataclass(frozen=True)
 class RowMapping:
-    """Makes an item of a row."""
+    """The mapping of a row to an item."""
 
     common: JsonObject
     fields: Mapping[str, str]
@@ -295,7 +278,7 @@ class RowMapping:
 
 
 def is_item(row: JsonValue) -> bool:
-    """Whether a row is an item with arguments, and not the arguments themselves. Only without a mapping."""
+    """Return whether a row is an item with arguments, and not the arguments themselves. Only without a mapping."""
     return isinstance(row, dict) and isinstance(row.get("arguments"), dict) and row.keys() <= _ITEM_FIELDS
 
 
@@ -309,9 +292,9 @@ def merged(common: JsonObject, own: JsonObject) -> JsonObject:
 
 
 def typed(arguments: JsonObject, schema: JsonObject) -> JsonObject:
-    """Arguments from CSV, whose values are texts: as numbers and truth values where the schema has those.
+    """Arguments from CSV, with texts converted to numbers and booleans by the schema. An empty cell is an absent value.
 
-    A text that reads as neither stays: the schema's check says what is wrong with it. An empty cell is an absent value.
+    A text that cannot be converted stays, and the schema's check refuses it.
     """
     given = schema.get("properties")
     properties = given if isinstance(given, dict) else {}
@@ -342,10 +325,9 @@ def _as_type(text: str, types: Sequence[str]) -> JsonValue:
 
 
 def _types_of(schema: JsonObject) -> list[str]:
-    """The types that a value may have, those of the alternatives of an optional value, too."""
+    """The types that a value may have, including those of alternatives."""
     kind = schema.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
-    found = [one for one in kinds if isinstance(one, str)]
+    found = [one for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str)]
     for name in ("anyOf", "oneOf"):
         alternatives = schema.get(name)
         for one in alternatives if isinstance(alternatives, list) else []:
@@ -354,14 +336,14 @@ def _types_of(schema: JsonObject) -> list[str]:
 
 
 def unknown_columns(names: Iterable[str], key: str | None, mapping: Mapping[str, str], schema: JsonObject) -> list[str]:
-    """Columns of CSV, or targets of a mapping, that are no arguments by the schema. None if it leaves names open."""
+    """Columns of CSV, or targets of a mapping, that are not arguments by the schema. Empty if it allows any names."""
     if mapping:
         return [target for target in mapping if not _has(schema, target.split("."))]
     return [name for name in names if name != key and not _has(schema, [name])]
 
 
 def _has(schema: JsonValue, path: Sequence[str]) -> bool:
-    """Whether values at `path` are part of the schema, or cannot be told."""
+    """Return whether values at `path` may be part of the schema."""
     if not isinstance(schema, dict) or not path:
         return True
     properties = schema.get("properties")
@@ -396,7 +378,7 @@ def _value_at(row: JsonValue, path: str) -> object:
 
 
 def _place(into: Any, path: Sequence[str], value: JsonValue) -> None:
-    """Write the value at a path, with the objects and lists that lead there."""
+    """Write the value at a path, and create the objects and lists on it."""
     here, *rest = path
     if isinstance(into, list):
         _place_in_list(cast(list[Any], into), here, rest, value)
@@ -406,7 +388,7 @@ def _place(into: Any, path: Sequence[str], value: JsonValue) -> None:
         return
     below = into.setdefault(here, [] if rest[0].isdecimal() else {})
     if not isinstance(below, dict | list):
-        raise RowRefused(f"The mapping writes into `{here}`, which has a value of its own.")
+        raise RowRefused(f"The mapping writes into `{here}`, which already has a value.")
     _place(below, rest, value)
 
 

@@ -1,7 +1,4 @@
-"""Sources of items, as streams: a list in the request, JSON lines, CSV, a stored output, a dataset.
-
-Uploaded files are decoded to UTF-8 without guesses.
-"""
+"""Sources of items, as streams: a list in the request, JSON lines, CSV, a stored output, a dataset."""
 
 import asyncio
 import codecs
@@ -31,28 +28,28 @@ _KNOWN = re.compile(
     r"utf-8|utf-8-sig|utf-16|utf-16-le|utf-16-be|ascii|iso8859-\d+|cp125\d|cp(?:437|850|852|866|932|949|950)|mac-[a-z]+|koi8-[rut]"
     r"|gb18030|gbk|gb2312|big5|euc_jp|euc_kr|shift_jis|tis-620"
 )
-"""Python's names. Its other codecs are no encodings of files, such as `idna` and `unicode_escape`."""
+"""Python's names of encodings of files. Its other codecs, such as `idna` and `unicode_escape`, are not."""
 _OF_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 """Characters, and halves of surrogate pairs as three bytes."""
 _CUT = re.compile(rb"[\xe0-\xf4][\x80-\xbf]{1,2}|[\xfe\xff]")
-"""The beginning of a character that was cut off, and bytes that hardly any text has in any encoding."""
+"""The beginning of a character that was cut off, and bytes that are rare in any encoding."""
 _OTHER = re.compile(rb"[\x80-\xff]")
 _LONGEST_LINE = 1024 * 1024
 MAX_LINE_BYTES = 128 * 1024
-"""A longer line holds no item: its arguments may have half of that, and fields that are not used."""
+"""Limit of a line: the arguments of an item may have half of that, beside unused fields."""
 DELIMITERS = (",", ";", "\t", "|")
 _NAMED_DELIMITER = re.compile(r"sep=(.)\s*$", re.IGNORECASE | re.MULTILINE)
-"""The first line in which a spreadsheet names the delimiter."""
+"""The first line of a spreadsheet, with the delimiter."""
 _SAMPLE_BYTES = 64 * 1024
 _SAMPLE_ROWS = 50
 _ROWS_AT_ONCE = 100
-"""Rows that are parsed before other requests get their turn."""
+"""Rows that are parsed before the event loop serves other requests."""
 Media = Literal["jsonl", "csv"]
 
 
 @dataclass(frozen=True)
 class SourceRow:
-    """One row. `problem` says why it cannot be read; then there is no value."""
+    """One row, or the `problem` of a row that cannot be read."""
 
     number: int
     value: JsonValue = None
@@ -66,7 +63,7 @@ class UploadedBody:
     """A request's body, kept compressed until it is read line by line."""
 
     def __init__(self, *, max_bytes: int, charset: str | None = None) -> None:
-        """Take `max_bytes` at most, in the encoding that the request names. Raises `UnsupportedMedia`."""
+        """Receive at most `max_bytes`, in the encoding of the request. Raises `UnsupportedMedia`."""
         self._max_bytes = max_bytes
         try:
             self._text = Utf8Text(charset)
@@ -77,7 +74,7 @@ class UploadedBody:
         self._size = 0
 
     async def receive(self, chunks: AsyncIterable[bytes]) -> None:
-        """Take the whole body. Raises `BatchTooLarge`, or `UnsupportedMedia` for one that is in no known encoding."""
+        """Receive the whole body. Raises `BatchTooLarge`, or `UnsupportedMedia` for an unknown encoding."""
         async for chunk in chunks:
             self._size += len(chunk)
             if self._size > self._max_bytes:
@@ -90,10 +87,7 @@ class UploadedBody:
         self._pieces.append(self._compressor.flush())
 
     def check_count(self, media: Media, *, delimiter: str | None, max_items: int) -> None:
-        """Raise `BatchTooLarge` for lines of more items: to admit one costs a hundred times as much as to count it.
-
-        Takes a second for a large body.
-        """
+        """Raise `BatchTooLarge` for too many items, which is cheaper to find out here. Takes up to a second."""
         with self.opened() as content:
             rows = _lines(content) if media == "jsonl" else _csv_rows(content, delimiter or _delimiter_of(self))
             if next(islice(rows, max_items, None), None) is not None:
@@ -112,11 +106,9 @@ class UploadedBody:
 
 
 def too_many_items(most: int) -> BatchTooLarge:
-    """The refusal of a batch with more items than its caller's may have."""
-    return BatchTooLarge(
-        f"The batch has more than {most} items (`batch_items` in the operator's policy). Nothing was started: make "
-        "several batches of them."
-    )
+    """The error for a batch with more items than its caller's limit."""
+    advice = "Nothing was started: make several batches of them."
+    return BatchTooLarge(f"The batch has more than {most} items (`batch_items` in the operator's policy). {advice}")
 
 
 async def inline_rows(items: Iterable[BatchItem]) -> Rows:
@@ -168,7 +160,7 @@ def _json_lines(content: io.BufferedReader) -> Iterator[SourceRow]:
 
 
 def _lines(content: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, by their number; of one that is too long, the beginning."""
+    """The lines that are not blank, with their number. A line that is too long is cut off."""
     number = 0
     while line := content.readline(MAX_LINE_BYTES + 2):
         number += 1
@@ -200,7 +192,7 @@ def _delimiter_of(body: UploadedBody) -> str:
 def detected_delimiter(sample: str) -> str:
     """The delimiter of CSV that begins with `sample`: the one that gives the most columns, the same number in each row.
 
-    Spreadsheets write semicolons where the comma is the decimal separator, and may name theirs in a first line `sep=;`.
+    Spreadsheets write semicolons if the comma is the decimal separator, and may have a first line such as `sep=;`.
     """
     named = _NAMED_DELIMITER.match(sample)
     if named is not None and named[1] in DELIMITERS:
@@ -209,7 +201,7 @@ def detected_delimiter(sample: str) -> str:
 
 
 def _evenness(sample: str, delimiter: str) -> tuple[bool, int]:
-    """Whether all rows of the sample have as many values as the first one, and how many these are."""
+    """Return whether all rows of the sample have as many values as the first one, and this number."""
     # The last row may be cut off.
     text = sample if len(sample) < _SAMPLE_BYTES // 4 else sample[: sample.rfind("\n") + 1]
     try:
@@ -221,7 +213,7 @@ def _evenness(sample: str, delimiter: str) -> tuple[bool, int]:
 
 
 def _csv_rows(content: io.BufferedReader, delimiter: str) -> Iterator[SourceRow]:
-    """RFC 4180, with a line of names first. Values are texts, or None for an empty cell."""
+    """Rows of CSV (RFC 4180) with a header line. Values are texts, or None for an empty cell."""
     text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="replace", newline="")
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     names: list[str] | None = None
@@ -258,18 +250,18 @@ def _csv_row(number: int, names: list[str], values: list[str]) -> SourceRow:
 
 
 class UnknownCharset(ValueError):
-    """Nobody knows this encoding. The text is for the caller."""
+    """An unknown encoding. The text is for the caller."""
 
 
 class NotInCharset(ValueError):
-    """The file is not of its encoding. The text is for the caller."""
+    """A file in another encoding than named. The text is for the caller."""
 
 
 class Utf8Text:
-    """A body as UTF-8, chunk by chunk. Text in UTF-8 stays as it is, broken places included."""
+    """Converts a body to UTF-8, chunk by chunk. UTF-8 is not changed, even if it is invalid in some places."""
 
     def __init__(self, charset: str | None) -> None:
-        """`charset` is what the request names. Raises `UnknownCharset`."""
+        """Convert from the `charset` of the request. Raises `UnknownCharset`."""
         named = _python_name(charset) if charset else None
         self._charset = None if named in ("utf-8", "utf-8-sig") else named
         self._decoder: codecs.IncrementalDecoder | None = None
@@ -280,7 +272,7 @@ class Utf8Text:
         self._odd_line = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """The part of the body in UTF-8. Raises `NotInCharset`."""
+        """Convert a part of the body. Raises `NotInCharset`."""
         if not self._begun:
             chunk = self._rest + chunk
             if len(chunk) < 2:
@@ -293,7 +285,7 @@ class Utf8Text:
         return chunk
 
     def end(self) -> bytes:
-        """What is left at the end of the body. Raises `NotInCharset`."""
+        """Convert the rest of the body. Raises `NotInCharset`."""
         rest = b""
         if not self._begun:
             rest, self._rest = self._begin(self._rest), b""
@@ -302,8 +294,8 @@ class Utf8Text:
         self._look_at(rest, final=True)
         if self._odd > self._good:
             raise NotInCharset(
-                f"Line {self._odd_line} is not UTF-8, and the file does not tell its encoding. Save it as UTF-8 (`CSV "
-                "UTF-8` in spreadsheets), or name the encoding: `Content-Type: text/csv; charset=windows-1252`."
+                f"Line {self._odd_line} is not UTF-8, and the request does not name another encoding. Save the file as "
+                "UTF-8 (`CSV UTF-8` in spreadsheets), or send `Content-Type: text/csv; charset=windows-1252`."
             )
         return rest
 
@@ -325,9 +317,9 @@ class Utf8Text:
             raise NotInCharset(f"The file is not in the encoding {self._charset}: {error.reason}.") from None
 
     def _look_at(self, chunk: bytes, *, final: bool = False) -> None:
-        """Count the characters of UTF-8, and the bytes that are of another encoding."""
+        """Count the characters of UTF-8, and the bytes of another encoding."""
         data = self._rest + chunk
-        # A character may be cut off at the end of a chunk, but not at that of a line.
+        # A character may be cut off at the end of a chunk, but not at the end of a line.
         end = len(data) if final or len(data) > _LONGEST_LINE else data.rfind(b"\n") + 1
         data, self._rest = data[:end], data[end:]
         if not data.isascii():

@@ -1,32 +1,26 @@
-"""The tools that start and look after batches. They run without a workflow of their own."""
+"""The tools that start and manage batches. They run without a workflow."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_values import loads
 from outlast.api.access.policy.contracts import Scope
-from outlast.api.batches.client import BatchClient, RowSource, StoredRows, result_pieces
-from outlast.api.batches.sources import inline_rows
+from outlast.api.batches.client import BatchClient, StoredRows, result_pieces
 from outlast.api.errors import OutputRefusal
 from outlast.api.local_calls import LocalCall
 from outlast.api.outputs import StoredOutputs
+from outlast.api.tasks.tools import Handler, document, invalid, text_result
 from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.contracts.batches import Batch, BatchItem, BatchSettings, ResultsSelection, RowsOf
 from outlast.contracts.options import BatchOptions, to_wire
 from outlast.workflows.batches.contracts import BatchStatus
-from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.common.batch_tools import (
-    BatchArguments,
-    GetBatchArguments,
-    GetBatchResultsArguments,
-    StartBatchArguments,
-)
+from outlast.workflows.tools.common import batch_tools as arguments
 from outlast.workflows.tools.framework.phases import violations_of
 from outlast.workflows.tools.framework.tool import invalid_arguments
 
@@ -36,10 +30,9 @@ BATCH_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
     "get-batch-results": ("read",),
     "cancel-batch": ("cancel",),
 }
-"""For each tool, the scopes of which a key needs one."""
+"""The scopes of each tool. A key needs one of them."""
 MAX_ANSWER_BYTES = 48 * 1024
 _LOOK_SECONDS = 1.0
-Handler = Callable[[LocalCall, Any], Awaitable[ToolResult]]
 
 
 class BatchTools:
@@ -56,19 +49,18 @@ class BatchTools:
             "cancel-batch": self._cancel,
         }
 
-    async def _start(self, call: LocalCall, asked: StartBatchArguments) -> ToolResult:
+    async def _start(self, call: LocalCall, asked: arguments.StartBatchArguments) -> ToolResult:
         caller, settings = call.principal.caller, _settings(call, asked)
         call.check_offered(asked.tool, besides=BATCH_TOOL_SCOPES)
+        items, rows = None, None
         if asked.items is not None:
             items = [BatchItem(key=item.key, arguments=item.arguments) for item in asked.items]
-            source = RowSource(lambda: inline_rows(items), count=len(items))
-            batch = await self._batches.start(caller, settings, source, idempotency_key=call.idempotency_key)
         else:
             rows = RowsOf(output=asked.locator, dataset=asked.dataset_id)
-            batch = await self._rows.start(caller, settings, rows, idempotency_key=call.idempotency_key)
-        return _state(batch, "It has begun. Call get-batch, with waitSecs, to see how far it is.")
+        batch = await self._rows.start(caller, settings, items, rows, idempotency_key=call.idempotency_key)
+        return _state(batch, "It has started. Call get-batch, with waitSecs, for its progress.")
 
-    async def _get(self, call: LocalCall, asked: GetBatchArguments) -> ToolResult:
+    async def _get(self, call: LocalCall, asked: arguments.GetBatchArguments) -> ToolResult:
         clock = asyncio.get_running_loop()
         until = clock.time() + asked.wait_secs
         with DESCRIPTIONS.follower():
@@ -79,7 +71,7 @@ class BatchTools:
                     return _state(batch, _next_step(batch))
                 await asyncio.sleep(min(DESCRIPTIONS.pause_seconds(_LOOK_SECONDS), left))
 
-    async def _results(self, call: LocalCall, asked: GetBatchResultsArguments) -> ToolResult:
+    async def _results(self, call: LocalCall, asked: arguments.GetBatchResultsArguments) -> ToolResult:
         caller = call.principal.caller
         batch = await self._batches.describe(caller, asked.batch_id)
         try:
@@ -99,23 +91,22 @@ class BatchTools:
                 lines.append(line)
         return _rows(batch, lines, asked.offset, more=len(lines) == asked.limit)
 
-    async def _cancel(self, call: LocalCall, asked: BatchArguments) -> ToolResult:
+    async def _cancel(self, call: LocalCall, asked: arguments.BatchArguments) -> ToolResult:
         batch = await self._batches.cancel(call.principal.caller, asked.batch_id)
-        return _state(batch, "It ends when what is under way has ended; get-batch says when.")
+        return _state(batch, "It ends when the running items have ended; get-batch shows when.")
 
 
-def _settings(call: LocalCall, asked: StartBatchArguments) -> BatchSettings:
+def _settings(call: LocalCall, asked: arguments.StartBatchArguments) -> BatchSettings:
     """Raises `ToolError` for settings that the API refuses."""
     if sum(source is not None for source in (asked.items, asked.locator, asked.dataset_id)) != 1:
-        message = "Give `items`, a `locator` or a `datasetId`: one of them."
-        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+        raise invalid(call, "Give `items`, a `locator` or a `datasetId`: one of them.")
     options = _options(call, asked)
     if options.get("reuse") is not None and asked.budget_usd is not None and options.get("max_usd") is None:
         message = (
             "With `reuse` (`reuseMaxAge`) and `budgetUsd`, give `max_usd` (`itemBudgetUsd`), too: runs are identical "
             "only with the same limit."
         )
-        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+        raise invalid(call, message)
     try:
         return BatchSettings.model_validate(
             {
@@ -135,7 +126,7 @@ def _settings(call: LocalCall, asked: StartBatchArguments) -> BatchSettings:
         raise ToolError(invalid_arguments(call.definition.name, violations_of(error))) from error
 
 
-def _options(call: LocalCall, asked: StartBatchArguments) -> dict[str, Any]:
+def _options(call: LocalCall, asked: arguments.StartBatchArguments) -> dict[str, Any]:
     """The options by their declared names. Raises `ToolError` for one that also has an argument with another name."""
     stop = {"failures": asked.stop_after_failures, "completed": asked.enough}
     older: dict[str, Any] = {
@@ -147,26 +138,25 @@ def _options(call: LocalCall, asked: StartBatchArguments) -> dict[str, Any]:
     twice = sorted(older.keys() & asked.options.keys())
     if twice:
         message = f"`{twice[0]}` in `options` has the meaning of another argument that you gave: give one of them."
-        raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, call.definition.name, message))
+        raise invalid(call, message)
     return {**older, **asked.options}
 
 
 def _state(batch: Batch, next_step: str) -> ToolResult:
     counts = f"{batch.completed} completed, {batch.failed} failed, {batch.cancelled} cancelled"
-    left = f"{batch.under_way} under way, {batch.waiting} not started"
+    left = f"{batch.under_way} running, {batch.waiting} not started"
     cost = f"Cost so far: {batch.cost_usd:g} US dollars."
     lines = [f"{batch.id} ({batch.tool}, {batch.total} items) is {batch.status}: {counts}, {left}. {cost}"]
     if batch.seconds_left is not None:
         lines.append(f"It will take about {batch.seconds_left:.0f} seconds more.")
     if batch.status_message:
         lines.append(batch.status_message)
-    structured: JsonObject = {"batch": batch.model_dump(mode="json", exclude_none=True)}
-    return _text([*lines, next_step], structured)
+    return text_result([*lines, next_step], {"batch": document(batch)})
 
 
 def _next_step(batch: Batch) -> str:
     if batch.status is BatchStatus.WORKING:
-        return "It goes on. Call get-batch again, with waitSecs; get-batch-results has the results so far."
+        return "It is still working. Call get-batch again, with waitSecs; get-batch-results has the results so far."
     return f"Its results are stored as {batch.results}; get-batch-results shows them."
 
 
@@ -177,8 +167,4 @@ def _rows(batch: Batch, lines: list[bytes], offset: int, *, more: bool) -> ToolR
     structured: JsonObject = {"items": [loads(line) for line in lines]}
     if more or batch.status is BatchStatus.WORKING:
         structured["nextOffset"] = end  # A reader that follows it to the end of an ended batch comes to one.
-    return _text([head, *(line.decode() for line in lines), *next_step], structured)
-
-
-def _text(lines: list[str], structured: JsonObject) -> ToolResult:
-    return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=structured)
+    return text_result([head, *(line.decode() for line in lines), *next_step], structured)

@@ -1,4 +1,4 @@
-"""`/v1/batches`: one tool over many inputs. Start, look at, list, cancel, resume and retry; read the results."""
+"""`/v1/batches`: one tool over many inputs. Start, get, list, cancel, resume and retry; read the results."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.media import named_charset
 from outlast.api.batches.client import RowSource, result_pieces
-from outlast.api.batches.sources import Media, UploadedBody, inline_rows, uploaded_rows
+from outlast.api.batches.sources import Media, UploadedBody, uploaded_rows
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse, event_stream
@@ -21,51 +21,35 @@ from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import begun
 from outlast.api.services import Services
-from outlast.contracts.batches import (
-    Batch,
-    BatchChanges,
-    BatchPage,
-    BatchRequest,
-    BatchSettings,
-    Form,
-    ResultsSelection,
-    RetryRequest,
-)
+from outlast.contracts import batches as contracts
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=KnownParametersRoute)
 
 BatchId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the batch.")]
 _MEDIA: dict[str, Media] = {"application/x-ndjson": "jsonl", "application/jsonl": "jsonl", "text/csv": "csv"}
-_MEDIA_TYPES: dict[Form, str] = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
+_MEDIA_TYPES: dict[contracts.Form, str] = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 _MAX_SETTINGS_CHARS = 32_000
 _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507)
 _ENDED_REFUSALS = {**_REFUSALS, **documented_problems(410)}
 
 
-@router.post("", status_code=201, response_model=Batch, responses=_REFUSALS)
+@router.post("", status_code=201, response_model=contracts.Batch, responses=_REFUSALS)
 async def start_batch(
-    body: BatchRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
+    body: contracts.BatchRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
 ) -> JSONResponse:
-    """Start a batch of the items in the request, or of rows that are stored already.
+    """Start a batch of the items in the request, or of stored rows.
 
-    Every item is checked as a single call would be. When some are no calls, nothing is started, and the violations name
-    their numbers, counted from 1. With an `Idempotency-Key`, a batch that is sent twice is one batch.
+    Every item is checked like a single call. If some are invalid, nothing is started, and the violations contain their
+    numbers, counted from 1. With an `Idempotency-Key`, a repeated request returns the same batch.
     """
-    settings = BatchSettings.model_validate(body.model_dump(exclude={"items", "rows"}))
-    if body.items is not None:
-        items = body.items
-        source = RowSource(lambda: inline_rows(items), count=len(items))
-        batch = await services.batches.start(caller, settings, source, idempotency_key=key)
-    else:
-        assert body.rows is not None
-        batch = await services.stored_rows.start(caller, settings, body.rows, idempotency_key=key)
-    return _created(batch)
+    settings = contracts.BatchSettings.model_validate(body.model_dump(exclude={"items", "rows"}))
+    return _created(await services.stored_rows.start(caller, settings, body.items, body.rows, idempotency_key=key))
 
 
 @router.post(
     "/uploads",
     status_code=201,
-    response_model=Batch,
+    response_model=contracts.Batch,
     responses={**_REFUSALS, **documented_problems(415)},
     openapi_extra={
         "requestBody": {
@@ -87,14 +71,14 @@ async def upload_batch(
         Header(
             alias="Outlast-Batch",
             max_length=_MAX_SETTINGS_CHARS,
-            description="The batch without its items, as one line of JSON in ASCII: `tool`, and what else the body of "
-            "`POST /v1/batches` may have.",
+            description="The batch without its items, as one line of JSON in ASCII: `tool`, and other fields of the "
+            "body of `POST /v1/batches`.",
         ),
     ],
 ) -> JSONResponse:
-    """Start a batch of the items in a file, JSON lines or CSV with a line of names, sent as the body.
+    """Start a batch of the items in a file, sent as the body: JSON lines, or CSV with a header line.
 
-    Violations name the lines of the file.
+    Violations contain the line numbers of the file.
     """
     media, charset = _media_of(request), named_charset(request.headers.get("content-type", ""))
     settings = _settings(outlast_batch)
@@ -120,16 +104,16 @@ async def list_batches(
     page_token: Annotated[
         str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
     ] = None,
-) -> BatchPage:
-    """Your batches: open ones first, then those that ended last. Open ones are counted as they are now."""
+) -> contracts.BatchPage:
+    """Your batches: open ones first, with their current counts, then those that ended last."""
     return await services.batches.list(
         caller, only_open=only_open, schedule_id=schedule_id, page_size=page_size, page_token=page_token
     )
 
 
 @router.get("/{batch_id}", responses=documented_problems(401, 404, 503))
-async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> Batch:
-    """A batch as it is now: counts, rate, time left, money. Works while no worker is alive."""
+async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> contracts.Batch:
+    """The current state of a batch: counts, rate, time left, cost. Works while no worker is alive."""
     return await services.batches.describe(caller, batch_id)
 
 
@@ -142,10 +126,10 @@ async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep)
     },
 )
 async def follow_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> StreamingResponse:
-    """A batch as it goes on: `progress` whenever its counts, rate, time left or money have changed, then `ended`.
+    """The progress of a batch: `progress` whenever its counts, rate, time left or cost have changed, then `ended`.
 
-    The data of each event is the whole batch, and the first one comes at once: who reconnects has missed nothing. The
-    rows are in its results.
+    The data of each event is the whole batch, and the first one comes at once, so a client that reconnects has missed
+    nothing. The rows are in the results of the batch.
     """
     return event_stream(await services.batches.events(caller, batch_id))
 
@@ -162,11 +146,11 @@ async def get_results(
     batch_id: BatchId,
     services: ServicesDep,
     caller: CallerDep,
-    selection: Annotated[ResultsSelection, Query()],
+    selection: Annotated[contracts.ResultsSelection, Query()],
 ) -> StreamingResponse:
-    """The results so far, also while the batch goes on. Read from `offset` on, they continue where an answer ended.
+    """The results so far, also while the batch is running. `offset` continues after the rows of an earlier answer.
 
-    They are a stored output, too: `results` of the batch is its locator.
+    They are also a stored output: `results` of the batch is its locator.
     """
     batch = await services.batches.describe(caller, batch_id)
     pieces, form = _results(services, caller, batch.results, selection), selection.form
@@ -179,25 +163,29 @@ async def get_results(
 
 
 @router.post("/{batch_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
-async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: CancellerDep) -> Batch:
-    """Start nothing more and cancel what is under way. The batch is `cancelled` when that has ended."""
+async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: CancellerDep) -> contracts.Batch:
+    """Start nothing more, and cancel running items. The batch is `cancelled` when they have ended."""
     return await services.batches.cancel(caller, batch_id)
 
 
 @router.post("/{batch_id}/resume", status_code=202, responses=_ENDED_REFUSALS)
-async def resume_batch(batch_id: BatchId, body: BatchChanges, services: ServicesDep, caller: CallerDep) -> Batch:
-    """Go on with a batch that has stopped: with the items that were cancelled, and those that were not started."""
+async def resume_batch(
+    batch_id: BatchId, body: contracts.BatchChanges, services: ServicesDep, caller: CallerDep
+) -> contracts.Batch:
+    """Run the items of a stopped batch that were cancelled or not started."""
     return await services.batches.resume(caller, batch_id, body)
 
 
 @router.post("/{batch_id}/retry", status_code=202, responses=_ENDED_REFUSALS)
-async def retry_batch(batch_id: BatchId, body: RetryRequest, services: ServicesDep, caller: CallerDep) -> Batch:
-    """Run the failed items of a batch that has ended again. Their rows are removed from the results until they end."""
+async def retry_batch(
+    batch_id: BatchId, body: contracts.RetryRequest, services: ServicesDep, caller: CallerDep
+) -> contracts.Batch:
+    """Run the failed items of an ended batch again. Their rows are removed from the results until they end."""
     return await services.batches.retry(caller, batch_id, body)
 
 
 async def _results(
-    services: Services, caller: Caller, locator: str, selection: ResultsSelection
+    services: Services, caller: Caller, locator: str, selection: contracts.ResultsSelection
 ) -> AsyncGenerator[bytes]:
     try:
         reader = await services.outputs.open(caller, locator)
@@ -219,21 +207,21 @@ def _media_of(request: Request) -> Media:
     return media
 
 
-def _settings(text: str) -> BatchSettings:
+def _settings(text: str) -> contracts.BatchSettings:
     if flaws := number_flaws(text.encode()):
         raise RequestValidationError(
             [{"type": "number", "loc": ("header", "Outlast-Batch", one.path), "msg": one.message} for one in flaws]
         )
     try:
-        return BatchSettings.model_validate_json(text)
+        return contracts.BatchSettings.model_validate_json(text)
     except ValidationError as error:
         raise RequestValidationError(
             [{**one, "loc": ("header", "Outlast-Batch", *one["loc"])} for one in error.errors(include_url=False)]
         ) from error
     except ValueError as error:
-        raise BadRequest(f"The header Outlast-Batch is no JSON: {error}") from error
+        raise BadRequest(f"The header Outlast-Batch is not valid JSON: {error}") from error
 
 
-def _created(batch: Batch) -> JSONResponse:
+def _created(batch: contracts.Batch) -> JSONResponse:
     headers = {"Location": f"/v1/batches/{batch.id}"}
     return JSONResponse(batch.model_dump(mode="json", exclude_none=True), status_code=201, headers=headers)

@@ -1,7 +1,6 @@
 """Routes for operators and probes: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`, and `/codec`.
 
-`/codec` is the codec protocol of Temporal, with which its UI and CLI show encrypted payloads. Both routes take and
-return the JSON form of `temporal.api.common.v1.Payloads`.
+`/codec` is the codec protocol of Temporal, with which its UI and CLI show encrypted payloads.
 """
 
 import asyncio
@@ -36,13 +35,13 @@ _INSTANCE_HEADER = "Outlast-Instance"
 
 @router.get("/healthz", response_class=PlainTextResponse)
 async def healthz(services: ServicesDep) -> PlainTextResponse:
-    """The process is alive. `Outlast-Instance` names the stack that it belongs to, if any."""
+    """Answer while the process is alive. `Outlast-Instance` is the stack that it belongs to, if any."""
     return PlainTextResponse("ok", headers=_instance_header(services))
 
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
 async def readyz(request: Request, services: ServicesDep) -> JSONResponse:
-    """Whether the task store and a worker can be reached, and the disks of this machine have room."""
+    """Check that the task store and a worker can be reached, and that the disks of this machine have room."""
     checks = await kept_answers(request).readiness.get()
     status_code = 200 if checks.ready else 503
     return JSONResponse(checks.model_dump(), status_code=status_code, headers=_instance_header(services))
@@ -50,10 +49,9 @@ async def readyz(request: Request, services: ServicesDep) -> JSONResponse:
 
 @router.get("/v1/operations", responses=documented_problems(401, 403, 503))
 async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
-    """How many tasks are open and in which state, and the latest of them.
+    """The numbers of your open tasks by state, and the latest tasks. Works while no worker is alive.
 
-    Your own; with the scope `admin` those of all callers, and the task queues and workers too. Works while no worker is
-    alive.
+    With the scope `admin`, the tasks of all callers, the task queues and the workers.
     """
     return await services.operations.read(principal)
 
@@ -63,10 +61,10 @@ async def holdings(
     services: ServicesDep,
     principal: ReaderDep,
     caller: Annotated[
-        str | None, Query(min_length=1, max_length=200, description="Whose; another one's needs `admin`.")
+        str | None, Query(min_length=1, max_length=200, description="Id of the caller; another caller needs `admin`.")
     ] = None,
 ) -> CallerHoldings:
-    """What a caller has that stays when its keys are revoked: yours, or with the scope `admin` another's."""
+    """The resources of a caller that remain when its keys are revoked. Those of another caller need `admin`."""
     if caller is not None and caller != principal.caller.id:
         principal.require("admin")
     whose = Caller(id=caller or principal.caller.id)
@@ -93,16 +91,15 @@ async def metrics(request: Request) -> Response:
 
 
 class KeptAnswers:
-    """Answers to anybody that take some work, whoever asks and however often."""
+    """Cached answers to requests without credentials, however often they come."""
 
     def __init__(self, services: Services) -> None:
-        """About `services`."""
         self.readiness = KeptAnswer(lambda: _readiness(services))
         self.metrics = KeptAnswer(lambda: _series_text(services))
 
 
 def kept_answers(request: Request) -> KeptAnswers:
-    """Those of the app that serves `request`."""
+    """The cached answers of the app that serves `request`."""
     return request.app.state.kept_answers
 
 
@@ -119,23 +116,17 @@ async def _series_text(services: Services) -> bytes:
 
 
 async def current_series(services: Services) -> Iterable[Metric]:
-    """The same series, for those who do not scrape."""
+    """The same series, for export without a scrape."""
     await _count(services)
     return (*REGISTRY.collect(), *await series_at(services.quick_calls.metrics_url))
 
 
 async def _count(services: Services) -> None:
-    """Bring up to date what is not counted as it happens."""
+    """Update the metrics that are not counted as events happen."""
     OPEN_TASKS.set(await services.open_tasks.count())
     HANDOFFS_NEAR_DEADLINE.set(await services.near_deadline.count())
     await services.shares.count_queues()
-    counting = (
-        services.limits,
-        services.mcp_sessions,
-        services.shares,
-        services.session_starts,
-        services.stored_bytes,
-    )
+    counting = (services.limits, services.mcp_sessions, services.shares, services.session_starts, services.stored_bytes)
     show_use(*(part.used() for part in counting))
     _show_queues(services)
     _show_expiry(services)
@@ -171,20 +162,20 @@ def _word(good: bool) -> Literal["ok", "failing"]:
 
 @codec_router.post("/decode")
 async def decode(request: Request, services: ServicesDep, _operator: OperatorDep) -> Response:
-    """The payloads, decrypted. References to the store stay as they are: the UI offers them for download."""
+    """The payloads, decrypted. References to the store stay: the UI offers them for download."""
     return await _answer(request, services, fetch=False)
 
 
 @codec_router.post("/download")
 async def download(request: Request, services: ServicesDep, _operator: OperatorDep) -> Response:
-    """The payloads that references name, decrypted."""
+    """The payloads of references, decrypted."""
     return await _answer(request, services, fetch=True)
 
 
 async def _answer(request: Request, services: Services, *, fetch: bool) -> Response:
     namespace = request.headers.get("X-Namespace")
     if namespace not in (None, "", services.raw_payloads.namespace):
-        raise BadRequest(f"This server has the payloads of the namespace {services.raw_payloads.namespace!r} only.")
+        raise BadRequest(f"This server only has the payloads of the namespace {services.raw_payloads.namespace!r}.")
     body = await request.body()
     try:
         asked = await asyncio.to_thread(Parse, body, Payloads(), ignore_unknown_fields=True)

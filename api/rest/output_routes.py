@@ -49,8 +49,8 @@ async def get_output(
 ) -> Response:
     """A stored output, whole or in part.
 
-    Every byte is checked against the stored digest. Only the frames that hold the part are read, so
-    a slice of a gigabyte costs little. `ETag` is the content's digest.
+    Every byte is checked against the stored digest, and only the frames with the requested part are read. `ETag` is the
+    content's digest.
     """
     outputs = services.outputs
     reader = await outputs.open(caller, locator)
@@ -70,12 +70,12 @@ async def describe_output(locator: LocatorPath, services: ServicesDep, caller: C
 
 @router.delete("/{locator}", status_code=204, responses=_REFUSALS)
 async def delete_output(locator: LocatorPath, services: ServicesDep, caller: CancellerDep) -> None:
-    """Remove a stored output before it expires. From then on, reading it answers that it was deleted."""
+    """Remove a stored output before it expires. Later requests for it answer that it was deleted."""
     await services.outputs.delete(caller, locator)
 
 
 async def _within_share(services: Services, caller: Caller, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """`pieces`, which cost a process of its own, as one of the caller's queries at once."""
+    """`pieces`, which need their own process, counted as one of the caller's concurrent queries."""
     with services.limits.slot(caller.id, "concurrent_queries"):
         async with aclosing(pieces):
             async for piece in pieces:
@@ -86,19 +86,14 @@ async def _within_share(services: Services, caller: Caller, pieces: AsyncGenerat
 async def _content(outputs: StoredOutputs, reader: OutputReader, content_range: str | None) -> Response:
     size = reader.manifest.raw_size
     span = _range(content_range, size) if content_range else None
-    if span is None:
-        headers = {"Content-Length": str(size), "Accept-Ranges": "bytes"}
-        return await _streamed(reader, outputs.content(reader, 0, size), reader.manifest.content_type, headers)
-    start, end = span
-    if start >= end:
+    start, end = span or (0, size)
+    if span is not None and start >= end:
         return Response(status_code=416, headers={"Content-Range": f"bytes */{size}"})
-    headers = {
-        "Content-Length": str(end - start),
-        "Content-Range": f"bytes {start}-{end - 1}/{size}",
-        "Accept-Ranges": "bytes",
-    }
-    pieces = outputs.content(reader, start, end)
-    return await _streamed(reader, pieces, reader.manifest.content_type, headers, status=206)
+    headers = {"Content-Length": str(end - start), "Accept-Ranges": "bytes"}
+    if span is not None:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    pieces, status = outputs.content(reader, start, end), 200 if span is None else 206
+    return await _streamed(reader, pieces, reader.manifest.content_type, headers, status=status)
 
 
 async def _streamed(
@@ -113,7 +108,7 @@ async def _streamed(
     all_headers = {
         "ETag": f'"{manifest.digest}"',
         "Cache-Control": "private, no-store",
-        # What a tool has answered is not to be run by a browser as a page of this server.
+        # A browser must not run an output as a page of this server.
         "Content-Disposition": f'attachment; filename="{manifest.locator}.{_SUFFIXES[manifest.kind]}"',
         "X-Content-Type-Options": "nosniff",
         **(headers or {}),
@@ -122,10 +117,7 @@ async def _streamed(
 
 
 def _range(header: str, size: int) -> tuple[int, int] | None:
-    """First and last-plus-one byte of a range; None for a header that RFC 9110 says to ignore.
-
-    Several ranges are ignored too (section 14.2 allows it): the answer is the whole content, once.
-    """
+    """First and last-plus-one byte of a range; None for a header to be ignored (RFC 9110), such as several ranges."""
     match = re.fullmatch(r"bytes=([0-9]*)-([0-9]*)", header.strip())
     if match is None or match.groups() == ("", ""):
         return None
@@ -136,6 +128,6 @@ def _range(header: str, size: int) -> tuple[int, int] | None:
 
 
 def _position(digits: str, size: int) -> int:
-    """The number, at most `size`: it may have more digits than Python converts."""
+    """The number, at most `size`. It may have more digits than Python converts."""
     digits = digits.lstrip("0") or "0"
     return size if len(digits) > len(str(size)) else min(size, int(digits))

@@ -12,22 +12,12 @@ from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKe
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import start_task
+from outlast.contracts import schedules as contracts
 from outlast.contracts.saved_calls import RunSavedCall, SaveCallRequest, SavedCall, SavedCallList
-from outlast.contracts.schedules import (
-    BackfillRequest,
-    DueTimes,
-    Name,
-    PauseRequest,
-    Period,
-    Schedule,
-    ScheduleChanges,
-    SchedulePage,
-    ScheduleRequest,
-)
 from outlast.contracts.tasks import Task, TaskAnswer
 
 saved_calls_router = APIRouter(prefix="/v1/saved-calls", tags=["saved calls"], route_class=KnownParametersRoute)
-CallName = Annotated[Name, Path(description="Name of the saved call.")]
+CallName = Annotated[contracts.Name, Path(description="Name of the saved call.")]
 _SAVED_CALL_REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507)
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=KnownParametersRoute)
 ScheduleId = Annotated[str, Path(min_length=1, max_length=100, description="Id of the schedule, as you named it.")]
@@ -35,12 +25,12 @@ _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503)
 _PREVIEW = timedelta(days=7)
 
 
-@router.post("", status_code=201, response_model=Schedule, responses=_REFUSALS)
-async def create_schedule(body: ScheduleRequest, services: ServicesDep, caller: CallerDep) -> JSONResponse:
-    """Have a call, a batch or a saved call started when it is due.
+@router.post("", status_code=201, response_model=contracts.Schedule, responses=_REFUSALS)
+async def create_schedule(body: contracts.ScheduleRequest, services: ServicesDep, caller: CallerDep) -> JSONResponse:
+    """Schedule a call, a batch or a saved call.
 
-    It is checked as if it were started now. Whenever it is due, it is judged again: by the rules, caps and keys of that
-    moment. The same request again changes nothing.
+    It is checked as if it started now, and again at each due time by the rules, spending limits and keys of that time.
+    The same request again changes nothing.
     """
     schedule = await services.schedules.create(caller, body)
     headers = {"Location": f"/v1/schedules/{schedule.id}"}
@@ -55,64 +45,62 @@ async def list_schedules(
     page_token: Annotated[
         str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
     ] = None,
-) -> SchedulePage:
-    """Your schedules. What came of their firings, `GET /v1/schedules/{schedule_id}` tells."""
+) -> contracts.SchedulePage:
+    """Your schedules. `GET /v1/schedules/{schedule_id}` has the results of their firings."""
     return await services.schedules.list(caller, page_size=page_size, page_token=page_token)
 
 
 @router.get("/{schedule_id}", responses=documented_problems(401, 404, 503))
-async def get_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep) -> Schedule:
-    """A schedule as it is now: when it is due next, and what came of its latest firings. Works while no worker is
-    alive.
-    """
+async def get_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep) -> contracts.Schedule:
+    """The current state of a schedule: its next due times, and the results of its latest firings. Needs no worker."""
     return await services.schedules.get(caller, schedule_id)
 
 
 @router.patch("/{schedule_id}", responses=_REFUSALS)
 async def update_schedule(
-    schedule_id: ScheduleId, body: ScheduleChanges, services: ServicesDep, caller: CallerDep
-) -> Schedule:
-    """Change what the body names; the rest stays. Firings under way go on as they began.
+    schedule_id: ScheduleId, body: contracts.ScheduleChanges, services: ServicesDep, caller: CallerDep
+) -> contracts.Schedule:
+    """Change the fields in the body. Firings that have started are not changed.
 
-    Where the arguments of a call show the mask of a secret, the secret stays.
+    A mask of a secret in the arguments of a call keeps the secret.
     """
     return await services.schedules.update(caller, schedule_id, body)
 
 
 @router.delete("/{schedule_id}", status_code=204, responses=documented_problems(401, 404, 503))
 async def delete_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CancellerDep) -> Response:
-    """Delete a schedule. What it has started goes on, and stays in the lists."""
+    """Delete a schedule. Tasks and batches that it has started continue, and stay in the lists."""
     await services.schedules.delete(caller, schedule_id)
     return Response(status_code=204)
 
 
 @router.post("/{schedule_id}/pause", responses=documented_problems(401, 404, 422, 503))
 async def pause_schedule(
-    schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep, body: PauseRequest | None = None
-) -> Schedule:
-    """Have nothing due until the schedule is resumed. What would have been is not made up for."""
+    schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep, body: contracts.PauseRequest | None = None
+) -> contracts.Schedule:
+    """Pause a schedule. Due times that pass meanwhile are not made up for."""
     return await services.schedules.pause(caller, schedule_id, body.reason if body else None)
 
 
 @router.post("/{schedule_id}/resume", responses=documented_problems(401, 404, 422, 503))
 async def resume_schedule(
-    schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep, body: PauseRequest | None = None
-) -> Schedule:
-    """Have a paused schedule go on."""
+    schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep, body: contracts.PauseRequest | None = None
+) -> contracts.Schedule:
+    """Resume a paused schedule."""
     return await services.schedules.resume(caller, schedule_id, body.reason if body else None)
 
 
 @router.post("/{schedule_id}/trigger", status_code=202, responses=documented_problems(401, 404, 503))
-async def trigger_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep) -> Schedule:
-    """Have it due now, also while it is paused. Its overlap policy holds."""
+async def trigger_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep) -> contracts.Schedule:
+    """Fire a schedule now, even if it is paused. Its overlap policy applies."""
     return await services.schedules.trigger(caller, schedule_id)
 
 
 @router.post("/{schedule_id}/backfill", status_code=202, responses=documented_problems(401, 404, 422, 503))
 async def backfill_schedule(
-    schedule_id: ScheduleId, body: BackfillRequest, services: ServicesDep, caller: CallerDep
-) -> DueTimes:
-    """Do what the schedule would have done in a part of time. The answer has the moments, each of which is a firing."""
+    schedule_id: ScheduleId, body: contracts.BackfillRequest, services: ServicesDep, caller: CallerDep
+) -> contracts.DueTimes:
+    """Fire a schedule for the due times in a period. The answer has these times, each of which is a firing."""
     return await services.schedules.backfill(caller, schedule_id, body)
 
 
@@ -123,13 +111,13 @@ async def preview_schedule(
     caller: CallerDep,
     start: Annotated[AwareDatetime | None, Query(description="From this moment on; now by default.")] = None,
     end: Annotated[AwareDatetime | None, Query(description="Until this moment; a week later by default.")] = None,
-) -> DueTimes:
-    """When the schedule is due, or was, in a part of time; with its jitter, and whether or not it is paused."""
+) -> contracts.DueTimes:
+    """The due times of a schedule in a period, with its jitter, whether or not it is paused."""
     start = start or datetime.now(UTC)
     end = end or start + _PREVIEW
     if end < start:
         raise BadRequest("`end` is before `start`.")
-    return await services.schedules.times(caller, schedule_id, Period(start=start, end=end))
+    return await services.schedules.times(caller, schedule_id, contracts.Period(start=start, end=end))
 
 
 @saved_calls_router.get("", responses=documented_problems(401, 503))
@@ -146,16 +134,16 @@ async def get_saved_call(name: CallName, services: ServicesDep, caller: CallerDe
 
 @saved_calls_router.put("/{name}", responses=_SAVED_CALL_REFUSALS)
 async def save_call(name: CallName, body: SaveCallRequest, services: ServicesDep, caller: CallerDep) -> SavedCall:
-    """Keep a call under a name, in place of an earlier one. It is checked as if it were started now.
+    """Save a call under a name, in place of an earlier one. It is checked as if it started now.
 
-    Where its arguments show the mask of a secret, the secret of the earlier one stays.
+    A mask of a secret in its arguments keeps the secret of the earlier one.
     """
     return await services.saved_calls.save(caller, name, body)
 
 
 @saved_calls_router.delete("/{name}", status_code=204, responses=documented_problems(401, 404, 503))
 async def delete_saved_call(name: CallName, services: ServicesDep, caller: CancellerDep) -> Response:
-    """Delete a saved call. Schedules of it have nothing to start from then on."""
+    """Delete a saved call. Later firings of its schedules fail."""
     await services.saved_calls.delete(caller, name)
     return Response(status_code=204)
 
@@ -178,6 +166,6 @@ async def run_saved_call(
     wait: PreferredWait,
     body: RunSavedCall | None = None,
 ) -> JSONResponse:
-    """Start a saved call, with other arguments where the body has some; answers as `POST /v1/tasks` does."""
+    """Start a saved call, with the arguments in the body over its own. Answers as `POST /v1/tasks` does."""
     asked = await services.saved_calls.request(caller, name, body.arguments if body else {})
     return await start_task(asked, services, caller, key, wait)

@@ -39,8 +39,8 @@ _STREAM: dict[str, Any] = {"content": {"text/event-stream": {}}, "description": 
 async def begin_session(body: SessionRequest, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
     """Begin a conversation. Its tools are fixed now, so that every turn shows a model the same bytes.
 
-    The same id with the same settings returns the existing session. With other settings the request is refused (409),
-    unless `update` is set: then the session takes them, and later turns see the new tools.
+    The same id with the same settings returns the existing session. Other settings are refused (409), unless `update`
+    is set: then they replace those of the session, and later turns use the new tools.
     """
     session = await services.sessions.create(caller, body)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
@@ -63,7 +63,7 @@ async def import_session(body: SessionExport, services: ServicesDep, caller: Cal
     """Begin a session with an exported conversation. `settings.sessionId` sets its id.
 
     Its tools are looked up again. The outputs of the document are stored for the new session, under new locators, which
-    its messages name. Its turns count as having spent nothing, and signed reasoning is not sent to a provider again.
+    its messages contain. Its turns have no cost, and signed reasoning is not sent to a provider again.
     """
     session = await services.session_collection.import_(caller, body)
     response.headers["Location"] = f"/v1/sessions/{session.id}"
@@ -72,7 +72,7 @@ async def import_session(body: SessionExport, services: ServicesDep, caller: Cal
 
 @router.get("/{session_id}", responses=documented_problems(401, 404, 410, 503))
 async def get_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> Session:
-    """A conversation: its model and tools, what it has used, its latest turns."""
+    """A conversation: its model and tools, its usage, its latest turns."""
     return await services.sessions.describe(caller, session_id)
 
 
@@ -132,10 +132,7 @@ async def export_session(
     "/{session_id}/messages",
     response_model=Turn,
     responses={
-        200: {
-            "model": Turn,
-            "description": "The turn's events; with `stream: false` the turn, which has ended.",
-        },
+        200: {"model": Turn, "description": "The turn's events; with `stream: false` the turn, which has ended."},
         202: {"model": Turn, "description": "The turn is still running; follow its events, or request it again."},
         **documented_problems(400, 401, 402, 404, 409, 410, 422, 503, 507),
     },
@@ -163,8 +160,7 @@ async def send_message(
     continues from there. A session runs one turn at a time.
     """
     if body.stream:
-        # What is refused begins no turn.
-        position_of(last_event_id)
+        position_of(last_event_id)  # A malformed id must not begin a turn.
     await services.stored_bytes.check(caller.id)
     turn_id = await services.turns.send(caller, session_id, body)
     headers = {"Location": f"/v1/sessions/{session_id}/turns/{turn_id}"}
@@ -221,9 +217,9 @@ async def follow_turn(
 
     `compaction` (older messages were summarised; `originals` is the page token that lists them), `text-delta`,
     `tool-call-delta` (a piece of a call's arguments), `tool-call`, `tool-result` (with `compressed`, `locator`,
-    `summary` when it was stored), `hand-off` (answered at its task), `reminder`, `retry` (with `error_kind`; with
-    `discard_text`, drop the step's text), `step-finish`
-    (with `usage`, always numbers, and `warnings` if there are any), `error`, `finish`.
+    `summary` if it was stored), `hand-off` (answered at its task), `reminder`, `retry` (with `error_kind`; with
+    `discard_text`, drop the step's text), `step-finish` (with `usage`, always numbers, and `warnings` if there are
+    any), `error`, `finish`.
     """
     return await _turn_events(services, caller, session_id, turn_id, last_event_id)
 
@@ -245,9 +241,9 @@ async def follow_session(
 ) -> Response:
     """A conversation's events as they happen.
 
-    `task_completed`: a call has its answer. `call_refused`: a call became no task, with its `error`. `update` and
-    `reaction`: what tools tell the user meanwhile. Each event has an id, and `Last-Event-ID` continues after it.
-    At least the latest 200 are kept; `events_missed` says how many older ones are gone.
+    `task_completed`: a call has its answer. `call_refused`: a call was refused with an `error`. `update` and
+    `reaction`: messages of tools to the user. Each event has an id, and `Last-Event-ID` continues after it.
+    At least the latest 200 are kept; `events_missed` contains the number of older ones that are gone.
     """
     events = await services.session_events.follow(caller, session_id, after=last_event_id)
     return event_stream(events) if events is not None else Response(status_code=204)
@@ -262,10 +258,10 @@ async def _turn_events(
 
 @providers_router.get("", responses=documented_problems(401, 503))
 async def list_providers(services: ServicesDep, _caller: CallerDep) -> ProviderList:
-    """The providers of models: their controls, and the models that are known of each with their limits.
+    """The providers of models: their controls, and their known models with limits.
 
-    `configured` says whether the workers have the provider's key, as `OUTLAST_MODEL_PROVIDERS` tells, which the
-    embedded stack sets. A model that is not listed is refused, unless its provider has `takes_any_model`.
+    `configured` is true if the workers have the provider's key, by `OUTLAST_MODEL_PROVIDERS`, which the embedded stack
+    sets. A model that is not listed is refused, unless its provider has `takes_any_model`.
     """
     settings = services.settings
     return provider_list(settings.model_limits, settings.model_prices, settings.configured_providers)

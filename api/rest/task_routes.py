@@ -46,7 +46,7 @@ rows_router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownPar
 _LINES = "application/x-ndjson"
 _LINES_TYPES = (_LINES, "application/jsonl", "application/json-lines")
 _FRAMES_AT_ONCE = 16 * 1024
-"""Bytes of frames that are put together to one piece of the response."""
+"""Bytes of frames that are joined to one piece of the response."""
 
 
 @router.post(
@@ -65,7 +65,7 @@ async def start_task(
     """Start a tool call as a durable task.
 
     Without `Prefer: wait=N` it answers 201 with the task at once. With it, it waits up to N seconds: 200 with the
-    result, or 202 when the task is still working; it goes on in any case, also when the client disconnects.
+    result, or 202 if the task is still working. The task continues in any case, also if the client disconnects.
     """
     if wait <= 0:
         task = await services.tasks.start(caller, body, idempotency_key=key)
@@ -75,20 +75,16 @@ async def start_task(
 
 
 @router.get("", responses=documented_problems(400, 401, 503))
-async def list_tasks(
-    services: ServicesDep,
-    caller: CallerDep,
-    listing: Annotated[TaskListing, Query()],
-) -> TaskPage:
+async def list_tasks(services: ServicesDep, caller: CallerDep, listing: Annotated[TaskListing, Query()]) -> TaskPage:
     """Your tasks: open ones first, then those that ended last."""
     return await services.tasks.list(caller, listing)
 
 
 @router.get("/{task_id}", responses=documented_problems(401, 404, 503))
 async def get_task(task_id: TaskId, services: ServicesDep, principal: ReaderDep) -> Task:
-    """A task as it is now. Works while no worker is alive.
+    """The current state of a task. Works while no worker is alive.
 
-    Of another caller's task that waits for your approval, you see what is to be approved.
+    Another caller's task that waits for your approval is shown with the call to approve.
     """
     return await services.tasks.look_at(principal, task_id)
 
@@ -135,10 +131,10 @@ async def cancel_task(task_id: TaskId, services: ServicesDep, caller: CancellerD
 async def resurrect_run(
     task_id: TaskId, services: ServicesDep, caller: CallerDep, body: ResurrectRequest | None = None
 ) -> Task:
-    """Have the run of an ended task go on, instead of paying a new one: a new task that `resurrects` this one.
+    """Continue the run of an ended task, instead of paying for a new one, in a new task that `resurrects` this one.
 
-    It has the same tool and arguments, and its answer has what the run produced in all its lives. A run that succeeded
-    does not go on; one that failed by itself, or produced nothing, only with `force`. Repeated, it is the same task.
+    It has the same tool and arguments, and its answer has all rows of the run. A run that succeeded is refused; one
+    that failed by itself, or produced nothing, needs `force`. A repeated request returns the same task.
     """
     return await services.resurrections.resurrect(caller, task_id, body or ResurrectRequest())
 
@@ -166,8 +162,7 @@ async def follow_task(
     `output_stored`, `handler_returned`, `task_completed` and `run_finished` are durable, have an id and are sent again
     from any point with `Last-Event-ID`; `status_message` reports a run's progress and is not sent again.
     """
-    events = await services.tasks.events(caller, task_id, after=last_event_id)
-    return event_stream(events)
+    return event_stream(await services.tasks.events(caller, task_id, after=last_event_id))
 
 
 def visible_answer(answer: TaskAnswer) -> TaskAnswer:
@@ -208,20 +203,17 @@ async def stream_rows(
 ) -> StreamingResponse:
     """The rows of a task's runs, from the first on or after any row, each once, as the runs produce them.
 
-    As server-sent events, every row is an event `row` with an id, under which the stream goes on after it
+    As server-sent events, every row is an event `row` with an id, after which the stream can continue
     (`Last-Event-ID`), and the last event is `end`. With `Accept: application/x-ndjson` the answer has the bare rows as
-    lines of JSON. The stream begins before the run does, and ends when the task has done with its runs and all that
-    they have written was sent. Of a task that has ended it is all of its rows.
+    lines of JSON. The stream may begin before the run, and ends when the task starts no further run and all rows were
+    sent.
     """
     rows = await services.task_rows.stream(caller, task_id, after=last_event_id or wanted.after, follow=wanted.follow)
     rows = await begun_soon(rows)
-    if wanted.form == "jsonl" or (wanted.form is None and _accepts_lines(accept)):
+    accepts_lines = any(kind in accept.lower() for kind in _LINES_TYPES)
+    if wanted.form == "jsonl" or (wanted.form is None and accepts_lines):
         return lines_response(_lines(rows), _LINES)
     return sse_response(_frames(rows))
-
-
-def _accepts_lines(accept: str) -> bool:
-    return any(kind in accept.lower() for kind in _LINES_TYPES)
 
 
 async def _lines(rows: Rows) -> AsyncGenerator[bytes]:
@@ -245,7 +237,7 @@ async def _frames(rows: Rows) -> AsyncGenerator[bytes]:
 
 
 def _together(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """The frames, as many at once as make a piece of the response."""
+    """The frames, joined to pieces of the response."""
     pieces: list[bytes] = []
     size = 0
     for frame in frames:
@@ -287,8 +279,8 @@ async def list_handoffs(services: ServicesDep, principal: ReaderDep, tools: Tool
 async def follow_handoffs(services: ServicesDep, principal: ReaderDep, tools: ToolNames = []) -> StreamingResponse:  # noqa: B006
     """Your tasks' open hand-offs, and others' approvals that wait for you, as events.
 
-    `handoff` for each that is open or opens later, `handoff_closed` for each that was closed. There is nothing to
-    resume: a new connection begins with all that are open.
+    `handoff` for each that is open or opens later, `handoff_closed` for each that was closed. A new connection begins
+    with all that are open.
     """
-    await services.handoffs.open(principal, tools)  # What can be refused, is refused before the stream begins.
+    await services.handoffs.open(principal, tools)  # An invalid request is refused before the stream begins.
     return event_stream(services.handoffs.follow(principal, tools))

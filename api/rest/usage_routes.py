@@ -1,4 +1,4 @@
-"""`/v1/usage`: what you have spent."""
+"""`/v1/usage`: the costs of a caller."""
 
 from typing import Annotated
 
@@ -26,9 +26,9 @@ CSV_MEDIA_TYPE = "text/csv"
 async def get_usage(
     request: Request, services: ServicesDep, principal: ReaderDep, query: Annotated[UsageQuery, Query()]
 ) -> UsageReport | Response:
-    """What you have spent on runs and models, by day or as you ask, and what your caps leave.
+    """Your costs of runs and models, by day or another grouping, and what your spending limits leave.
 
-    An entry counts on the day (UTC) on which its run has ended. What running runs may cost is `reserved_usd`.
+    An entry counts on the day (UTC) on which its run has ended. Running runs may cost `reserved_usd`.
     """
     report = await services.usage.report(principal, query)
     if query.format == "csv" or (query.format is None and _prefers_csv(request)):

@@ -1,4 +1,4 @@
-"""`/v1/webhooks`: who hears of your tasks and batches; what was not delivered, and sending it again."""
+"""`/v1/webhooks`: notifications about your tasks and batches, and their deliveries."""
 
 from typing import Annotated
 
@@ -8,18 +8,7 @@ from fastapi.responses import JSONResponse
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
-from outlast.contracts.webhooks import (
-    Delivery,
-    DeliveryListing,
-    DeliveryPage,
-    Replayed,
-    ReplayRequest,
-    RotationRequest,
-    Webhook,
-    WebhookChanges,
-    WebhookList,
-    WebhookRequest,
-)
+from outlast.contracts import webhooks as contracts
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=KnownParametersRoute)
 
@@ -28,13 +17,15 @@ DeliveryId = Annotated[str, Path(min_length=1, max_length=400, description="Id o
 _PRIVATE = {"Cache-Control": "private, no-store"}
 
 
-@router.post("", status_code=201, response_model=Webhook, responses=documented_problems(401, 403, 409, 422, 503))
+@router.post(
+    "", status_code=201, response_model=contracts.Webhook, responses=documented_problems(401, 403, 409, 422, 503)
+)
 async def create_webhook(
-    body: WebhookRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
+    body: contracts.WebhookRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
 ) -> JSONResponse:
-    """Have an address told of your tasks and batches. Calls that begin from now on, or five seconds later, tell it.
+    """Subscribe an address to events of your tasks and batches that start from now on, or five seconds later.
 
-    Events are signed as Standard Webhooks says. The answer has the secret that signs them, which is not shown again.
+    Events are signed as in Standard Webhooks. The answer has the secret that signs them, which is not shown again.
     """
     webhook = await services.webhooks.create(caller, body, idempotency_key=key)
     content = webhook.model_dump(mode="json", exclude_none=True)
@@ -43,70 +34,74 @@ async def create_webhook(
 
 
 @router.get("", responses=documented_problems(401, 503))
-async def list_webhooks(services: ServicesDep, caller: CallerDep) -> WebhookList:
+async def list_webhooks(services: ServicesDep, caller: CallerDep) -> contracts.WebhookList:
     """Your webhooks, without their secrets."""
     return await services.webhooks.list(caller)
 
 
 @router.get("/deliveries", responses=documented_problems(400, 401, 503))
 async def list_deliveries(
-    services: ServicesDep, caller: CallerDep, listing: Annotated[DeliveryListing, Query()]
-) -> DeliveryPage:
-    """Events that were not delivered, or those that are on their way, or that were delivered."""
+    services: ServicesDep, caller: CallerDep, listing: Annotated[contracts.DeliveryListing, Query()]
+) -> contracts.DeliveryPage:
+    """Events that were not delivered, that are being delivered, or that were delivered."""
     return await services.deliveries.list(caller, listing)
 
 
 @router.post("/deliveries/replay", status_code=202, responses=documented_problems(401, 403, 422, 429, 503))
-async def replay_undelivered(body: ReplayRequest, services: ServicesDep, caller: CallerDep) -> Replayed:
-    """Send what was not delivered again, each event with its id: all of it, or that of one webhook."""
+async def replay_undelivered(
+    body: contracts.ReplayRequest, services: ServicesDep, caller: CallerDep
+) -> contracts.Replayed:
+    """Send undelivered events again, each with its id: all of them, or those of one webhook."""
     return await services.deliveries.replay_all(caller, body)
 
 
 @router.get("/deliveries/{delivery_id}", responses=documented_problems(401, 404, 503))
-async def get_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> Delivery:
-    """One event for one webhook: how often it was tried, what went wrong, when it is tried next."""
+async def get_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> contracts.Delivery:
+    """One event for one webhook: the number of attempts, the last error, the time of the next attempt."""
     return await services.deliveries.get(caller, delivery_id)
 
 
 @router.post(
     "/deliveries/{delivery_id}/replay", status_code=202, responses=documented_problems(401, 403, 404, 409, 429, 503)
 )
-async def replay_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> Delivery:
-    """Send an event again, with its id. Also one that was delivered."""
+async def replay_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> contracts.Delivery:
+    """Send an event again, with its id, even if it was delivered."""
     return await services.deliveries.replay(caller, delivery_id)
 
 
 @router.get("/{webhook_id}", responses=documented_problems(401, 404, 503))
-async def get_webhook(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> Webhook:
+async def get_webhook(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> contracts.Webhook:
     """One webhook, without its secret."""
     return await services.webhooks.get(caller, webhook_id)
 
 
 @router.patch("/{webhook_id}", responses=documented_problems(401, 403, 404, 422, 503))
 async def update_webhook(
-    webhook_id: WebhookId, body: WebhookChanges, services: ServicesDep, caller: CallerDep
-) -> Webhook:
-    """Change a webhook. Events that are on their way go to the new address, too."""
+    webhook_id: WebhookId, body: contracts.WebhookChanges, services: ServicesDep, caller: CallerDep
+) -> contracts.Webhook:
+    """Change a webhook. Events that are being delivered go to the new address, too."""
     return await services.webhooks.edit(caller, webhook_id, body)
 
 
 @router.delete("/{webhook_id}", status_code=204, responses=documented_problems(401, 403, 404, 503))
 async def delete_webhook(webhook_id: WebhookId, services: ServicesDep, caller: CancellerDep) -> Response:
-    """Remove a webhook. Events that are on their way to it are dropped."""
+    """Remove a webhook. Events that are being delivered to it are dropped."""
     await services.webhooks.remove(caller, webhook_id)
     return Response(status_code=204)
 
 
-@router.post("/{webhook_id}/rotate", response_model=Webhook, responses=documented_problems(401, 403, 404, 422, 503))
+@router.post(
+    "/{webhook_id}/rotate", response_model=contracts.Webhook, responses=documented_problems(401, 403, 404, 422, 503)
+)
 async def rotate_secret(
-    webhook_id: WebhookId, body: RotationRequest, services: ServicesDep, caller: CallerDep
+    webhook_id: WebhookId, body: contracts.RotationRequest, services: ServicesDep, caller: CallerDep
 ) -> JSONResponse:
-    """Sign with a new secret, which the answer has. Until the grace period is over, the one before signs as well."""
+    """Sign with a new secret, which the answer has. During the grace period, the old secret signs as well."""
     webhook = await services.webhooks.rotate(caller, webhook_id, body)
     return JSONResponse(webhook.model_dump(mode="json", exclude_none=True), headers=_PRIVATE)
 
 
 @router.post("/{webhook_id}/test", status_code=202, responses=documented_problems(401, 403, 404, 429, 503))
-async def send_test(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> Delivery:
-    """Send a `webhook.test` event. Look at the delivery for what became of it."""
+async def send_test(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> contracts.Delivery:
+    """Send a `webhook.test` event. The delivery shows its result."""
     return await services.deliveries.test(caller, webhook_id)

@@ -1,9 +1,10 @@
-"""`CallerFirings`: starts what is due as its caller would now; `FiringHost`: polls the queue for it in the API."""
+"""`CallerFirings`: starts due calls and batches for their caller; `FiringHost`: polls the queue of firings."""
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -14,13 +15,11 @@ from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.runs.contracts import Budget
 from outlast.activities.schedules.activities import FiringStartActivities
 from outlast.activities.schedules.contracts import Due, FiringStart, Started, StartedKind, StartFiringInput
 from outlast.api.access.callers import CallerResolver
 from outlast.api.audit.origin import Origin, set_origin
-from outlast.api.batches.client import BatchClient, RowSource, StoredRows, batch_id_of
-from outlast.api.batches.sources import inline_rows
+from outlast.api.batches.client import BatchClient, StoredRows, batch_id_of
 from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TemporalUnavailable, TooManyRequests, tool_error
 from outlast.api.saved_calls import SavedCallClient, read_kept
 from outlast.api.schedules.client import ScheduleClient
@@ -39,36 +38,26 @@ from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
 log = logging.getLogger("outlast.api")
 _UNAVAILABLE = 503
 _LIMIT_PATIENCE = timedelta(minutes=10)
-"""How long a firing waits for room within its caller's limits."""
+"""Longest wait of a firing for its caller's limits."""
 _AT_ONCE = 8
-"""Firings that one process starts at a time; the others wait in the queue, also for other processes."""
+"""Firings that one process starts concurrently; the others wait in the queue."""
 _PAUSE_SECONDS = 1.0
 
 
+@dataclass(eq=False)
 class CallerFirings:
     """See `outlast.activities.schedules.activities.FiringStarter`."""
 
-    def __init__(
-        self,
-        callers: CallerResolver,
-        due: DueCalls,
-        saved_calls: SavedCallClient,
-        tasks: TaskClient,
-        batches: BatchClient,
-        rows: StoredRows,
-        schedules: ScheduleClient,
-    ) -> None:
-        """Start with `tasks`, `batches` and `rows`, what `due` and `saved_calls` open. `schedules` renews due times."""
-        self._callers = callers
-        self._due = due
-        self._saved_calls = saved_calls
-        self._tasks = tasks
-        self._batches = batches
-        self._rows = rows
-        self._schedules = schedules
+    callers: CallerResolver
+    due: DueCalls
+    saved_calls: SavedCallClient
+    tasks: TaskClient
+    batches: BatchClient
+    rows: StoredRows
+    schedules: ScheduleClient
 
     async def start(self, request: StartFiringInput) -> FiringStart:
-        """Have it started, once for the firing. Raises `ToolFailure` for what may be gone when it is tried again."""
+        """Start the call or batch, once for the firing. Raises `ToolFailure` for temporary errors."""
         set_origin(Origin("schedule"))
         kind: StartedKind = "batch" if request.due.batch is not None else "task"
         tool = request.tool
@@ -78,36 +67,37 @@ class CallerFirings:
                 return FiringStart(started=found)
             if datetime.now(UTC) > request.not_after:
                 return FiringStart(error=_too_late(request, tool), is_late=True)
-            caller = await self._callers.standing(request.caller)
-            due = self._due.opened(request.caller, request.due)
+            caller = await self.callers.standing(request.caller)
+            due = self.due.opened(request.caller, request.due)
             started = await self._start(caller, due, request)
             await self._renew_times(request)
             return FiringStart(started=started)
         except SealError as error:
-            return FiringStart(error=ErrorEnvelope.permanent(ErrorCategory.AUTHENTICATION, tool, _unsealed(error)))
+            message = f"The secrets of the schedule cannot be decrypted: {error} Change it, with its secrets."
+            return FiringStart(error=ErrorEnvelope.permanent(ErrorCategory.AUTHENTICATION, tool, message))
         except ApiError as error:
             envelope = tool_error(error, tool)
-            if _may_pass(error, request):
+            if _is_temporary(error, request):
                 raise ToolFailure(envelope.model_copy(update={"retryable": True})) from error
             return FiringStart(error=envelope)
 
     async def _found(self, caller: Caller, kind: StartedKind, firing_id: str) -> Started | None:
-        """What an earlier attempt has started, whatever has changed since."""
+        """The task or batch that an earlier attempt has started."""
         try:
             if kind == "batch":
-                batch = await self._batches.describe(caller, batch_id_of(caller, firing_id))
-                return Started(kind=kind, id=batch.id)
-            task = await self._tasks.describe(caller, task_id_of(caller, "", firing_id))
-            return Started(kind=kind, id=task.id)
+                found = await self.batches.describe(caller, batch_id_of(caller, firing_id))
+            else:
+                found = await self.tasks.describe(caller, task_id_of(caller, "", firing_id))
+            return Started(kind=kind, id=found.id)
         except (TaskNotFound, BatchNotFound):
             return None
 
     async def _renew_times(self, request: StartFiringInput) -> None:
-        """Look further ahead for changes of the clock, every year and a half. The next firing repeats a failed try."""
+        """Renew the due times around clock changes, every year and a half. The next firing repeats a failed attempt."""
         if request.times_until is not None and request.times_until > datetime.now(UTC) + LEAST_AHEAD:
             return
         try:
-            await self._schedules.renew_times(request.caller, request.schedule_id)
+            await self.schedules.renew_times(request.caller, request.schedule_id)
         except ApiError as error:
             log.warning("The due times of schedule %s could not be renewed: %s", request.schedule_id, error)
 
@@ -115,10 +105,12 @@ class CallerFirings:
         if due.batch is not None:
             return await self._start_batch(caller, read_kept(BatchRequest, due.batch, request.tool), request)
         if due.saved is not None:
-            call = await self._saved_calls.opened(caller, due.saved, due.arguments)
+            call = await self.saved_calls.opened(caller, due.saved, due.arguments)
         else:
             call = read_kept(ScheduledCall, due.call, request.tool)
-        options = call.options.model_copy(update={"budget": _within(call, request.limit_usd)})
+        budget = call.options.budget
+        budget = budget.within(_least(budget.max_total_charge_usd, request.limit_usd))
+        options = call.options.model_copy(update={"budget": budget})
         asked = ConnectedTaskRequest(
             tool=call.tool,
             arguments=call.arguments,
@@ -127,65 +119,47 @@ class CallerFirings:
             tool_mask=call.tool_mask,
             schedule_id=request.schedule_id,
         )
-        task = await self._tasks.start(caller, asked, idempotency_key=request.firing_id)
+        task = await self.tasks.start(caller, asked, idempotency_key=request.firing_id)
         return Started(kind="task", id=task.id)
 
     async def _start_batch(self, caller: Caller, asked: BatchRequest, request: StartFiringInput) -> Started:
         settings = BatchSettings.model_validate(asked.model_dump(exclude={"items", "rows"}))
         budget = _least(settings.budget_usd, request.limit_usd)
         settings = settings.model_copy(update={"budget_usd": budget})
-        key, schedule = request.firing_id, request.schedule_id
-        if asked.items is not None:
-            items = asked.items
-            source = RowSource(lambda: inline_rows(items), count=len(items))
-            batch = await self._batches.start(caller, settings, source, idempotency_key=key, schedule_id=schedule)
-        else:
-            assert asked.rows is not None, "a batch has items or rows"
-            batch = await self._rows.start(caller, settings, asked.rows, idempotency_key=key, schedule_id=schedule)
+        key, schedule_id = request.firing_id, request.schedule_id
+        batch = await self.rows.start(
+            caller, settings, asked.items, asked.rows, idempotency_key=key, schedule_id=schedule_id
+        )
         return Started(kind="batch", id=batch.id)
 
 
-def _within(call: ScheduledCall, limit_usd: Decimal | None) -> Budget:
-    budget = call.options.budget
-    return budget.within(_least(budget.max_total_charge_usd, limit_usd))
-
-
 def _least(own: Decimal | None, limit: Decimal | None) -> Decimal | None:
-    given = [amount for amount in (own, limit) if amount is not None]
-    return min(given, default=None)
+    return min((amount for amount in (own, limit) if amount is not None), default=None)
 
 
-def _may_pass(error: ApiError, request: StartFiringInput) -> bool:
-    """Whether the firing is tried again: an outage passes, and so may a caller's limit, for a while."""
+def _is_temporary(error: ApiError, request: StartFiringInput) -> bool:
+    """Return whether to try the firing again: after an outage, and for some time after a caller's limit."""
     if isinstance(error, TooManyRequests):
         return datetime.now(UTC) < request.began_at + _LIMIT_PATIENCE
     return error.status == _UNAVAILABLE or isinstance(error, TemporalUnavailable)
 
 
 def _too_late(request: StartFiringInput, tool: str) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(
-        ErrorCategory.TIMEOUT,
-        tool,
-        f"Nothing was started: it was due at {request.began_at:%Y-%m-%d %H:%M:%S} UTC, and could not be started until "
-        f"{request.not_after:%Y-%m-%d %H:%M:%S} UTC (`catch_up_seconds`).",
-    )
+    due, latest = f"{request.began_at:%Y-%m-%d %H:%M:%S} UTC", f"{request.not_after:%Y-%m-%d %H:%M:%S} UTC"
+    message = f"Nothing was started: it was due at {due}, and could not be started until {latest} (`catch_up_seconds`)."
+    return ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, tool, message)
 
 
-def _unsealed(error: SealError) -> str:
-    return f"The secrets of the schedule cannot be opened: {error} Send what it starts again, with its secrets."
-
-
+@dataclass(eq=False)
 class FiringHost:
-    """Takes firings while Temporal can be reached."""
+    """Hosts the worker for firings while Temporal can be reached."""
 
-    def __init__(self, settings: ApiSettings, firings: CallerFirings) -> None:
-        """Connect as `settings` say, and start with `firings`."""
-        self._settings = settings
-        self._firings = firings
+    settings: ApiSettings
+    firings: CallerFirings
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Take firings within the block. At its end those under way are left to another process, or to a later one."""
+        """Take firings within the block. At its end, unfinished ones are left to other processes."""
         hosting = asyncio.create_task(self._host())
         try:
             yield
@@ -195,22 +169,22 @@ class FiringHost:
                 await hosting
 
     async def _host(self) -> None:
-        """Host one worker after the other: one ends when Temporal refuses what it asks for."""
-        said, runtime = False, build_runtime()
+        """Host one worker after the other: a worker ends when Temporal refuses its requests."""
+        is_logged, runtime = False, build_runtime()
         while True:
             try:
-                client = await connect(self._settings, runtime, identity=worker_identity())
+                client = await connect(self.settings, runtime, identity=worker_identity())
                 worker = Worker(
                     client,
                     task_queue=SCHEDULES_TASK_QUEUE,
-                    activities=[FiringStartActivities(self._firings).start_firing],
+                    activities=[FiringStartActivities(self.firings).start_firing],
                     max_concurrent_activities=_AT_ONCE,
                     max_concurrent_activity_task_polls=2,
                     graceful_shutdown_timeout=timedelta(0),
                 )
                 await worker.run()
             except (RuntimeError, RPCError) as error:
-                if not said:
+                if not is_logged:
                     log.info("Firings of schedules wait until Temporal can be reached: %s", error)
-                said = True
+                is_logged = True
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -11,15 +11,7 @@ from functools import lru_cache
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from temporalio.client import (
-    Schedule,
-    ScheduleActionStartWorkflow,
-    ScheduleIntervalSpec,
-    ScheduleOverlapPolicy,
-    SchedulePolicy,
-    ScheduleSpec,
-    ScheduleState,
-)
+from temporalio import client as temporal
 
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW
 from outlast.workflows.contracts import search_attributes
@@ -27,21 +19,21 @@ from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.schedules.contracts import FiringInput, Overlap, Timing
 
 LEAST_AHEAD = timedelta(days=548)
-"""A schedule whose times are exact for less than this is renewed when it fires: a year and a half, so that one that
-is due once a year never runs out of them."""
+"""A schedule with exact times for less than a year and a half is renewed when it fires, in time also if it fires once a
+year."""
 _BEHIND = timedelta(days=400)
 """For backfills of the past year."""
 _AHEAD = timedelta(days=3 * 366)
 _FURTHEST = timedelta(days=20 * 366)
 _FEW_MOMENTS = 20
-"""An expression that is rarely due beside a change of the clock, such as one for 29 February, looks further ahead."""
+"""Fewest moments around clock changes: rare expressions, such as 29 February, are computed further ahead."""
 _BEFORE, _AFTER = timedelta(hours=1), timedelta(hours=2)
 """Temporal's evaluation is wrong from an hour before the times that occur twice to some minutes after them."""
 _FIRST_YEAR, _LAST_YEAR = 2000, 2100
 """The years that Temporal evaluates."""
 _CYCLE = timedelta(days=10_000)
-"""Temporal has no single moments. An interval of 27 years that is due at the moment is one: before it comes round, its
-schedule is renewed. It must be less than the time since 1970: Temporal rounds towards zero."""
+"""Interval that stands for a single moment, which Temporal lacks: the schedule is renewed before it recurs. It must be
+less than the time since 1970, because Temporal rounds towards zero."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTHANDS = {
     "@yearly": "0 0 1 1 *",
@@ -54,23 +46,23 @@ _SHORTHANDS = {
 }
 _MONTHS = ("january february march april may june july august september october november december").split()
 _WEEKDAYS = "sunday monday tuesday wednesday thursday friday saturday".split()
-OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
-    "skip": ScheduleOverlapPolicy.SKIP,
-    "buffer_one": ScheduleOverlapPolicy.BUFFER_ONE,
-    "buffer_all": ScheduleOverlapPolicy.BUFFER_ALL,
-    "cancel_other": ScheduleOverlapPolicy.CANCEL_OTHER,
-    "allow_all": ScheduleOverlapPolicy.ALLOW_ALL,
+OVERLAPS: dict[Overlap, temporal.ScheduleOverlapPolicy] = {
+    "skip": temporal.ScheduleOverlapPolicy.SKIP,
+    "buffer_one": temporal.ScheduleOverlapPolicy.BUFFER_ONE,
+    "buffer_all": temporal.ScheduleOverlapPolicy.BUFFER_ALL,
+    "cancel_other": temporal.ScheduleOverlapPolicy.CANCEL_OTHER,
+    "allow_all": temporal.ScheduleOverlapPolicy.ALLOW_ALL,
 }
-"""`TERMINATE_OTHER` is not among them: it would leave running what the earlier firing has started."""
+"""`TERMINATE_OTHER` is missing, because it would leave the task of the earlier firing running."""
 
 
-def specification(order: FiringInput, state: ScheduleState) -> Schedule:
-    """The Temporal Schedule of `order`, in this state. Its times are computed from `order.timing`, as of today."""
+def specification(order: FiringInput, state: temporal.ScheduleState) -> temporal.Schedule:
+    """The Temporal Schedule of `order`, in this state. Its times are computed from `order.timing` as of today."""
     timing = order.timing
     times = exact_times(timing, datetime.now(UTC))
     order = order.model_copy(update={"times_until": times.until})
-    return Schedule(
-        action=ScheduleActionStartWorkflow(
+    return temporal.Schedule(
+        action=temporal.ScheduleActionStartWorkflow(
             FIRING_WORKFLOW,
             order,
             id=order.temporal_id,
@@ -79,7 +71,7 @@ def specification(order: FiringInput, state: ScheduleState) -> Schedule:
             static_summary=f"{order.tool} for {order.caller.id}, schedule {order.schedule_id}",
         ),
         spec=_times(timing, times),
-        policy=SchedulePolicy(
+        policy=temporal.SchedulePolicy(
             overlap=OVERLAPS[timing.overlap], catchup_window=timedelta(seconds=timing.catch_up_seconds)
         ),
         state=state,
@@ -88,7 +80,7 @@ def specification(order: FiringInput, state: ScheduleState) -> Schedule:
 
 @dataclass(frozen=True)
 class ExactTimes:
-    """What a Temporal Schedule is given in place of a schedule's cron expressions."""
+    """The due times of a Temporal Schedule that replace cron expressions."""
 
     cron: tuple[str, ...]
     """Expressions of five fields, or of seven with seconds and years."""
@@ -97,16 +89,18 @@ class ExactTimes:
     """Later changes of the clock are left to Temporal."""
 
     @property
-    def intervals(self) -> list[ScheduleIntervalSpec]:
+    def intervals(self) -> list[temporal.ScheduleIntervalSpec]:
         """The moments as intervals, each due once within its schedule's life."""
-        return [ScheduleIntervalSpec(every=_CYCLE, offset=(moment - _EPOCH) % _CYCLE) for moment in self.moments]
+        return [
+            temporal.ScheduleIntervalSpec(every=_CYCLE, offset=(moment - _EPOCH) % _CYCLE) for moment in self.moments
+        ]
 
 
-def _times(timing: Timing, times: ExactTimes) -> ScheduleSpec:
-    return ScheduleSpec(
+def _times(timing: Timing, times: ExactTimes) -> temporal.ScheduleSpec:
+    return temporal.ScheduleSpec(
         cron_expressions=list(times.cron),
         intervals=[
-            ScheduleIntervalSpec(
+            temporal.ScheduleIntervalSpec(
                 every=timedelta(seconds=interval.seconds), offset=timedelta(seconds=interval.offset_seconds)
             )
             for interval in timing.every

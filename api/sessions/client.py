@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
@@ -24,32 +25,23 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.stuck_tasks.contracts import error_of_end
+from outlast.api import errors
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.catalog.catalog import Catalogue
-from outlast.api.errors import (
-    BadRequest,
-    ConversationLost,
-    OutputStoreUnavailable,
-    SessionDiffers,
-    SessionGone,
-    SessionNotFound,
-)
 from outlast.api.sessions.model_options import check_allowed, check_session
 from outlast.api.sessions.profile import profile_for
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors
+from outlast.api.temporal.executions import owned
 from outlast.api.temporal.history_details import was_cancelled
 from outlast.api.temporal.session_starts import SessionStarts
-from outlast.api.temporal.task_view import owner_of
 from outlast.contracts.sessions import Session, SessionRequest, Turn, TurnSummary
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import (
-    BeginTurn,
     SessionOverview,
     SessionProfile,
-    TurnPlace,
     TurnRef,
     TurnReport,
     TurnStatus,
@@ -61,18 +53,17 @@ Answer = TypeVar("Answer")
 Request = TypeVar("Request")
 
 
+@dataclass(eq=False)
 class KeptConversations:
-    """What was said. Every method raises `OutputStoreUnavailable`, and `ConversationLost` for what is not there."""
+    """Stored conversations. Methods raise `OutputStoreUnavailable`, and `ConversationLost` for missing messages."""
 
-    def __init__(self, objects: OutputObjects, blocks: ConversationBlocks) -> None:
-        """Read from `blocks`, whose objects and tombstones are in `objects`."""
-        self._objects = objects
-        self._blocks = blocks
+    objects: OutputObjects
+    blocks: ConversationBlocks
 
     async def turn(self, caller: Caller, session_id: str, conversation: ConversationRef | None) -> Block:
-        """The last turn of a conversation, with all of its messages. Empty when there is none."""
+        """The last turn of a conversation, with all of its messages; empty if there is none."""
         with _store_errors():
-            found = await self._blocks.turn(_owner(caller, session_id), conversation or ConversationRef())
+            found = await self.blocks.turn(_owner(caller, session_id), conversation or ConversationRef())
         return found or Block(messages=())
 
     async def newest_first(
@@ -80,88 +71,73 @@ class KeptConversations:
     ) -> AsyncGenerator[Block]:
         """All turns of a conversation, each as one block, those before a summary included."""
         with _store_errors():
-            async with aclosing(self._blocks.newest_first(_owner(caller, session_id), conversation)) as blocks:
+            async with aclosing(self.blocks.newest_first(_owner(caller, session_id), conversation)) as blocks:
                 async for block in blocks:
                     yield block
 
     async def begin(self, caller: Caller, session_id: str, blocks: Sequence[BlockAfter]) -> tuple[ConversationRef, ...]:
-        """Keep an imported conversation; what it is after each block. Raises `BadRequest` when one is too large."""
+        """Store an imported conversation. Returns it after each block. Raises `BadRequest` if a block is too large."""
         with _store_errors():
             try:
-                return await self._blocks.begin(_owner(caller, session_id), blocks)
+                return await self.blocks.begin(_owner(caller, session_id), blocks)
             except ConversationDamaged:
                 raise
             except ToolFailure as error:
-                raise BadRequest(str(error)) from error
+                raise errors.BadRequest(str(error)) from error
 
     async def keep_prompt(self, caller: Caller, session_id: str, prompt: PromptHead) -> str | None:
-        """Keep the beginning of a session's prompts; its digest, or None when the store takes nothing now."""
+        """Store the beginning of a session's prompts. Returns its digest, or None if the store does not answer."""
         try:
-            return await self._blocks.keep_prompt(_owner(caller, session_id), prompt)
+            return await self.blocks.keep_prompt(_owner(caller, session_id), prompt)
         except (OSError, ToolFailure) as error:
-            # Nothing is lost: the session's profile has it then, and so has the history of each of its turns.
+            # Nothing is lost: the session's profile and the history of each of its turns contain it then.
             log.warning("The prompt of session %s could not be stored: %s", session_id, error)
             return None
 
     async def check(self, caller: Caller, session_id: str, digest: str | None) -> None:
-        """Raise `ConversationLost` when what a turn continues from, or needs for its prompt, is gone."""
+        """Raise `ConversationLost` if the messages or the prompt that a turn needs are gone."""
         with _store_errors():
-            if digest is not None and not await self._blocks.is_there(_owner(caller, session_id), digest):
-                raise ConversationLost(
-                    "The messages of this session are no longer in the store. Begin another session."
-                )
+            if digest is not None and not await self.blocks.is_there(_owner(caller, session_id), digest):
+                message = "The messages of this session are no longer in the store. Begin another session."
+                raise errors.ConversationLost(message)
 
-    async def absence(self, caller: Caller, session_id: str) -> SessionGone | SessionNotFound:
-        """The error for a session that Temporal does not know (any more)."""
+    async def absence(self, caller: Caller, session_id: str) -> errors.SessionGone | errors.SessionNotFound:
+        """The error for a session that Temporal does not have."""
         with _store_errors():
-            reason = await why_removed(self._objects, self._blocks.namespace, _owner(caller, session_id))
+            reason = await why_removed(self.objects, self.blocks.namespace, _owner(caller, session_id))
         return session_gone(session_id, reason) if reason else session_not_found(session_id)
 
 
+@dataclass(eq=False)
 class SessionClient:
-    """Starts and describes sessions. Raises the `ApiError`s of `api.errors`."""
+    """Client of single sessions. Its methods raise `ApiError`s."""
 
-    def __init__(
-        self,
-        client: Client,
-        catalogue: Catalogue,
-        kept: KeptConversations,
-        starts: SessionStarts,
-        settings: ApiSettings,
-        policy: PolicySource,
-        audit: AuditLog,
-    ) -> None:
-        """Begin sessions with `starts`, run them as `settings` and the `policy` in force say.
-
-        What callers do is recorded in `audit`.
-        """
-        self._policy = policy
-        self._audit = audit
-        self._client = client
-        self._catalogue = catalogue
-        self._kept = kept
-        self._starts = starts
-        self._settings = settings
+    client: Client
+    catalogue: Catalogue
+    kept: KeptConversations
+    starts: SessionStarts
+    settings: ApiSettings
+    policy: PolicySource
+    audit: AuditLog
 
     async def create(self, caller: Caller, request: SessionRequest) -> Session:
-        """Start a session, or find the one with the same settings.
+        """Start a session, find the one with the same settings, or with `update` change an existing one.
 
-        With `update`, a session that has other settings takes these. Raises `SessionDiffers` without it, and
-        `BadRequest` for a provider, a model or controls that do not exist, or a budget of money without a price,
-        `ModelForbidden`, and `TooManyRequests` when the caller has as many sessions as it may.
+        Raises `SessionDiffers`, `BadRequest` for an unknown provider, model or control, or a budget of money without a
+        price, `ModelForbidden`, and `TooManyRequests` when the caller has too many sessions.
         """
         session_id = request.session_id or f"s-{secrets.token_hex(10)}"
-        async with self._audit.action(AuditEvent.SESSION_CREATED, caller, session=session_id) as action:
+        async with self.audit.action(AuditEvent.SESSION_CREATED, caller, session=session_id) as action:
             return await self._create(caller, session_id, request, action)
 
     async def _create(self, caller: Caller, session_id: str, request: SessionRequest, action: Action) -> Session:
-        check_session(request, self._settings.model_limits, self._settings.model_prices)
-        check_allowed(request.provider_id, request.model_id, self._policy.of(caller.id).models)
+        check_session(request, self.settings.model_limits, self.settings.model_prices)
+        check_allowed(request.provider_id, request.model_id, self.policy.of(caller.id).models)
         profile = await self._profile(caller, request)
         kept = await self._open(caller, session_id, profile)
         if kept.asked != profile.asked:
             if not request.update:
-                raise SessionDiffers(
+                raise errors.SessionDiffers(
                     f"Session {session_id!r} has other settings. Send them, leave out its id for a new session, "
                     "or set `update` to change them."
                 )
@@ -175,7 +151,7 @@ class SessionClient:
 
     async def rename(self, caller: Caller, session_id: str, title: str) -> Session:
         """Give a session another title. Raises `SessionNotFound`, `SessionGone`."""
-        async with self._audit.action(AuditEvent.SESSION_UPDATED, caller, session=session_id):
+        async with self.audit.action(AuditEvent.SESSION_UPDATED, caller, session=session_id):
             return await self._rename(caller, session_id, title)
 
     async def _rename(self, caller: Caller, session_id: str, title: str) -> Session:
@@ -184,27 +160,27 @@ class SessionClient:
         return await self.describe(caller, session_id)
 
     async def describe(self, caller: Caller, session_id: str) -> Session:
-        """The session as it is now. Raises `SessionNotFound`, `SessionGone`."""
+        """The current session. Raises `SessionNotFound`, `SessionGone`."""
         return session_view(session_id, await self.overview(caller, session_id))
 
     async def overview(
         self, caller: Caller, session_id: str, *, turn_ids: Sequence[str] | None = None
     ) -> SessionOverview:
-        """The session as it is, with the turns of `turn_ids` (None: all). Raises `SessionNotFound`, `SessionGone`."""
+        """The state of the session with the turns of `turn_ids` (None: all).
+
+        Raises `SessionNotFound`, `SessionGone`.
+        """
         handle = self._handle(caller, session_id)
         missing = session_not_found(session_id)
         try:
-            with temporal_errors(missing=missing):
-                described = await handle.describe()
-        except SessionNotFound:
-            raise await self._kept.absence(caller, session_id) from None
-        if owner_of(described) != caller.id:
-            raise missing
+            described = await owned(self.client, handle.id, caller, missing)
+        except errors.SessionNotFound:
+            raise await self.kept.absence(caller, session_id) from None
         if described.status is WorkflowExecutionStatus.TERMINATED:
             await _raise_if_stuck(handle, session_id)
         if described.status is not WorkflowExecutionStatus.RUNNING:
-            reason = await self._kept.absence(caller, session_id)
-            raise session_gone(session_id) if isinstance(reason, SessionNotFound) else reason
+            reason = await self.kept.absence(caller, session_id)
+            raise session_gone(session_id) if isinstance(reason, errors.SessionNotFound) else reason
         with temporal_errors(missing=missing):
             overview = await answer_of_worker(
                 handle.query(SessionWorkflow.overview)
@@ -219,12 +195,8 @@ class SessionClient:
         """The session's profile, created now if the session began with a tool call."""
         return await self._open(caller, session_id, await self._profile(caller, SessionRequest()))
 
-    async def begin_turn(self, caller: Caller, session_id: str, asked: BeginTurn) -> TurnPlace:
-        """The turn's place in the session."""
-        return await self.update(caller, session_id, SessionWorkflow.begin_turn, asked)
-
     async def delete(self, caller: Caller, session_id: str) -> TurnRef | None:
-        """Delete a session, unless a turn still runs: then that one."""
+        """Delete a session, or return the turn that is still running."""
         with temporal_errors(missing=session_gone(session_id)):
             return await answer_of_worker(
                 self._handle(caller, session_id).execute_update(SessionWorkflow.delete)  # pyright: ignore[reportUnknownMemberType]
@@ -237,8 +209,8 @@ class SessionClient:
         update: UpdateMethodMultiParam[[SessionWorkflow, Request], Answer],
         request: Request,
     ) -> Answer:
-        """Have the session's workflow carry out one of its updates. Raises `SessionGone` when it has ended."""
-        handle = self._client.get_workflow_handle(session_workflow_id(caller.id, session_id))
+        """Call an update of the session's workflow. Raises `SessionGone` if it has ended."""
+        handle = self.client.get_workflow_handle(session_workflow_id(caller.id, session_id))
         with temporal_errors(missing=session_gone(session_id)):
             return await answer_of_worker(
                 handle.execute_update(update, request)  # pyright: ignore[reportUnknownMemberType]
@@ -246,18 +218,14 @@ class SessionClient:
 
     async def _profile(self, caller: Caller, request: SessionRequest) -> SessionProfile:
         return await profile_for(
-            request,
-            self._catalogue,
-            caller,
-            skills_dir=self._settings.skills_dir,
-            masking=self._settings.masks_are_heeded,
+            request, self.catalogue, caller, skills_dir=self.settings.skills_dir, masking=self.settings.masks_are_heeded
         )
 
     async def _open(self, caller: Caller, session_id: str, profile: SessionProfile) -> SessionProfile:
-        """The profile of the session, which is started if there is none: the first profile counts."""
-        with temporal_errors(missing=SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
-            await self._starts.ensure(caller.id, session_id)
-            # Not before its session runs: what of an earlier one is being removed must not take it along.
+        """The profile of the session, which is started if there is none. The first profile is kept."""
+        with temporal_errors(missing=errors.SessionNotFound(f"{session_id!r} cannot be the id of a session.")):
+            await self.starts.ensure(caller.id, session_id)
+            # After the session's start, so that the removal of an earlier session does not remove it.
             profile = await self._with_stored_prompt(caller, session_id, profile)
             return await answer_of_worker(
                 self._handle(caller, session_id).execute_update(SessionWorkflow.open, profile)  # pyright: ignore[reportUnknownMemberType]
@@ -266,41 +234,39 @@ class SessionClient:
     async def _with_stored_prompt(self, caller: Caller, session_id: str, profile: SessionProfile) -> SessionProfile:
         """The profile with a reference to the beginning of its prompts, which each of its turns would repeat."""
         head = PromptHead(system=profile.system, definitions_json=profile.snapshot.definitions_json)
-        digest = await self._kept.keep_prompt(caller, session_id, head)
+        digest = await self.kept.keep_prompt(caller, session_id, head)
         if digest is None:
             return profile
         snapshot = profile.snapshot.model_copy(update={"definitions_json": "[]"})
         return profile.model_copy(update={"prompt": digest, "system": "", "snapshot": snapshot})
 
     def _handle(self, caller: Caller, session_id: str) -> "WorkflowHandle[SessionWorkflow, None]":
-        return self._client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
+        return self.client.get_workflow_handle_for(SessionWorkflow.run, session_workflow_id(caller.id, session_id))
 
 
 async def _raise_if_stuck(handle: "WorkflowHandle[SessionWorkflow, None]", session_id: str) -> None:
-    """Raise `SessionGone` for a session that was ended since it could not go on."""
+    """Raise `SessionGone` for a session that a worker ended because it was stuck."""
     try:
         with temporal_errors(missing=session_gone(session_id)):
             await handle.result()
     except WorkflowFailureError as failure:
-        ended = error_of_end(failure.cause.details) if isinstance(failure.cause, TerminatedError) else None
+        ended = _error_of_stuck(failure)
         if ended is not None:
-            raise session_stuck(session_id, ended.message) from failure
+            message = f"Session {session_id!r} is over. {ended.message} Begin another one with POST /v1/sessions."
+            raise errors.SessionGone(message) from failure
+
+
+def _error_of_stuck(failure: WorkflowFailureError) -> ErrorEnvelope | None:
+    return error_of_end(failure.cause.details) if isinstance(failure.cause, TerminatedError) else None
 
 
 def session_view(session_id: str, overview: SessionOverview) -> Session:
-    """A session."""
+    """A session as callers see it."""
     profile = overview.profile or SessionProfile()
-    turns = (
-        TurnSummary(
-            id=turn.turn_id,
-            message_id=turn.message_id,
-            parent=turn.parent,
-            retry_of=turn.retry_of,
-            began=turn.began,
-            ended=turn.ended,
-        )
+    turns = [
+        TurnSummary(id=turn.turn_id, **turn.model_dump(include={"message_id", "parent", "retry_of", "began", "ended"}))
         for turn in overview.turns
-    )
+    ]
     return Session(
         id=session_id,
         title=overview.title,
@@ -344,7 +310,7 @@ def running_turn(session_id: str, turn_id: str) -> Turn:
 
 def abnormal_turn(session_id: str, turn_id: str, error: WorkflowFailureError) -> Turn:
     """A turn whose workflow did not end by itself."""
-    stuck = error_of_end(error.cause.details) if isinstance(error.cause, TerminatedError) else None
+    stuck = _error_of_stuck(error)
     cancelled = isinstance(error.cause, CancelledError) or (stuck is not None and was_cancelled(stuck))
     envelope = stuck or ErrorEnvelope(
         tool="",
@@ -356,20 +322,15 @@ def abnormal_turn(session_id: str, turn_id: str, error: WorkflowFailureError) ->
     return Turn(id=turn_id, session_id=session_id, assistant_message_id=turn_id, status=status, error=envelope)
 
 
-def session_gone(session_id: str, reason: str = "expired") -> SessionGone:
+def session_gone(session_id: str, reason: str = "expired") -> errors.SessionGone:
     """The error for a session that is over."""
     what = "was deleted" if reason == "deleted" else "has expired"
-    return SessionGone(f"Session {session_id!r} {what}. Begin another one with POST /v1/sessions.")
+    return errors.SessionGone(f"Session {session_id!r} {what}. Begin another one with POST /v1/sessions.")
 
 
-def session_stuck(session_id: str, why: str) -> SessionGone:
-    """The error for a session that a worker has ended."""
-    return SessionGone(f"Session {session_id!r} is over. {why} Begin another one with POST /v1/sessions.")
-
-
-def session_not_found(session_id: str) -> SessionNotFound:
-    """The error for a session that never was, or of another caller."""
-    return SessionNotFound(f"You have no session {session_id!r}. Begin one with POST /v1/sessions.")
+def session_not_found(session_id: str) -> errors.SessionNotFound:
+    """The error for a session that does not exist, or belongs to another caller."""
+    return errors.SessionNotFound(f"You have no session {session_id!r}. Begin one with POST /v1/sessions.")
 
 
 def _owner(caller: Caller, session_id: str) -> ConversationOwner:
@@ -381,8 +342,7 @@ def _store_errors() -> Generator[None]:
     try:
         yield
     except ConversationDamaged as error:
-        raise ConversationLost(f"{error} Begin another session.") from error
+        raise errors.ConversationLost(f"{error} Begin another session.") from error
     except OSError as error:
-        raise OutputStoreUnavailable(
-            "The store of conversations does not answer. Nothing is lost; ask again."
-        ) from error
+        message = "The store of conversations does not answer. Nothing is lost; ask again."
+        raise errors.OutputStoreUnavailable(message) from error

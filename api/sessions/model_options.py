@@ -7,18 +7,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 
 from outlast.activities.llm.contracts import ModelControls
-from outlast.activities.llm.providers.models import (
-    ANY,
-    KNOWN,
-    MATRIX,
-    Model,
-    ModelLimits,
-    Price,
-    is_known,
-    model_of,
-    refused_controls,
-    refused_output_limit,
-)
+from outlast.activities.llm.providers import models
 from outlast.api.errors import BadRequest, ModelForbidden
 from outlast.contracts.providers import ModelEntry, ProviderEntry, ProviderList
 from outlast.contracts.sessions import MessageRequest, SessionRequest
@@ -34,29 +23,29 @@ class ModelOptions:
     max_output_tokens: int
     controls: ModelControls
     window_tokens: int | None
-    """Of prompt and answer together; None when it is not known."""
+    """Size of prompt and answer together; None if it is unknown."""
     sees_pictures: bool | None
-    """None when it is not known."""
+    """None if it is unknown."""
 
 
 def model_options(
     profile: SessionProfile,
     request: MessageRequest,
-    limits: Mapping[str, ModelLimits],
-    prices: Mapping[str, Price],
+    limits: Mapping[str, models.ModelLimits],
+    prices: Mapping[str, models.Price],
 ) -> ModelOptions:
     """The options of the turn that answers `request`; `limits` and `prices` are the operator's, by `provider/model`.
 
-    Raises `BadRequest` when no model is named, and by its name for a control that the provider or the model lacks.
+    Raises `BadRequest` without a model, and for a control that the provider or the model lacks.
     """
     provider_id, model_id = request.provider_id or profile.provider_id, request.model_id or profile.model_id
     if not provider_id or not model_id:
         raise BadRequest("Name the model: set providerId and modelId, in the session or in the message.")
     _check_model(provider_id, model_id, (profile.budgets, request.budgets), limits, prices)
-    model = model_of(provider_id, model_id, limits)
+    model = models.model_of(provider_id, model_id, limits)
     controls = request.controls.over(profile.controls)
     max_output_tokens = request.max_output_tokens or profile.max_output_tokens or model.default_output_tokens
-    refusal = refused_controls(provider_id, model_id, model, controls) or refused_output_limit(
+    refusal = models.refused_controls(provider_id, model_id, model, controls) or models.refused_output_limit(
         model_id, model, controls, max_output_tokens
     )
     if refusal is not None:
@@ -65,11 +54,11 @@ def model_options(
 
 
 def provider_list(
-    limits: Mapping[str, ModelLimits], prices: Mapping[str, Price], configured: AbstractSet[str] | None
+    limits: Mapping[str, models.ModelLimits], prices: Mapping[str, models.Price], configured: AbstractSet[str] | None
 ) -> ProviderList:
-    """All providers, each with its families of models and the models that the operator has named.
+    """All providers, each with its families of models and the models in the settings.
 
-    `configured` are those that can be called, None while that is not known.
+    `configured` are those that can be called; None if this is unknown.
     """
     return ProviderList(
         providers=tuple(
@@ -78,29 +67,33 @@ def provider_list(
                 | {
                     "id": provider_id,
                     "configured": None if configured is None else provider_id in configured,
-                    "takes_any_model": provider_id not in KNOWN or f"{provider_id}/{ANY}" in limits,
+                    "takes_any_model": provider_id not in models.KNOWN or f"{provider_id}/{models.ANY}" in limits,
                     "models": _models(provider_id, limits, prices),
                 },
                 extra="ignore",
             )
-            for provider_id, capabilities in MATRIX.items()
+            for provider_id, capabilities in models.MATRIX.items()
         )
     )
 
 
-def _models(provider_id: str, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> list[ModelEntry]:
+def _models(
+    provider_id: str, limits: Mapping[str, models.ModelLimits], prices: Mapping[str, models.Price]
+) -> list[ModelEntry]:
     own = f"{provider_id}/"
-    named = {key.removeprefix(own) for key in (*limits, *prices) if key.startswith(own)} - {ANY}
-    names = [*(f"{start}{ANY}" for start in KNOWN.get(provider_id, {})), *sorted(named)]
+    named = {key.removeprefix(own) for key in (*limits, *prices) if key.startswith(own)} - {models.ANY}
+    names = [*(f"{start}{models.ANY}" for start in models.KNOWN.get(provider_id, {})), *sorted(named)]
     return [_model(provider_id, name, limits, prices) for name in dict.fromkeys(names)]
 
 
-def _model(provider_id: str, name: str, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> ModelEntry:
-    start, is_family = name.removesuffix(ANY), name.endswith(ANY)
-    # What is set for one model does not hold for the family whose start is its name.
-    fitting = {key: found for key, found in limits.items() if key.endswith(ANY)} if is_family else limits
+def _model(
+    provider_id: str, name: str, limits: Mapping[str, models.ModelLimits], prices: Mapping[str, models.Price]
+) -> ModelEntry:
+    start, is_family = name.removesuffix(models.ANY), name.endswith(models.ANY)
+    # The settings of one model do not apply to the family whose names begin with its name.
+    fitting = {key: found for key, found in limits.items() if key.endswith(models.ANY)} if is_family else limits
     own = {"name": start, "is_family": is_family, "has_price": f"{provider_id}/{name}" in prices}
-    return ModelEntry.model_validate(asdict(model_of(provider_id, start, fitting)) | own, extra="ignore")
+    return ModelEntry.model_validate(asdict(models.model_of(provider_id, start, fitting)) | own, extra="ignore")
 
 
 def check_allowed(provider_id: str | None, model_id: str | None, allowed: Sequence[str]) -> None:
@@ -115,21 +108,19 @@ def check_allowed(provider_id: str | None, model_id: str | None, allowed: Sequen
         )
 
 
-def check_session(request: SessionRequest, limits: Mapping[str, ModelLimits], prices: Mapping[str, Price]) -> None:
-    """Raise `BadRequest` for what no message of the session could be answered with.
-
-    That is an unknown provider or model, a budget of money without a price, and by its name a control or an output
-    limit that the provider or the model does not have.
-    """
+def check_session(
+    request: SessionRequest, limits: Mapping[str, models.ModelLimits], prices: Mapping[str, models.Price]
+) -> None:
+    """Raise `BadRequest` for an unknown provider or model, a budget of money without a price, or an invalid control."""
     provider_id, model_id = request.provider_id, request.model_id
     _check_model(provider_id, model_id, (request.budgets,), limits, prices)
     if provider_id is None:
         return
-    model = model_of(provider_id, model_id, limits) if model_id is not None else Model()
-    refusal = refused_controls(provider_id, model_id or "", model, request.controls)
+    model = models.model_of(provider_id, model_id, limits) if model_id is not None else models.Model()
+    refusal = models.refused_controls(provider_id, model_id or "", model, request.controls)
     if refusal is None and model_id is not None:
         most = request.max_output_tokens or model.default_output_tokens
-        refusal = refused_output_limit(model_id, model, request.controls, most)
+        refusal = models.refused_output_limit(model_id, model, request.controls, most)
     if refusal is not None:
         raise BadRequest(refusal)
 
@@ -138,15 +129,15 @@ def _check_model(
     provider_id: str | None,
     model_id: str | None,
     budgets: Sequence[Budgets],
-    limits: Mapping[str, ModelLimits],
-    prices: Mapping[str, Price],
+    limits: Mapping[str, models.ModelLimits],
+    prices: Mapping[str, models.Price],
 ) -> None:
     """Raise `BadRequest` for an unknown provider or model, and for a budget of money without the model's price."""
-    if provider_id is not None and provider_id not in MATRIX:
-        raise BadRequest(f"Unknown provider {provider_id[:50]!r}. Use one of: {', '.join(MATRIX)}.")
+    if provider_id is not None and provider_id not in models.MATRIX:
+        raise BadRequest(f"Unknown provider {provider_id[:50]!r}. Use one of: {', '.join(models.MATRIX)}.")
     if provider_id is None or model_id is None or f"{provider_id}/{model_id}" in prices:
         return
-    if not is_known(provider_id, model_id, limits):
+    if not models.is_known(provider_id, model_id, limits):
         raise BadRequest(_unknown_model(provider_id, model_id))
     if any(budget.usd is not None for budget in budgets):
         raise BadRequest(
@@ -160,5 +151,5 @@ def _unknown_model(provider_id: str, model_id: str) -> str:
     setting = "OUTLAST_MODEL_LIMITS=" + json.dumps({f"{provider_id}/{shown}": {}})
     return (
         f"The provider {provider_id} has no model {shown!r} that is known here. The names of its models begin with: "
-        f"{', '.join(KNOWN[provider_id])}. If the name is right, have the operator add it: {setting}"
+        f"{', '.join(models.KNOWN[provider_id])}. If the name is right, have the operator add it: {setting}"
     )

@@ -23,11 +23,8 @@ from outlast.workflows.turns.steps import system_text
 DefinitionHook = Callable[[Definition], Definition]
 TURN_MODE = "default"
 """A turn waits for its tools, so it uses the mode in which a tool's answer is its result."""
-
-
 DEFINITION_HOOKS = "DEFINITION_HOOKS"
-"""Attribute of a tools module (OUTLAST_TOOLS_FROM): functions from a `Definition` to the one that models are shown."""
-
+"""Attribute of a tools module (OUTLAST_TOOLS_FROM): functions from a `Definition` to the one that models see."""
 log = logging.getLogger("outlast.api")
 
 
@@ -46,12 +43,13 @@ async def profile_for(
     shown = [portable(offered.tools[own], name) for name, own in names.items()]
     skills = await offered_skills(skills_dir, offered)
     mask = canonical(request.tool_mask or None, {**TOOL_ALIASES, **names}) if masking else None
-    instructions = server_instructions(offered, skills, mask=mask)
+    instructions, hooks = server_instructions(offered, skills, mask=mask), _hooks(masking=masking)
+    definitions = canonical_definitions(_defined(tool, hooks) for tool in shown)
     return SessionProfile(
         provider_id=request.provider_id,
         model_id=request.model_id,
         system=system_text(instructions=instructions, own=request.instructions),
-        snapshot=_snapshot(shown, _hooks(masking=masking)),
+        snapshot=ToolSnapshot(definitions_json=definitions, tools=tuple(_turn_tool(tool) for tool in shown)),
         tool_mask=request.tool_mask,
         max_steps=request.max_steps,
         max_output_tokens=request.max_output_tokens,
@@ -63,9 +61,9 @@ async def profile_for(
 
 
 async def carried_rules(rules: PermissionRules, caller: Caller, catalogue: Catalogue) -> tuple[CarriedRule, ...]:
-    """The operator's rules that apply to `caller`, for calls inside a turn: about Actors by their names.
+    """The operator's rules that apply to `caller`, for calls inside a turn, with Actors by their names.
 
-    Raises `PlatformUnavailable` when a rule means an Actor by its id and the platform cannot say its name.
+    Raises `PlatformUnavailable` if the name of an Actor cannot be looked up by its id.
     """
     own = PermissionRules(tuple(rule for rule in rules.rules if rule.fits_caller(caller.id)))
     names = await catalogue.full_names(ids_in(own), caller)
@@ -81,11 +79,6 @@ def _hooks(*, masking: bool) -> tuple[DefinitionHook, ...]:
         log.info("%d definition hooks are not applied: tool masks are on", len(hooks))
         return ()
     return hooks
-
-
-def _snapshot(shown: list[PortableTool], hooks: tuple[DefinitionHook, ...]) -> ToolSnapshot:
-    definitions = canonical_definitions(_defined(tool, hooks) for tool in shown)
-    return ToolSnapshot(definitions_json=definitions, tools=tuple(_turn_tool(tool) for tool in shown))
 
 
 def _defined(tool: PortableTool, hooks: tuple[DefinitionHook, ...]) -> Definition:

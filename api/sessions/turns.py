@@ -1,7 +1,6 @@
-"""`TurnClient`: starts, awaits, follows and cancels the turns of sessions.
+"""`TurnClient`: the turns of sessions. Each is a workflow whose result refers to the conversation up to its end.
 
-A session's workflow puts its turns in order. Each turn is a workflow whose result refers to the conversation up to its
-end; the messages are in the output store, and stay readable when Temporal has removed the turn.
+The messages are in the output store, and stay readable when Temporal has removed the turn.
 """
 
 import asyncio
@@ -22,43 +21,26 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.contracts import ConversationRef, ImagePart, ModelMessage, TextPart
 from outlast.activities.outputs.reader import Room
+from outlast.api import errors
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
 from outlast.api.catalog.catalog import Catalogue, MaskGate
-from outlast.api.errors import (
-    BadRequest,
-    BudgetUsedUp,
-    ConversationLost,
-    MessageDiffers,
-    TurnFinished,
-    TurnNotFound,
-    TurnRunning,
-)
 from outlast.api.sessions.client import KeptConversations, SessionClient, abnormal_turn, running_turn, turn_view
 from outlast.api.sessions.model_options import ModelOptions, check_allowed, model_options
 from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.task_view import owner_of
+from outlast.api.temporal.executions import derived_id, owned
 from outlast.api.temporal.turn_events import TurnEventLog, position_of
 from outlast.api.webhooks.listeners import Listeners
 from outlast.contracts.events import TurnStreamEvent
 from outlast.contracts.sessions import MessageRequest, Turn
 from outlast.worker.stuck_tasks import cancel_workflow
+from outlast.workflows.contracts import turns
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.turns import (
-    BeginTurn,
-    SessionOverview,
-    SessionProfile,
-    TurnInput,
-    TurnPlace,
-    TurnRef,
-    TurnReport,
-    TurnResult,
-    turn_workflow_id,
-)
+from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.turn import TurnWorkflow, turn_attributes
 from outlast.workflows.turns.budgets import left
 
@@ -70,38 +52,28 @@ _START_GRACE = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Informed:
-    """Who learns of what callers do: the operator's audit log, and the callers' webhooks."""
+    """Recipients of what callers do: the operator's audit log, and the callers' webhooks."""
 
     audit: AuditLog
     listeners: Listeners
 
 
+@dataclass(eq=False)
 class TurnClient:
-    """The turns of sessions. Raises the `ApiError`s of `api.errors`."""
+    """Client of turns. Its methods raise `ApiError`s."""
 
-    def __init__(
-        self,
-        client: Client,
-        sessions: SessionClient,
-        kept: KeptConversations,
-        catalogue: Catalogue,
-        settings: ApiSettings,
-        policy: PolicySource,
-        informed: Informed,
-    ) -> None:
-        """Run turns as `settings` and the `policy` in force say; `informed` are told of what callers do.
+    client: Client
+    sessions: SessionClient
+    kept: KeptConversations
+    catalogue: Catalogue
+    settings: ApiSettings
+    policy: PolicySource
+    informed: Informed
 
-        `catalogue` knows the names of Actors that rules mean by their ids.
-        """
-        self._catalogue = catalogue
-        self._audit = informed.audit
-        self._listeners = informed.listeners
-        self._client = client
-        self._sessions = sessions
-        self._kept = kept
-        self._settings = settings
-        self._masks = MaskGate(settings)
-        self._policy = policy
+    def __post_init__(self) -> None:
+        self._audit = self.informed.audit
+        self._listeners = self.informed.listeners
+        self._masks = MaskGate(self.settings)
 
     async def send(self, caller: Caller, session_id: str, request: MessageRequest) -> str:
         """Start the turn that answers a message and return its ID. The same message ID gives the same turn.
@@ -116,25 +88,25 @@ class TurnClient:
         retry_of = request.retry_of_assistant_message_id
         turn_id = _turn_id(session_id, request.message_id, retry_of)
         named = (turn_id, retry_of) if retry_of else (turn_id,)
-        overview = await self._sessions.overview(caller, session_id, turn_ids=named)
+        overview = await self.sessions.overview(caller, session_id, turn_ids=named)
         action.note(turn=turn_id)
         _check_same_message(_turn_of(overview, turn_id), request)
         if request.message_id is not None and await self._has_begun(caller, session_id, turn_id, overview):
             action.note(outcome="repeated")
             return turn_id
-        profile = overview.profile or await self._sessions.opened(caller, session_id)
+        profile = overview.profile or await self.sessions.opened(caller, session_id)
         retried = await self._retried(caller, session_id, retry_of, overview)
         if retried is not None:
             request = as_before(request, retried.report.asked)
-        options = model_options(profile, request, self._settings.model_limits, self._settings.model_prices)
-        check_allowed(options.provider_id, options.model_id, self._policy.of(caller.id).models)
-        rules = await carried_rules(PermissionRules.of(self._policy.current), caller, self._catalogue)
+        options = model_options(profile, request, self.settings.model_limits, self.settings.model_prices)
+        check_allowed(options.provider_id, options.model_id, self.policy.of(caller.id).models)
+        rules = await carried_rules(PermissionRules.of(self.policy.current), caller, self.catalogue)
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
-        # Before a place is taken: what cannot be continued must not leave a turn behind that never was.
-        await self._kept.check(caller, session_id, before.head or profile.prompt)
+        # Before the turn is registered, so that a conversation that cannot continue leaves no turn behind.
+        await self.kept.check(caller, session_id, before.head or profile.prompt)
         turn, place = await self._place(caller, session_id, turn_id, request, before)
-        turn_input = TurnInput(
+        turn_input = turns.TurnInput(
             caller=caller,
             session_id=session_id,
             turn_id=turn_id,
@@ -150,16 +122,16 @@ class TurnClient:
             snapshot=profile.snapshot,
             prompt=profile.prompt,
             conversation=turn.before,
-            output=self._settings.output_policy(request.output or profile.output),
-            run_heartbeat_seconds=self._settings.run_heartbeat_seconds,
+            output=self.settings.output_policy(request.output or profile.output),
+            run_heartbeat_seconds=self.settings.run_heartbeat_seconds,
             rules=rules,
-            caps=self._policy.caps_of(caller.id),
+            caps=self.policy.caps_of(caller.id),
             listeners=await self._listeners.of_call(caller),
             max_output_tokens=options.max_output_tokens,
             controls=options.controls,
             window_tokens=options.window_tokens,
             sees_pictures=options.sees_pictures,
-            compaction=self._settings.compaction,
+            compaction=self.settings.compaction,
             earlier_failures=place.failures,
             asked=asked_options(request, profile, options),
         )
@@ -169,13 +141,14 @@ class TurnClient:
     async def turn(self, caller: Caller, session_id: str, turn_id: str, *, wait_seconds: float = 0) -> Turn:
         """The turn, awaited at most `wait_seconds`. Raises `TurnNotFound`, `ConversationLost`.
 
-        Readable while no worker is alive, unless Temporal has removed the turn: then its session has to be asked.
+        Needs a worker only if Temporal has removed the turn.
         """
         try:
             description = await self._described(caller, session_id, turn_id)
-        except TurnNotFound:
-            overview = await self._sessions.overview(caller, session_id)
-            return (await self._removed_turn(caller, session_id, turn_id, overview)).view(session_id)
+        except errors.TurnNotFound:
+            overview = await self.sessions.overview(caller, session_id)
+            removed = await self._removed_turn(caller, session_id, turn_id, overview)
+            return turn_view(session_id, removed.report, removed.messages)
         if description.status is WorkflowExecutionStatus.RUNNING and wait_seconds <= 0:
             return running_turn(session_id, turn_id)
         try:
@@ -184,7 +157,7 @@ class TurnClient:
             return running_turn(session_id, turn_id)
         except WorkflowFailureError as error:
             return abnormal_turn(session_id, turn_id, error)
-        block = await self._kept.turn(caller, session_id, result.conversation)
+        block = await self.kept.turn(caller, session_id, result.conversation)
         return turn_view(session_id, result, block.messages)
 
     async def events(
@@ -197,59 +170,58 @@ class TurnClient:
         position = position_of(after)
         try:
             description = await self._described(caller, session_id, turn_id)
-        except TurnNotFound:
-            if _turn_of(await self._sessions.overview(caller, session_id), turn_id) is None:
+        except errors.TurnNotFound:
+            if _turn_of(await self.sessions.overview(caller, session_id), turn_id) is None:
                 raise
-            raise ConversationLost(
-                f"The events of turn {turn_id} are no longer kept. Its messages are: ask for the turn itself."
-            ) from None
+            message = f"The events of turn {turn_id} are no longer kept. Its messages are: ask for the turn itself."
+            raise errors.ConversationLost(message) from None
         first_run = description.raw_description.workflow_execution_info.first_run_id or description.run_id or ""
-        return TurnEventLog(self._client, description.id, first_run, room).live(after=position)
+        return TurnEventLog(self.client, description.id, first_run, room).live(after=position)
 
     async def cancel(self, caller: Caller, session_id: str, turn_id: str) -> Turn:
         """Stop the turn, its tools and their paid runs. Raises `TurnFinished`, `TurnNotFound`."""
         async with self._audit.action(AuditEvent.TURN_CANCELLED, caller, session=session_id, turn=turn_id):
             description = await self._described(caller, session_id, turn_id)
             if description.status is not WorkflowExecutionStatus.RUNNING:
-                raise TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
+                raise errors.TurnFinished(f"Turn {turn_id} has ended; there is nothing left to cancel.")
             with temporal_errors(missing=_turn_not_found(turn_id)):
-                await cancel_workflow(self._client, description)
+                await cancel_workflow(self.client, description)
         return await self.turn(caller, session_id, turn_id)
 
     async def _retried(
-        self, caller: Caller, session_id: str, turn_id: str | None, overview: SessionOverview
+        self, caller: Caller, session_id: str, turn_id: str | None, overview: turns.SessionOverview
     ) -> "_EndedTurn | None":
         if turn_id is None:
             return None
         try:
             description = await self._described(caller, session_id, turn_id)
-        except TurnNotFound:
+        except errors.TurnNotFound:
             return await self._removed_turn(caller, session_id, turn_id, overview)
         if description.status is WorkflowExecutionStatus.RUNNING:
-            raise TurnRunning(f"Turn {turn_id} has not ended; cancel it before you retry it.")
+            raise errors.TurnRunning(f"Turn {turn_id} has not ended; cancel it before you retry it.")
         try:
             result = await self._result(caller, session_id, turn_id)
         except WorkflowFailureError as error:
-            raise ConversationLost(f"Turn {turn_id} did not end by itself, and cannot be retried.") from error
-        return _EndedTurn(result, (await self._kept.turn(caller, session_id, result.conversation)).messages)
+            raise errors.ConversationLost(f"Turn {turn_id} did not end by itself, and cannot be retried.") from error
+        return _EndedTurn(result, (await self.kept.turn(caller, session_id, result.conversation)).messages)
 
     async def _removed_turn(
-        self, caller: Caller, session_id: str, turn_id: str, overview: SessionOverview
+        self, caller: Caller, session_id: str, turn_id: str, overview: turns.SessionOverview
     ) -> "_EndedTurn":
         """A turn that Temporal has removed, from the store. Raises `TurnNotFound`, `ConversationLost`."""
         turn = _turn_of(overview, turn_id)
         if turn is None:
             raise _turn_not_found(turn_id)
         if turn.conversation is None:
-            raise ConversationLost(f"The messages of turn {turn_id} are no longer kept.")
-        block = await self._kept.turn(caller, session_id, turn.conversation)
-        return _EndedTurn(TurnReport.model_validate(block.about), block.messages)
+            raise errors.ConversationLost(f"The messages of turn {turn_id} are no longer kept.")
+        block = await self.kept.turn(caller, session_id, turn.conversation)
+        return _EndedTurn(turns.TurnReport.model_validate(block.about), block.messages)
 
     async def _place(
         self, caller: Caller, session_id: str, turn_id: str, request: MessageRequest, before: ConversationRef
-    ) -> tuple[TurnRef, TurnPlace]:
+    ) -> tuple[turns.TurnRef, turns.TurnPlace]:
         """The turn's place in the session. Raises `TurnRunning`, `BudgetUsedUp`."""
-        asked = BeginTurn(
+        asked = turns.BeginTurn(
             turn_id=turn_id,
             message_id=request.message_id or turn_id,
             retry_of=request.retry_of_assistant_message_id,
@@ -257,67 +229,63 @@ class TurnClient:
             asked_digest=_digest_of(request),
             title=_beginning(request),
         )
-        place = await self._sessions.begin_turn(caller, session_id, asked)
+        place = await self.sessions.update(caller, session_id, SessionWorkflow.begin_turn, asked)
         if place.busy is not None:
             await self._refuse_running(caller, session_id, place.busy)
             asked = asked.model_copy(update={"over": place.busy.turn_id})
-            place = await self._sessions.begin_turn(caller, session_id, asked)
+            place = await self.sessions.update(caller, session_id, SessionWorkflow.begin_turn, asked)
         if place.over is not None:
-            raise BudgetUsedUp(f"{place.over} of what the session may use. Begin another session.")
+            raise errors.BudgetUsedUp(f"{place.over} of what the session may use. Begin another session.")
         if place.turn is None:
-            raise TurnRunning("Another turn of this session began meanwhile; send the message again when it has ended.")
+            raise errors.TurnRunning(
+                "Another turn of this session began meanwhile; send the message again when it has ended."
+            )
         return place.turn, place
 
-    async def _refuse_running(self, caller: Caller, session_id: str, turn: TurnRef) -> None:
+    async def _refuse_running(self, caller: Caller, session_id: str, turn: turns.TurnRef) -> None:
         """Raise `TurnRunning` unless the turn has certainly ended."""
         try:
             description = await self._described(caller, session_id, turn.turn_id)
-        except TurnNotFound:
+        except errors.TurnNotFound:
             running = datetime.now(UTC) - turn.began < _START_GRACE
         else:
             running = description.status is WorkflowExecutionStatus.RUNNING
         if running:
-            raise TurnRunning(
-                f"Turn {turn.turn_id} has not ended. Wait for it or cancel it, then send the message again."
-            )
+            message = f"Turn {turn.turn_id} has not ended. Wait for it or cancel it, then send the message again."
+            raise errors.TurnRunning(message)
 
-    async def _result(self, caller: Caller, session_id: str, turn_id: str) -> TurnResult:
-        workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
+    async def _result(self, caller: Caller, session_id: str, turn_id: str) -> turns.TurnResult:
+        workflow_id = turns.turn_workflow_id(caller.id, session_id, turn_id)
         with temporal_errors(missing=_turn_not_found(turn_id)):
-            return await self._client.get_workflow_handle_for(TurnWorkflow.run, workflow_id).result()
+            return await self.client.get_workflow_handle_for(TurnWorkflow.run, workflow_id).result()
 
-    async def _has_begun(self, caller: Caller, session_id: str, turn_id: str, overview: SessionOverview) -> bool:
-        """Whether a message was sent before. Its session knows so when Temporal has removed the turn."""
+    async def _has_begun(self, caller: Caller, session_id: str, turn_id: str, overview: turns.SessionOverview) -> bool:
+        """Return whether a message was sent before, also if Temporal has removed its turn."""
         known = _turn_of(overview, turn_id)
         if known is not None and known.ended:
             return True
-        with suppress(TurnNotFound):
+        with suppress(errors.TurnNotFound):
             await self._described(caller, session_id, turn_id)
             return True
         return False
 
     async def _described(self, caller: Caller, session_id: str, turn_id: str) -> WorkflowExecutionDescription:
-        missing = _turn_not_found(turn_id)
-        with temporal_errors(missing=missing):
-            workflow_id = turn_workflow_id(caller.id, session_id, turn_id)
-            described = await self._client.get_workflow_handle(workflow_id).describe()
-        if owner_of(described) != caller.id:
-            raise missing
-        return described
+        workflow_id = turns.turn_workflow_id(caller.id, session_id, turn_id)
+        return await owned(self.client, workflow_id, caller, _turn_not_found(turn_id))
 
-    async def _start(self, turn_input: TurnInput) -> None:
+    async def _start(self, turn_input: turns.TurnInput) -> None:
         with temporal_errors(missing=_turn_not_found(turn_input.turn_id)), suppress(WorkflowAlreadyStartedError):
             caller_id = turn_input.caller.id
-            await self._client.start_workflow(
+            await self.client.start_workflow(
                 TurnWorkflow.run,
                 turn_input,
-                id=turn_workflow_id(caller_id, turn_input.session_id, turn_input.turn_id),
+                id=turns.turn_workflow_id(caller_id, turn_input.session_id, turn_input.turn_id),
                 task_queue=TOOLS_TASK_QUEUE,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
                 search_attributes=turn_attributes(turn_input),
                 static_summary=f"turn of session {turn_input.session_id} of {caller_id}",
-                priority=Priority(fairness_key=caller_id[:64]) if self._settings.fairness else Priority.default,
+                priority=Priority(fairness_key=caller_id[:64]) if self.settings.fairness else Priority.default,
             )
 
 
@@ -325,27 +293,23 @@ class TurnClient:
 class _EndedTurn:
     """A turn that has ended, and its messages."""
 
-    report: TurnReport
+    report: turns.TurnReport
     messages: tuple[ModelMessage, ...]
 
-    def view(self, session_id: str) -> Turn:
-        return turn_view(session_id, self.report, self.messages)
 
-
-def _turn_of(overview: SessionOverview, turn_id: str) -> TurnRef | None:
+def _turn_of(overview: turns.SessionOverview, turn_id: str) -> turns.TurnRef | None:
     return next((turn for turn in overview.turns if turn.turn_id == turn_id), None)
 
 
-def _check_same_message(known: TurnRef | None, request: MessageRequest) -> None:
-    """Raise `MessageDiffers` when the id of the message stands for another one."""
+def _check_same_message(known: turns.TurnRef | None, request: MessageRequest) -> None:
+    """Raise `MessageDiffers` if another message was sent with this id."""
     if known is not None and known.asked_digest not in (None, _digest_of(request)):
-        raise MessageDiffers(
-            f"Message {request.message_id!r} was sent with another text or other parts. Send this one with a new id."
-        )
+        message = f"Message {request.message_id!r} was sent with another text or other parts. Send it with a new id."
+        raise errors.MessageDiffers(message)
 
 
 def _digest_of(request: MessageRequest) -> str:
-    """The identity of a message: its text or parts, not how it is to be answered."""
+    """The digest of a message's text or parts, without its options."""
     parts = request.message
     content = parts if isinstance(parts, str | None) else [part.model_dump(mode="json") for part in parts]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -362,8 +326,7 @@ def _turn_id(session_id: str, message_id: str | None, retry_of: str | None) -> s
     """The turn's ID, derived from the message ID if there is one. A retry of the answer is another turn."""
     if message_id is None:
         return f"t-{secrets.token_hex(10)}"
-    named = [session_id, message_id, *([retry_of] if retry_of else [])]
-    return f"t-{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:20]}"
+    return derived_id("t", session_id, message_id, *([retry_of] if retry_of else []), chars=20)
 
 
 def _parts(request: MessageRequest, retried: _EndedTurn | None) -> tuple[TextPart | ImagePart, ...]:
@@ -372,23 +335,22 @@ def _parts(request: MessageRequest, retried: _EndedTurn | None) -> tuple[TextPar
     if request.message and not isinstance(request.message, str):
         return request.message
     if retried is None:
-        raise BadRequest("There is no message: give `message`, or the assistant's message to retry.")
+        raise errors.BadRequest("There is no message: give `message`, or the assistant's message to retry.")
     return tuple(part for part in retried.messages[0].parts if isinstance(part, TextPart | ImagePart))
 
 
-def _own_names(profile: SessionProfile) -> dict[str, str]:
+def _own_names(profile: turns.SessionProfile) -> dict[str, str]:
     return {tool.shown: tool.name for tool in profile.snapshot.tools if tool.shown != tool.name}
 
 
-def _turn_not_found(turn_id: str) -> TurnNotFound:
-    return TurnNotFound(f"The session has no turn {turn_id!r}. A session lists its latest 200 turns.")
+def _turn_not_found(turn_id: str) -> errors.TurnNotFound:
+    return errors.TurnNotFound(f"The session has no turn {turn_id!r}. A session lists its latest 200 turns.")
 
 
-def asked_options(request: MessageRequest, profile: SessionProfile, options: ModelOptions) -> dict[str, JsonValue]:
-    """The options of a turn, for a later retry: what its message says, and what it has from its session.
-
-    They keep the names of `MessageRequest`.
-    """
+def asked_options(
+    request: MessageRequest, profile: turns.SessionProfile, options: ModelOptions
+) -> dict[str, JsonValue]:
+    """The options of a turn, of its message or else its session, under the names of `MessageRequest`, for a retry."""
     requested = request.model_dump(
         mode="json", by_alias=True, exclude=_OF_ONE_MESSAGE, exclude_unset=True, exclude_none=True
     )
@@ -403,9 +365,9 @@ def asked_options(request: MessageRequest, profile: SessionProfile, options: Mod
 
 
 def as_before(request: MessageRequest, asked: Mapping[str, JsonValue]) -> MessageRequest:
-    """`request` with the `asked` options of the turn that it retries, where it does not set its own.
+    """`request` with the `asked` options of the turn that it retries, unless it sets its own.
 
-    With another provider, the model is the session's. An option that is set to null is the session's too.
+    With another provider, or for an option set to null, the session's value applies.
     """
     before = MessageRequest.model_validate(dict(asked))
     kept = before.model_fields_set - request.model_fields_set

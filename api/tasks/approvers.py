@@ -1,4 +1,4 @@
-"""Approvals by another caller than the one whose call it is: who may give them, and what they see of the task."""
+"""Approvals by another caller than the one whose call it is: the permission, and the view of the task."""
 
 from collections.abc import Mapping
 
@@ -12,18 +12,17 @@ from outlast.workflows.contracts.tool_calls import TaskStatus
 
 
 class Approvers:
-    """Approvers of other callers' calls, by the roles of the policy in force."""
+    """Approvers of other callers' calls, by the roles in the policy."""
 
     def __init__(self, policy: PolicySource) -> None:
-        """Take roles from `policy`."""
         self._policy = policy
 
     def roles_of(self, principal: Principal) -> frozenset[str]:
-        """The caller's roles; none with a key that may not approve."""
+        """The caller's roles; empty for a key that may not approve."""
         return self._policy.of(principal.caller.id).roles if "approve" in principal.scopes else frozenset()
 
     def view_of(self, principal: Principal, maker: str | None, task: Task) -> Task | None:
-        """The task of `maker` as the caller sees it: the approvals that wait for it. None when there are none."""
+        """The task of `maker` with the approvals that the caller can give. None if there are none."""
         roles = self.roles_of(principal)
         if maker is None or maker == principal.caller.id or task.finished_at is not None or not roles:
             return None
@@ -36,12 +35,11 @@ class Approvers:
 
 
 def require_approver(principal: Principal, maker: str | None, question: InputRequest) -> None:
-    """Raise `ApproverNeeded` when another caller has to approve than the one whose call it is."""
+    """Raise `ApproverNeeded` if another caller than `maker` has to approve."""
     if question.approvers and principal.caller.id == maker:
-        raise ApproverNeeded(
-            f"Nobody approves a call of their own here: {approver_words(question.approvers)} has to, and sees it in "
-            "GET /v1/handoffs."
-        )
+        approver = approver_words(question.approvers)
+        message = f"Nobody approves a call of their own here: {approver} has to, and sees it in GET /v1/handoffs."
+        raise ApproverNeeded(message)
 
 
 def after_approval(task: Task) -> Task:

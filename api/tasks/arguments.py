@@ -1,7 +1,6 @@
 """Arguments of a call: checked against the schema of the tool and the input schema of the Actor; and `waitSecs`.
 
-Many clients time out after 60 seconds, so a call waits 45 and then returns how to collect the answer. `waitSecs`
-changes that; no workflow receives it.
+Many clients time out after 60 seconds, so a call waits 45 by default and then returns how to collect the answer.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker
 from outlast.activities.json_schema.coercion import Coerced, coerced, with_kinds_sent
 from outlast.activities.secrets.placeholders import MASK, is_mark, places_of_masks
@@ -32,16 +31,13 @@ Violations = tuple[Violation, ...]
 
 @dataclass(frozen=True)
 class ArgumentCheck:
-    """The check of calls of one caller."""
+    """Checks the arguments of one caller's calls."""
 
     checker: SchemaChecker
     caller_id: str
 
     async def of_call(self, tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
-        """Raise `InvalidCall` with every violation unless the arguments fit the tool and, for `call-actor`, the Actor.
-
-        If the input schema of `actor` is not known, only the platform checks the input.
-        """
+        """Raise `InvalidCall` with all violations unless the arguments fit the tool and the Actor of `call-actor`."""
         _raise_any(tool, await self._tool_violations(tool, arguments))
         violations = await self._actor_violations(tool, arguments, actor)
         if violations and actor is not None:
@@ -50,7 +46,7 @@ class ArgumentCheck:
     async def of_edited(self, tool: Tool, arguments: JsonObject, actor: CalledActor | None = None) -> None:
         """Like `of_call`, for arguments with masks: the value behind a mask is known to fit the schema.
 
-        If the Actor's input schema is not known, only the input as a whole was masked, so a mask inside it is an error.
+        Without a known input schema, only the input as a whole was masked, so a mask inside it is an error.
         """
         if actor is None or actor.input_schema is None:
             _raise_any(tool, _masks_inside(tool, arguments))
@@ -91,7 +87,8 @@ def with_plain_actor(tool: Tool, arguments: JsonObject, actor: CalledActor | Non
     if tool.actor is not None or not tool.calls_actor or not isinstance(written, str):
         return arguments
     plain = without_address(unquoted(written))
-    if actor is None or actor.named_build is None or "callOptions" not in cast(JsonObject, _properties(tool)):
+    properties = cast(JsonObject, tool.input_schema.get("properties") or {})
+    if actor is None or actor.named_build is None or "callOptions" not in properties:
         return {**arguments, "actor": normalised_actor(plain)} if plain != unquoted(written) else arguments
     given = arguments.get("callOptions")
     options = given if isinstance(given, dict) else {}
@@ -102,12 +99,14 @@ def with_plain_actor(tool: Tool, arguments: JsonObject, actor: CalledActor | Non
     return {**arguments, "actor": actor.name, "callOptions": {**options, "build": actor.named_build}}
 
 
-def _properties(tool: Tool) -> JsonValue:
-    return tool.input_schema.get("properties") or {}
+def invalid_call(tool: str, message: str, hint: str | None = None, violations: Violations | None = None) -> InvalidCall:
+    """The error for a call that cannot be accepted."""
+    category = ErrorCategory.VALIDATION
+    return InvalidCall(ErrorEnvelope.permanent(category, tool, message, hint=hint, violations=violations))
 
 
 def with_coerced_input(tool: Tool, own: Coerced, actor: CalledActor | None) -> Coerced:
-    """The arguments of `call-actor` with an input in the types of the Actor's schema, where that is known."""
+    """The arguments of `call-actor` with an input in the types of the Actor's schema, if that is known."""
     run_input, schema = own.arguments.get("input"), actor.input_schema if actor else None
     if tool.actor is not None or schema is None or not isinstance(run_input, dict):
         return own
@@ -164,17 +163,14 @@ def _value_at(document: JsonValue | Mapping[str, JsonValue], pointer: str) -> Js
 
 
 def waits(definition: Tool, mode: str) -> bool:
-    """Whether `waitSecs` is an argument of the tool: its answer may take long, and its schema has no such field."""
-    if definition.calls_actor and "async" in (definition.executor_kind, MODES[mode].executor.kind):
+    """Return whether `waitSecs` is an argument of the tool: its answer may take long, and its schema lacks it."""
+    rule, schema = MODES[mode].wait, cast(dict[str, Any], definition.input_schema)
+    is_async = definition.calls_actor and "async" in (definition.executor_kind, MODES[mode].executor.kind)
+    if is_async or definition.task_use is TaskUse.NEVER:
         return False
-    if definition.task_use is TaskUse.NEVER:
+    if not rule.of_servers and split_actor_tool(definition.actor or "")[1] is not None:
         return False
-    if not MODES[mode].wait.of_servers and split_actor_tool(definition.actor or "")[1] is not None:
-        return False
-    if MODES[mode].wait.replaces:
-        return True
-    schema: dict[str, Any] = definition.input_schema
-    return WAIT_ARGUMENT not in schema.get("properties", {})
+    return rule.replaces or WAIT_ARGUMENT not in schema.get("properties", {})
 
 
 def with_wait_argument(schema: dict[str, Any], max_seconds: int, rule: WaitRule) -> dict[str, Any]:
@@ -190,10 +186,7 @@ def with_wait_argument(schema: dict[str, Any], max_seconds: int, rule: WaitRule)
 
 
 def without_wait(definition: Tool, mode: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments without `waitSecs`, for entry points that set the wait elsewhere.
-
-    Callers may send it because they copy the schemas that MCP lists.
-    """
+    """The arguments without `waitSecs`, which callers may copy from the schemas of MCP to other entry points."""
     if WAIT_ARGUMENT not in arguments or not waits(definition, mode):
         return arguments
     return {name: value for name, value in arguments.items() if name != WAIT_ARGUMENT}

@@ -1,9 +1,7 @@
-"""Deduplication of identical calls: they share one task at a time.
+"""Deduplication of identical calls: they share one task, whose id is their digest and a number.
 
-The id of the task is their digest and a number, and Temporal starts an id once.
-
-A task that failed, or whose answer is too old, is followed by the next number. The newest number is remembered by this
-process, or comes from Temporal's visibility. Both may lag behind; then the start of a used number fails.
+A task that failed, or whose answer is too old, is followed by the next number. The cached or listed newest number may
+be out of date; then Temporal refuses to start a used number.
 """
 
 import asyncio
@@ -27,15 +25,8 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.task_view import memo_model
 from outlast.contracts.tasks import Reused, Task
 from outlast.workflows.contracts import memo
+from outlast.workflows.contracts import tool_calls as calls
 from outlast.workflows.contracts.search_attributes import query_of_equal_calls
-from outlast.workflows.contracts.tool_calls import (
-    TaskStatus,
-    TaskSummary,
-    TextContent,
-    ToolResult,
-    same_task_id,
-    same_task_number,
-)
 from outlast.workflows.tools.answers import describe_duration
 
 _REMEMBERED = 10_000
@@ -50,7 +41,7 @@ class ReusableCall:
     caller: Caller
     reusable: Reusable
     request_key: str | None
-    """The task's id by its idempotency key; the same key meets the same task, however that has ended."""
+    """The task's id by its idempotency key; the same key gives the same task, whatever its outcome."""
 
 
 class Tasks(Protocol):
@@ -64,68 +55,64 @@ class Tasks(Protocol):
         """The task that it is."""
         ...
 
-    async def result_of(self, description: WorkflowExecutionDescription) -> ToolResult | None:
+    async def result_of(self, description: WorkflowExecutionDescription) -> calls.ToolResult | None:
         """The answer, if there is one."""
         ...
 
 
+@dataclass(eq=False)
 class Deduplication:
     """Finds the task that answers a call, or starts the next one."""
 
-    def __init__(self, client: Client, outputs: StoredOutputs, limits: CallerLimits) -> None:
-        """Look for tasks with `client`, as many at a time as `limits` say of lists.
+    client: Client
+    outputs: StoredOutputs
+    limits: CallerLimits
 
-        Stored answers have to be in `outputs` still.
-        """
-        self._client = client
-        self._outputs = outputs
-        self._limits = limits
+    def __post_init__(self) -> None:
         self._newest = LRUCache[str, int](_REMEMBERED)
         self._starting = WeakValueDictionary[str, asyncio.Lock]()
 
     async def meet(self, call: ReusableCall, tasks: Tasks, start: Callable[[str], Awaitable[Task]]) -> Task:
-        """The task that answers the call: one that is there, with `reused` set, or the one that `start` starts by its
-        id.
+        """The task that answers the call: an existing one with `reused` set, or the one that `start` starts by id.
 
-        Raises what `start` raises, but for `WorkflowAlreadyStartedError`.
+        Raises what `start` raises, except `WorkflowAlreadyStartedError`.
         """
         digest = call.reusable.digest
-        # Those of this process wait here for the first, not in Temporal.
+        # Identical calls of this process wait here for the first one, not in Temporal.
         turn = self._starting.setdefault(digest, asyncio.Lock())
         async with turn:
             number = self._newest.get(digest) or await self._listed(call.caller, digest)
             for _ in range(_TRIES):
-                met = await self._met(call, tasks, same_task_id(digest, number)) if number else None
-                if met is not None:
+                found = await self._found(call, tasks, calls.same_task_id(digest, number)) if number else None
+                if found is not None:
                     self._newest[digest] = number
-                    return met
+                    return found
                 try:
-                    task = await start(same_task_id(digest, number + 1))
+                    task = await start(calls.same_task_id(digest, number + 1))
                 except WorkflowAlreadyStartedError:
                     number += 1
                     continue
                 self._newest[digest] = number + 1
                 return task
-        raise TooManyRequests(
-            "Equal calls start faster than one of them can be found; call again.", retry_after_seconds=1
-        )
+        message = "Identical calls start faster than one of them can be found; call again."
+        raise TooManyRequests(message, retry_after_seconds=1)
 
     async def _listed(self, caller: Caller, digest: str) -> int:
-        """The newest number that visibility knows; 0 for none."""
-        async with self._limits.awaited_slot(caller.id, "concurrent_lists"):
+        """The newest number in Temporal's visibility; 0 if there is none."""
+        async with self.limits.awaited_slot(caller.id, "concurrent_lists"):
             with temporal_errors():
-                found = self._client.list_workflows(query_of_equal_calls(digest), limit=_LISTED, page_size=_LISTED)
-                numbers = [same_task_number(execution.id) async for execution in found]
+                found = self.client.list_workflows(query_of_equal_calls(digest), limit=_LISTED, page_size=_LISTED)
+                numbers = [calls.same_task_number(execution.id) async for execution in found]
         return max(numbers, default=0)
 
-    async def _met(self, call: ReusableCall, tasks: Tasks, task_id: str) -> Task | None:
+    async def _found(self, call: ReusableCall, tasks: Tasks, task_id: str) -> Task | None:
         """The task, if it answers the call."""
         with suppress(TaskNotFound):
             description = await tasks.described(call.caller, task_id)
             task = await tasks.viewed(description)
             if call.request_key is not None:
                 with temporal_errors():
-                    summary = await memo_model(description, memo.SUMMARY, TaskSummary)
+                    summary = await memo_model(description, memo.SUMMARY, calls.TaskSummary)
                 if summary is not None and summary.request_key == call.request_key:
                     return task
             limit = call.reusable.max_age
@@ -138,7 +125,7 @@ class Deduplication:
     ) -> bool:
         if not task.is_final:
             return not task.is_cancelling
-        if task.status is not TaskStatus.COMPLETED or _age(task) > limit:
+        if task.status is not calls.TaskStatus.COMPLETED or _age(task) > limit:
             return False
         result = await tasks.result_of(description)
         if result is None or result.is_error:
@@ -146,23 +133,23 @@ class Deduplication:
         if result.locator is None:
             return True
         try:
-            await self._outputs.describe(caller, result.locator)
+            await self.outputs.describe(caller, result.locator)
         except OutputRefusal:
             return False  # It has expired, or somebody deleted it.
         return True
 
 
-def with_origin_note(result: ToolResult, reused: Reused) -> ToolResult:
-    """`result` with a last line about its age; as it is where another server's content is passed on unchanged."""
+def with_origin_note(result: calls.ToolResult, reused: Reused) -> calls.ToolResult:
+    """`result` with a last line about its age; unchanged if it is the content of another server."""
     if result.raw_content is not None:
         return result
     age = describe_duration(timedelta(seconds=reused.age_seconds))
-    note = "An equal call was under way: this is its answer." if reused.joined else f"This answer is {age} old."
-    return result.model_copy(update={"content": (*result.content, TextContent(text=note))})
+    note = "This is the answer of an identical call." if reused.joined else f"This answer is {age} old."
+    return result.model_copy(update={"content": (*result.content, calls.TextContent(text=note))})
 
 
 def _age(task: Task) -> timedelta:
-    """How long ago it was answered: zero while it runs."""
+    """The time since it was answered; zero while it runs."""
     answered_at = task.finished_at or (task.created_at if task.is_final else None)
     return max(datetime.now(UTC) - answered_at, timedelta(0)) if answered_at else timedelta(0)
 

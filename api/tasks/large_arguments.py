@@ -1,6 +1,6 @@
-"""Large arguments: large parts of an Actor's input go to the store, marks into the call; workflows do not decode them.
+"""Large arguments: large parts of an Actor's input go to the store, and references into the call.
 
-Everything else that a workflow would have to decode has limits: it would stop the worker for everybody.
+Other arguments are limited, because a workflow that decodes large ones blocks its worker.
 """
 
 import asyncio
@@ -31,21 +31,20 @@ _PLAIN_FIELDS = 64
 
 @dataclass(frozen=True)
 class LightCall:
-    """A call whose workflow has little to decode, and the stored outputs that its whole arguments refer to."""
+    """A call without large parts, and the stored outputs to which its whole arguments refer."""
 
     call: ToolCall
     references: tuple[str, ...]
 
 
 class LargeArguments:
-    """Keeps the large parts of calls' arguments."""
+    """Stores the large parts of calls' arguments."""
 
     def __init__(self, kept: KeptParts) -> None:
-        """Write them to `kept`."""
         self._kept = kept
 
     async def lighten(self, call: ToolCall, task_id: str) -> LightCall:
-        """`call` as the workflow `task_id` gets it. Raises `CallTooLarge`, `OutputStoreUnavailable`."""
+        """`call` as the workflow `task_id` receives it. Raises `CallTooLarge`, `OutputStoreUnavailable`."""
         arguments = call.arguments
         fields = _texts_of(arguments) if _is_plain(arguments) else await asyncio.to_thread(_texts_of, arguments)
         size = sum(map(len, fields.values()))
@@ -54,16 +53,20 @@ class LargeArguments:
         references = references_in("\n".join(text.decode() for text in fields.values()))
         if size > KEPT_ABOVE_BYTES:
             call = await self._without_large_input(call, task_id)
-        _check_rest(call)
+        check_values(call.arguments, f"The arguments of {call.tool} have", tool=call.tool)
+        size = sum(len(_member(field)) for field in _texts_of(call.arguments).items())
+        if size > MAX_BYTES:
+            raise _too_large(call, f"{size} bytes; the limit is {MAX_BYTES} for all but the input of an Actor")
         return LightCall(call, references)
 
     async def _without_large_input(self, call: ToolCall, task_id: str) -> ToolCall:
-        """`call` with marks in its input; unchanged when it runs no Actor."""
+        """`call` with references in its input; unchanged if it runs no Actor."""
         arguments = call.arguments
         if call.actor is not None and not call.proxies_mcp:
             return call.model_copy(update={"arguments": await self._light(arguments, task_id)})
-        run_input = arguments.get("input")
-        if call.tool not in INPUT_CALLERS or _names_mcp_tool(arguments) or not isinstance(run_input, dict):
+        run_input, actor = arguments.get("input"), arguments.get("actor")
+        calls_mcp_tool = isinstance(actor, str) and ":" in actor  # its arguments are sent in another way
+        if call.tool not in INPUT_CALLERS or calls_mcp_tool or not isinstance(run_input, dict):
             return call
         if is_sealed(run_input):
             light = await self._kept_part(run_input, to_json(run_input), task_id)
@@ -72,7 +75,7 @@ class LargeArguments:
         return call.model_copy(update={"arguments": {**arguments, "input": light}})
 
     async def _light(self, run_input: JsonObject, task_id: str) -> JsonValue:
-        """The input with marks instead of its large fields; one mark for all of it when the rest is large too."""
+        """The input with references for its large fields, or one reference if the rest is large, too."""
         texts = await asyncio.to_thread(_texts_of, run_input)
         rest = sum(len(text) for text in texts.values() if len(text) <= _KEPT_FIELD_BYTES)
         has_secrets = any(isinstance(value, dict) and is_sealed(value) for value in run_input.values())
@@ -87,43 +90,24 @@ class LargeArguments:
         try:
             return await self._kept.keep(task_id, text, secret=isinstance(value, dict) and is_sealed(value))
         except StoreUnavailable as error:
-            raise OutputStoreUnavailable(
-                "The store that keeps large inputs does not answer. Nothing was started; call again."
-            ) from error
+            message = "The store that keeps large inputs does not answer. Nothing was started; call again."
+            raise OutputStoreUnavailable(message) from error
 
 
 def check_values(document: object, what: str, *, tool: str = "") -> None:
     """Raise `CallTooLarge` for a document with more values than a workflow may decode."""
     if has_more_values(document):
-        raise CallTooLarge(
-            f"{what} more than {MAX_VALUES} values. Put the data into a dataset or a key-value store, and pass its id.",
-            tool=tool,
-        )
+        advice = "Put the data into a dataset or a key-value store, and pass its id."
+        raise CallTooLarge(f"{what} more than {MAX_VALUES} values. {advice}", tool=tool)
 
 
-def _check_rest(call: ToolCall) -> None:
-    check_values(call.arguments, f"The arguments of {call.tool} have", tool=call.tool)
-    size = sum(len(_member(field)) for field in _texts_of(call.arguments).items())
-    if size > MAX_BYTES:
-        raise _too_large(call, f"{size} bytes; the limit is {MAX_BYTES} for all but the input of an Actor")
-
-
-def _too_large(call: ToolCall, what: str) -> CallTooLarge:
-    return CallTooLarge(
-        f"The arguments of {call.tool} have {what}. Put the large part into a key-value store or dataset, and pass its "
-        "id.",
-        tool=call.tool,
-    )
-
-
-def _names_mcp_tool(arguments: Mapping[str, JsonValue]) -> bool:
-    """Whether `call-actor` is to call a tool of an MCP server, whose arguments travel in another way."""
-    actor = arguments.get("actor")
-    return isinstance(actor, str) and ":" in actor
+def _too_large(call: ToolCall, size: str) -> CallTooLarge:
+    advice = "Put the large part into a key-value store or dataset, and pass its id."
+    return CallTooLarge(f"The arguments of {call.tool} have {size}. {advice}", tool=call.tool)
 
 
 def _is_plain(arguments: Mapping[str, JsonValue]) -> bool:
-    """Whether they are a few short values, as those of a quick call: a thread would take longer than writing them."""
+    """Return whether they are a few short values: for these, a thread would take longer than the work."""
     return len(arguments) <= _PLAIN_FIELDS and all(
         len(value) <= _KEPT_FIELD_BYTES if isinstance(value, str) else not isinstance(value, dict | list)
         for value in arguments.values()

@@ -1,30 +1,31 @@
 """Rules for options of a call: reuse of an identical call, resurrection of its run, and a stop condition (`until`).
 
-Each rule takes the option of the call, the policy of the operator and the kind of tool. Answers of tools that only
-read, and of those that run an Actor, may be reused. Answers of tools that change something, and those that a person or
-a client gave, may not.
+Answers of tools that only read or run an Actor may be reused; changes and answers of a person or a client may not.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 
 from outlast.activities.contracts import Caller, JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.failures.contracts import Violation
 from outlast.activities.outputs.jmespath_client import problem_of
 from outlast.activities.runs.contracts import Resurrection, Until
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api.access.permissions import Rule, names_of
-from outlast.api.access.policy.contracts import Policy
+from outlast.api.access.policy.contracts import Policy, ResurrectEntry, ReuseEntry
 from outlast.api.catalog.catalog import CalledActor
-from outlast.api.errors import InvalidCall
+from outlast.api.tasks.arguments import invalid_call
 from outlast.contracts.tasks import TaskRequest
 from outlast.workflows.contracts.tool_calls import PermissionRuling, age_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.framework.tool import Tool
 
 _DIGEST_CHARS = 32
+Entry = TypeVar("Entry", ReuseEntry, ResurrectEntry)
 
 
 @dataclass(frozen=True)
@@ -47,25 +48,19 @@ class ReuseRules:
     ) -> timedelta | None:
         """Maximum age of the answer of an identical call; zero to start the call in any case, None without reuse.
 
-        Raises `InvalidCall` for a call that asks for reuse and may not have it.
+        Raises `InvalidCall` for a call that requests reuse and may not have it.
         """
         wanted = request.options.reuse
         hindrance = _reuse_hindrance(tool, actor, is_paid=is_paid)
         if hindrance is not None:
             if wanted is not None:
-                raise InvalidCall(_reuse_refused(tool, hindrance))
+                message = f"Calls of {tool.name} cannot be reused: {hindrance}."
+                raise invalid_call(tool.name, message, "Call it without options.reuse.")
             return None
         if wanted is not None:
             return timedelta(0) if wanted.refresh or wanted.max_age is None else age_of(wanted.max_age)
-        return self._by_policy(caller, tool, actor)
-
-    def _by_policy(self, caller: Caller, tool: Tool, actor: CalledActor | None) -> timedelta | None:
-        names = names_of(tool, actor.name if actor else None, actor.actor_id if actor else None)
-        for entry in self.policy.reuse:
-            rule = Rule(entry.caller, entry.tool, "allow", entry.tool)
-            if any(rule.fits(caller.id, name) for name in names):
-                return age_of(entry.max_age)
-        return None
+        entry = _first_fitting(self.policy.reuse, caller, tool, actor)
+        return age_of(entry.max_age) if entry is not None else None
 
     def reusable(
         self, caller: Caller, request: TaskRequest, tool: Tool, mode: str, actor: CalledActor | None, age: timedelta
@@ -88,62 +83,52 @@ class ReuseRules:
 
 
 def may_reuse(permission: PermissionRuling | None) -> bool:
-    """Whether the operator's rules leave the call alone: one that is denied, or that somebody approves, is its own."""
+    """Return whether the operator's rules allow reuse: a call that is denied or needs approval is not deduplicated."""
     return permission is None or permission.action == "allow"
 
 
 @dataclass(frozen=True)
 class ResurrectRules:
-    """The rule for one call: its own option, and the policy's as its limit."""
+    """The rule for one call: its own option, limited by the policy's."""
 
     policy: Policy
 
     def allowed(
         self, caller: Caller, wanted: Resurrection | None, tool: Tool, actor: CalledActor | None, *, is_paid: bool
     ) -> Resurrection | None:
-        """How often; None for never. Raises `InvalidCall` for a call that asks for it and can have none."""
+        """The allowed number of times; None for never. Raises `InvalidCall` for an option that cannot apply."""
         hindrance = _resurrection_hindrance(tool, actor, is_paid=is_paid)
         if hindrance is not None:
             if wanted is not None and wanted.max_times:
-                raise InvalidCall(_resurrection_refused(tool, hindrance))
+                message = f"No run of this call of {tool.name} can be resurrected: {hindrance}."
+                raise invalid_call(tool.name, message, "Call it without options.resurrect.")
             return None
-        limit = self._by_policy(caller, tool, actor)
-        given = [one for one in (wanted.max_times if wanted is not None else None, limit) if one is not None]
-        times = min(given, default=0)
+        entry = _first_fitting(self.policy.resurrect, caller, tool, actor)
+        times = min((given.max_times for given in (wanted, entry) if given is not None), default=0)
         return Resurrection(max_times=times) if times else None
 
-    def _by_policy(self, caller: Caller, tool: Tool, actor: CalledActor | None) -> int | None:
-        names = names_of(tool, actor.name if actor else None, actor.actor_id if actor else None)
-        for entry in self.policy.resurrect:
-            rule = Rule(entry.caller, entry.tool, "allow", entry.tool)
-            if any(rule.fits(caller.id, name) for name in names):
-                return entry.max_times
-        return None
+
+def _first_fitting(entries: Iterable[Entry], caller: Caller, tool: Tool, actor: CalledActor | None) -> Entry | None:
+    """The first entry of the policy that is about the caller and the tool or Actor."""
+    names = names_of(tool, actor.name if actor else None, actor.actor_id if actor else None)
+    for entry in entries:
+        rule = Rule(entry.caller, entry.tool, "allow", entry.tool)
+        if any(rule.fits(caller.id, name) for name in names):
+            return entry
+    return None
 
 
 def check_until(until: Until | None, tool: Tool, actor: CalledActor | None) -> None:
-    """Raise `InvalidCall` where there is no run that could be stopped, and for an expression that cannot be applied."""
+    """Raise `InvalidCall` for a stop condition without a run to stop, or with an invalid expression."""
     if until is None:
         return
     if not tool.runs_actor or (actor is not None and split_actor_tool(actor.name)[1] is not None):
-        raise InvalidCall(
-            ErrorEnvelope.permanent(
-                ErrorCategory.VALIDATION,
-                tool.name,
-                f"This call of {tool.name} starts no run of an Actor, so it cannot be stopped with enough.",
-                hint="Call it without options.until.",
-            )
-        )
+        message = f"This call of {tool.name} starts no run of an Actor, so no stop condition can apply."
+        raise invalid_call(tool.name, message, "Call it without options.until.")
     problem = problem_of(until.expression) if until.expression is not None else None
     if problem is not None:
-        raise InvalidCall(
-            ErrorEnvelope.permanent(
-                ErrorCategory.VALIDATION,
-                tool.name,
-                f"options.until.expression: {problem}",
-                violations=(Violation(path="/options/until/expression", message=problem),),
-            )
-        )
+        violation = Violation(path="/options/until/expression", message=problem)
+        raise invalid_call(tool.name, f"options.until.expression: {problem}", violations=(violation,))
 
 
 def _resurrection_hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: bool) -> str | None:
@@ -151,23 +136,14 @@ def _resurrection_hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: b
     if not tool.runs_actor or (actor is not None and split_actor_tool(actor.name)[1]):
         return "it starts no run"
     if is_paid:
-        return "the call brings a payment of its own, which is spent with the run's first life"
+        return "the payment of the call is spent with the run's first attempt"
     return None
-
-
-def _resurrection_refused(tool: Tool, hindrance: str) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(
-        ErrorCategory.VALIDATION,
-        tool.name,
-        f"No run of this call of {tool.name} can be resurrected: {hindrance}.",
-        hint="Call it without options.resurrect.",
-    )
 
 
 def _reuse_hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: bool) -> str | None:
     """The reason why a call cannot be answered by an identical one; None if it can."""
     if is_paid:
-        return "the call brings a payment of its own"
+        return "the call has its own payment"
     if tool.client is not None or tool.approval is not None or tool.client_needs:
         return "a person or a client takes part in the answer"
     if tool.restores:
@@ -177,15 +153,6 @@ def _reuse_hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: bool) ->
     if tool.runs_actor or not tool.annotations.read_only or tool.in_front:
         return "it does something, and an answer of another call would not have done it"
     return None
-
-
-def _reuse_refused(tool: Tool, hindrance: str) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(
-        ErrorCategory.VALIDATION,
-        tool.name,
-        f"Calls of {tool.name} cannot be reused: {hindrance}.",
-        hint="Call it without options.reuse.",
-    )
 
 
 def _canonical(tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> JsonValue:

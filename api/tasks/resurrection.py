@@ -1,7 +1,5 @@
-"""Has the run of an ended task go on, for a new task: a workflow that has ended cannot go on itself."""
+"""Resurrects the run of an ended task, for a new task, because an ended workflow cannot continue."""
 
-import hashlib
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -18,17 +16,18 @@ from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.starter import TaskStarter
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.executions import derived_id
 from outlast.contracts.tasks import ResurrectRequest, Task
 from outlast.worker.ended_runs import ended_call, taken_up
 from outlast.workflows.contracts.tool_calls import ToolCall, changed_budget
 
 _MOST_TRIES = 100
-"""Tasks that may try to take up one life of a run, one after the other."""
+"""Most tasks that may try to continue one attempt of a run, one after the other."""
 
 
 @dataclass(frozen=True)
 class Resurrections:
-    """Starts tasks that go on with the runs of ended ones."""
+    """Starts tasks that continue the runs of ended tasks."""
 
     client: Client
     tasks: TaskClient
@@ -38,9 +37,9 @@ class Resurrections:
     audit: AuditLog
 
     async def resurrect(self, caller: Caller, task_id: str, request: ResurrectRequest) -> Task:
-        """The task that goes on with the run of an ended one: another one with the same tool and arguments.
+        """Start a task that continues the run of an ended task with the same tool and arguments.
 
-        Repeated, it gives the same task, unless that one could not have the run go on. Raises `TaskNotFound`,
+        A repeated request gives the same task, unless that could not continue the run. Raises `TaskNotFound`,
         `NotResurrectable`, `InvalidCall`, and what `TaskStarter.start` raises.
         """
         async with self.audit.action(AuditEvent.TASK_RESURRECTED, caller, task=task_id) as action:
@@ -52,12 +51,12 @@ class Resurrections:
                 ended = await ended_call(self.client, description)
             call = ended.call
             if run is None:
-                raise NotResurrectable(f"Task {task_id} has no run that could go on. Call {call.tool} again.")
+                raise NotResurrectable(f"Task {task_id} has no run that could continue. Call {call.tool} again.")
             options = call.options.model_copy(
                 update={
                     "budget": changed_budget(call.options.budget, request.budget),
                     "deadline_seconds": request.deadline_seconds or call.options.deadline_seconds,
-                    # What was enough then is there already: the run would be stopped again at once.
+                    # A stop condition that was met would stop the run again at once.
                     "until": None if run.until_met is not None else call.options.until,
                 }
             )
@@ -71,7 +70,7 @@ class Resurrections:
             again = call.model_copy(update={"options": options, "batch_id": None, "resurrects": resurrects})
             _check(run, again, is_forced=request.force)
             task = await self._start(caller, again, run)
-            action.note(tool=call.tool, detail=f"goes on as {task.id}")
+            action.note(tool=call.tool, detail=f"continues as {task.id}")
             return task
 
     async def _start(self, caller: Caller, call: ToolCall, run: RunState) -> Task:
@@ -85,39 +84,33 @@ class Resurrections:
             except WorkflowAlreadyStartedError:
                 pass
             return await self.tasks.describe(caller, task_id)
-        raise NotResurrectable(f"{_MOST_TRIES} tasks have tried to have run {run.run_id} go on. Start another one.")
+        raise NotResurrectable(f"{_MOST_TRIES} tasks have tried to continue run {run.run_id}. Start another one.")
 
     async def _earlier(self, caller: Caller, run: RunState) -> AsyncIterator[tuple[str, Task | None]]:
-        """Ids of tasks that take this life of the run up, with the task that does so already, if one does."""
+        """Ids of tasks that continue this attempt of the run, with the task that does so already, if there is one."""
         for number in range(1, _MOST_TRIES + 1):
-            task_id = _task_id(caller, run, number)
+            task_id = derived_id("task", caller.id, run.run_id, run.resurrections, number)
             try:
                 task = await self.tasks.describe(caller, task_id)
             except TaskNotFound:
                 yield task_id, None
                 return
-            goes_on = task.run is not None and task.run.resurrections > run.resurrections
-            if task.finished_at is None or goes_on:
+            continues = task.run is not None and task.run.resurrections > run.resurrections
+            if task.finished_at is None or continues:
                 yield task_id, task
                 return
 
 
 def _check(run: RunState, call: ToolCall, *, is_forced: bool) -> None:
-    """Raise `NotResurrectable` for a run of which it is known already that it cannot go on, or should not."""
+    """Raise `NotResurrectable` for a run that cannot or should not continue."""
     why = None
     if run.status == "SUCCEEDED":
         why = "it has succeeded"
     elif call.is_paid:
         why = "a payment that came with the call paid for it, and is spent"
     elif run.status == "FAILED" and run.exit_code is not None and not is_forced:
-        why = f"it failed by itself, with exit code {run.exit_code}, and would again; `force` has it go on all the same"
+        why = f"it failed by itself, with exit code {run.exit_code}, and would again; `force` continues it all the same"
     elif not has_money_left(run, call.options.budget):
         why = f"it has cost {cost_of(run)} US dollars, as much as it may: raise `budget.max_total_charge_usd`"
     if why is not None:
         raise NotResurrectable(f"Run {run.run_id} is not resurrected: {why}.")
-
-
-def _task_id(caller: Caller, run: RunState, number: int) -> str:
-    """The same for every request to have this life of the run go on."""
-    life = [caller.id, run.run_id, run.resurrections, number]
-    return f"task-{hashlib.sha256(json.dumps(life).encode()).hexdigest()[:32]}"

@@ -1,8 +1,7 @@
-"""Seals the secret parts of a call's arguments, so that no history holds them in plain text.
+"""Encrypts the secret parts of a call's arguments, so that no history holds them in plain text.
 
-Input fields are secret if the Actor's input schema marks them `isSecret` (Apify input schema, version 1). A direct
-Actor tool marks the same fields with JSON Schema's `writeOnly`. If the schema is not known, the whole input is secret.
-Other tools say which of their arguments may hold secrets; each is sealed as a whole.
+Input fields are secret if the Actor's input schema marks them `isSecret` (Apify input schema, version 1), or a direct
+Actor tool marks them `writeOnly`. Without a known schema, the whole input is secret. Other tools name their secrets.
 """
 
 from collections.abc import Callable
@@ -24,14 +23,14 @@ Seal = Callable[[JsonValue], JsonValue]
 def seal_arguments(
     tool: Tool, arguments: JsonObject, actor: CalledActor | None, sealer: SecretSealer, caller: Caller
 ) -> JsonObject:
-    """`arguments` with the secret parts of an Actor's input sealed for `caller`."""
+    """`arguments` with the secret parts encrypted for `caller`."""
     return _apply(lambda value: seal_value(value, sealer, purpose=caller.id), tool, arguments, actor)
 
 
 def seal_edited_arguments(
     tool: Tool, arguments: JsonObject, actor: CalledActor | None, sealer: SecretSealer, caller: Caller
 ) -> JsonObject:
-    """Like `seal_arguments`, but masks and marks stay: they stand for values that were sealed or kept before."""
+    """Like `seal_arguments`, but masks and marks stay: they stand for values that were stored before."""
 
     def seal(value: JsonValue) -> JsonValue:
         return value if value == MASK or is_mark(value) else seal_value(value, sealer, purpose=caller.id)
@@ -42,9 +41,9 @@ def seal_edited_arguments(
 def with_masked_values(
     edited: JsonObject, sealed: JsonValue, sealer: SecretSealer, caller: Caller, tool: str
 ) -> JsonObject:
-    """`edited` with the secrets of `sealed` where both show a mask: who sends back what was shown keeps them.
+    """`edited` with the secrets of `sealed` in place of its masks.
 
-    Raises `InvalidCall` when one of them cannot be opened.
+    Raises `InvalidCall` if one of them cannot be decrypted.
     """
     if not places_of_masks(edited):
         return edited
@@ -85,7 +84,7 @@ def _apply(seal: Seal, tool: Tool, arguments: JsonObject, actor: CalledActor | N
 
 
 def _seal_at(seal: Seal, name: str, value: JsonValue, place: list[str]) -> JsonValue:
-    """`value`, which is called `name`, with what lies at `place` sealed; `*` stands for every element of a list."""
+    """`value`, whose name is `name`, with the part at `place` encrypted; `*` stands for every element of a list."""
     here, *below = place
     if here != name:
         return value

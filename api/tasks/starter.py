@@ -1,12 +1,11 @@
 """Starts the workflows of tasks: at once, queued behind other tasks of the caller, or eagerly in the API process."""
 
 import asyncio
-import hashlib
-import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import httpx
@@ -23,6 +22,7 @@ from outlast.api.tasks.admission import AdmittedCall
 from outlast.api.tasks.fair_queue import FairQueue
 from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.executions import derived_id
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.worker.connection import connect, worker_identity
 from outlast.worker.telemetry import Telemetry, start_telemetry
@@ -39,15 +39,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("outlast.api")
 _LOOPBACK = "127.0.0.1"
 _START_SECONDS = 3.0
-"""How long the API waits for its worker before it serves without one."""
+"""Time for which the API waits for its worker before it serves without one."""
 _PAUSE_SECONDS = 1.0
 
 
 class QuickCalls:
-    """Hosts the worker that takes the first step of quick calls, while Temporal can be reached."""
+    """Hosts the worker that runs the first step of quick calls, while Temporal can be reached."""
 
     def __init__(self, settings: ApiSettings) -> None:
-        """Have at most `quick_calls` of the settings at once; with 0, none."""
         self._settings = settings
         self._telemetry: Telemetry | None = None
         self._eager: EagerWorker | None = None
@@ -56,25 +55,22 @@ class QuickCalls:
 
     @property
     def client(self) -> Client | None:
-        """The eager starter of quick calls; None while no worker of this process is there for them."""
+        """The client that starts quick calls eagerly; None while this process hosts no worker."""
         return self._client
 
     @contextmanager
     def reading_ahead(self, call: ToolCall, task_id: str) -> Generator[None]:
-        """Begin what the call reads while the block starts its task."""
-        if self._eager is None:
-            yield
-            return
-        with self._eager.ahead.of(call, task_id):
+        """Begin the reads of the call while the block starts its task."""
+        with self._eager.ahead.of(call, task_id) if self._eager is not None else nullcontext():
             yield
 
     @property
     def metrics_url(self) -> str | None:
-        """Where the worker's metrics are, on loopback; None without one."""
+        """The address of the worker's metrics, on loopback; None without a worker."""
         return self._telemetry.metrics_url if self._telemetry else None
 
     async def metrics(self) -> bytes:
-        """The worker's metrics in the form of Prometheus; nothing without one, or when they cannot be read."""
+        """The worker's metrics in the format of Prometheus; empty without a worker, or if they cannot be read."""
         if self.metrics_url is None:
             return b""
         try:
@@ -86,10 +82,7 @@ class QuickCalls:
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Host the worker within the block, whenever Temporal can be reached.
-
-        When it ends, no further call is begun, and those under way get the time that a quick read may take.
-        """
+        """Host the worker within the block, whenever Temporal can be reached. At its end, running calls may finish."""
         if not self._settings.quick_calls:
             yield
             return
@@ -109,8 +102,8 @@ class QuickCalls:
                 await hosting
 
     async def _host(self, telemetry: Telemetry) -> None:
-        """Host one worker after the other: one ends when Temporal refuses what it asks for."""
-        # Only a process that hosts one loads it.
+        """Host one worker after the other: a worker ends when Temporal refuses its requests."""
+        # Only a process that hosts a worker loads it.
         from outlast.worker.eager_worker import eager_worker  # noqa: PLC0415
 
         noted = False
@@ -131,52 +124,37 @@ class QuickCalls:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
+@dataclass(eq=False)
 class TaskStarter:
-    """Starts what admission let through."""
+    """Starts admitted calls."""
 
-    def __init__(
-        self,
-        client: Client,
-        arguments: LargeArguments,
-        shares: FairQueue,
-        sessions: SessionStarts,
-        stored: StoredBytes,
-        quick: QuickCalls,
-        *,
-        fair: bool,
-    ) -> None:
-        """Keep large inputs with `arguments`, queue the tasks beyond their callers' `shares`, begin `sessions`.
-
-        What this process carries out itself is started with `quick`. Callers whose outputs are too large, by `stored`,
-        start nothing. With `fair`, callers get equal shares of the workers.
-        """
-        self._stored = stored
-        self._quick = quick
-        self._client = client
-        self._arguments = arguments
-        self._shares = shares
-        self._sessions = sessions
-        self._fair = fair
+    client: Client
+    arguments: LargeArguments
+    shares: FairQueue
+    sessions: SessionStarts
+    stored: StoredBytes
+    quick: QuickCalls
+    fair: bool
 
     async def start(self, admitted: AdmittedCall, task_id: str) -> TaskStatus:
-        """Start the task; whether it is `queued` or `working`.
+        """Start the task, and return its status, `queued` or `working`.
 
         Raises `CallTooLarge`, `StorageFull`, `WorkflowAlreadyStartedError`, and `TooManyRequests` when the caller has
-        too many tasks queued, or sessions.
+        too many queued tasks, or sessions.
         """
         call, summary = admitted.call, admitted.summary
         caller_id = call.caller.id
         if call.tool != RESTORE_TOOL:
-            await self._stored.check(caller_id)
-        light = await self._arguments.lighten(call, task_id)
+            await self.stored.check(caller_id)
+        light = await self.arguments.lighten(call, task_id)
         leave_body_slot()
         with temporal_errors():
             if call.session_id is not None:
-                await self._sessions.ensure(caller_id, call.session_id)
-            async with self._shares.placed(caller_id, task_id) as queued:
+                await self.sessions.ensure(caller_id, call.session_id)
+            async with self.shares.placed(caller_id, task_id) as queued:
                 status = TaskStatus.QUEUED if queued else TaskStatus.WORKING
-                eager = self._quick.client if admitted.is_quick and not queued else None
-                start = (eager or self._client).start_workflow(
+                eager = self.quick.client if admitted.is_quick and not queued else None
+                start = (eager or self.client).start_workflow(
                     ToolCallWorkflow.run,
                     light.call,
                     id=task_id,
@@ -192,30 +170,24 @@ class TaskStarter:
                         reuse=admitted.reuse.digest if admitted.reuse else None,
                     ),
                     static_summary=f"{call.tool} for {caller_id}",
-                    priority=Priority(fairness_key=caller_id[:64]) if self._fair else Priority.default,
+                    priority=Priority(fairness_key=caller_id[:64]) if self.fair else Priority.default,
                     request_eager_start=eager is not None,
                     start_delay=QUEUED_START_DELAY if queued else None,
                 )
-                with self._quick.reading_ahead(light.call, task_id) if eager else nullcontext():
+                with self.quick.reading_ahead(light.call, task_id) if eager else nullcontext():
                     await start
         return status
 
     def has_ended(self, caller_id: str, task_id: str) -> None:
-        """A task that this process has started has ended, so that another one may begin."""
-        self._shares.has_ended(caller_id, task_id)
+        """Note the end of a task that this process has started, so that another one may start."""
+        self.shares.has_ended(caller_id, task_id)
 
     async def report_refused_call(self, caller_id: str, session_id: str, refused: CallRefused) -> None:
         """Report a call that did not become a task to its session. It stays refused when that fails."""
-        await self._sessions.report_refused_call(caller_id, session_id, refused)
+        await self.sessions.report_refused_call(caller_id, session_id, refused)
 
 
 def task_id_of(caller: Caller, tool: str, idempotency_key: str | None) -> str:
-    """The task's ID. With a key, it is a digest of caller and key, so that a repeated request finds the same task.
-
-    Nothing of the key can be read. The digest is not keyed by the sealing ring: after a rotation, a repeated key would
-    start, and pay for, a second task.
-    """
-    if idempotency_key is None:
-        return f"{tool}-{secrets.token_hex(10)}"
-    digest = hashlib.sha256(json.dumps([caller.id, idempotency_key]).encode()).hexdigest()
-    return f"task-{digest[:32]}"
+    """The task's id. With a key, it is the same for a repeated request."""
+    key = idempotency_key
+    return derived_id("task", caller.id, key) if key is not None else f"{tool}-{secrets.token_hex(10)}"

@@ -1,6 +1,6 @@
-"""Answers to a task's questions: checked and sealed before the task gets them, and the error if it rejects one."""
+"""Answers to a task's questions, checked and encrypted before the task receives them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from temporalio.client import WorkflowUpdateFailedError
@@ -15,23 +15,23 @@ from outlast.api.audit.log import Subject
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.approvers import require_approver
+from outlast.api.tasks.arguments import invalid_call
 from outlast.api.tasks.large_arguments import check_values
 from outlast.api.tasks.task_text import is_approval
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 
 MAX_ANSWERS_BYTES = 4 * 1024 * 1024
+_EDITED = "/approval/arguments"
 
 
 def answering_scope(question: InputRequest) -> Scope:
-    """The scope that answering it needs: `approve` for the approval of a call, `call` for all else."""
+    """The scope that an answer requires: `approve` for the approval of a call, else `call`."""
     return "approve" if is_approval(question) else "call"
 
 
 def require_answering(principal: Principal, task: Task, maker: str | None, answers: Mapping[str, InputAnswer]) -> None:
-    """Raise unless the caller may answer these questions of the task of `maker`: `ForbiddenScope`, `ApproverNeeded`, or
-    `AnswerNotTaken` for a question of another caller's task that is not the caller's to answer.
-    """
+    """Raise `ForbiddenScope`, `ApproverNeeded` or `AnswerNotTaken` unless the caller may answer these questions."""
     questions = task.input_requests or {}
     principal.require("call", "approve")
     for key in answers:
@@ -45,7 +45,7 @@ def require_answering(principal: Principal, task: Task, maker: str | None, answe
 async def sealed_answers(
     admission: Admission, caller: Caller, task: Task, answers: Mapping[str, InputAnswer]
 ) -> dict[str, InputAnswer]:
-    """`answers` as a history may hold them: arguments edited in an approval are checked, and their secrets sealed.
+    """`answers` as a history may hold them: arguments edited in an approval are checked, and their secrets encrypted.
 
     Raises `InvalidCall`, `CallTooLarge`.
     """
@@ -58,7 +58,7 @@ async def sealed_answers(
 
 
 def answer_event(task: Task, answers: Mapping[str, InputAnswer]) -> tuple[AuditEvent, Subject]:
-    """How the audit log names these answers: an approval counts more than what else may be answered with it."""
+    """The audit event of these answers, with its subject: that of an approval if there is one."""
     about: Subject = {"tool": task.tool, "actor": task.actor, "session": task.session_id}
     for key, answer in answers.items():
         question = (task.input_requests or {}).get(key)
@@ -72,44 +72,33 @@ async def _sealed_answer(
     admission: Admission, caller: Caller, task: Task, key: str, answer: InputAnswer
 ) -> InputAnswer:
     question = (task.input_requests or {}).get(key)
-    if question is not None and question.handoff is None and answer.action == "accept":
-        await _check(admission, caller, key, question, answer)
-    edited = answer.content.get("arguments")
-    is_approval = question is not None and question.handoff is not None and question.handoff.kind == "approval"
-    if not is_approval or not isinstance(edited, dict):
+    if question is None:
         return answer
-    if question is not None and question.approvers:
-        raise InvalidCall(_not_editable())
+    if question.handoff is None and answer.action == "accept":
+        found = await admission.answer_violations(caller, question, answer.content)
+        if found:
+            message = "The answer does not fit the question, which still waits."
+            hint = "Correct every violation listed and answer again."
+            raise invalid_call("", message, hint, _below(f"/{key}", found))
+    edited = answer.content.get("arguments")
+    if not is_approval(question) or not isinstance(edited, dict):
+        return answer
+    if question.approvers:
+        violation = Violation(path=_EDITED, message="Answer yes or no: only the caller changes its call.")
+        message = "The approver of another caller's call cannot change it."
+        hint = "Answer no, with a note about what to change; the caller then calls again."
+        raise invalid_call("", message, hint, (violation,))
     try:
         arguments = await admission.admit_edited(caller, mode=task.mode, tool=task.tool, arguments=edited)
     except InvalidCall as error:
-        raise InvalidCall(_with_paths_of_answer(error.envelope)) from error
+        violations = _below(_EDITED, error.envelope.violations or ()) or None
+        raise InvalidCall(error.envelope.model_copy(update={"violations": violations})) from error
     return answer.model_copy(update={"content": {**answer.content, "arguments": arguments}})
 
 
-def _not_editable() -> ErrorEnvelope:
-    violation = Violation(path="/approval/arguments", message="Say yes or no: only the caller changes its call.")
-    return ErrorEnvelope.permanent(
-        ErrorCategory.VALIDATION,
-        "",
-        "Who approves the call of another does not change it.",
-        hint="Say no, with a note that says what to change; the caller then calls again.",
-        violations=(violation,),
-    )
-
-
-async def _check(admission: Admission, caller: Caller, key: str, question: InputRequest, answer: InputAnswer) -> None:
-    found = await admission.answer_violations(caller, question, answer.content)
-    if found:
-        raise InvalidCall(
-            ErrorEnvelope.permanent(
-                ErrorCategory.VALIDATION,
-                "",
-                "The answer does not fit the question, which still waits.",
-                hint="Correct every violation listed and answer again.",
-                violations=tuple(Violation(path=f"/{key}{one.path}", message=one.message) for one in found),
-            )
-        )
+def _below(path: str, violations: Iterable[Violation]) -> tuple[Violation, ...]:
+    """The violations with paths relative to the answers."""
+    return tuple(Violation(path=f"{path}{one.path}", message=one.message) for one in violations)
 
 
 def answer_error(task_id: str, error: WorkflowUpdateFailedError) -> InvalidCall:
@@ -127,11 +116,3 @@ def _not_open(reason: str) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.CONFLICT, "", reason, hint="Get the task: its input_requests are the questions that are open."
     )
-
-
-def _with_paths_of_answer(envelope: ErrorEnvelope) -> ErrorEnvelope:
-    """`envelope` with the paths of its violations relative to the answer."""
-    violations = tuple(
-        Violation(path=f"/approval/arguments{entry.path}", message=entry.message) for entry in envelope.violations or ()
-    )
-    return envelope.model_copy(update={"violations": violations or None})

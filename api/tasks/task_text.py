@@ -1,7 +1,4 @@
-"""Texts about tasks for models and people: their questions, and the answer after a wait timed out.
-
-An approval is shown with everything that is approved: the tool, the Actor, the arguments (cut), and its cost limits.
-"""
+"""Texts about tasks for models and people: their questions, and the answer after a wait timed out."""
 
 import json
 from collections.abc import Mapping
@@ -31,9 +28,11 @@ _LIMITS = (
 def still_working(task: Task, *, run_report: bool) -> ToolResult:
     """The answer of a call that is still running. With `run_report`, it has the structure of run-related tools."""
     summary, next_step = _summary(task), _next_step(task)
-    text = "\n".join([summary, *_questions(task), next_step])
+    questions = [f"It asks ({key}): {question_text(asked)}" for key, asked in (task.input_requests or {}).items()]
+    text = "\n".join([summary, *questions, next_step])
     if not run_report:
-        return ToolResult(content=(TextContent(text=text),), is_error=True, error=_unfinished(task, summary, next_step))
+        error = ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, task.tool, summary, hint=next_step)
+        return ToolResult(content=(TextContent(text=text),), is_error=True, error=error)
     report = (
         build_run_report(task.run, summary=summary, next_step=next_step, actor_name=task.actor)
         if task.run is not None
@@ -44,7 +43,7 @@ def still_working(task: Task, *, run_report: bool) -> ToolResult:
 
 
 def question_text(question: InputRequest) -> str:
-    """The question's message, and for an approval below it what is approved."""
+    """The question's message, and for an approval the tool, the Actor, the arguments (cut) and the cost limits."""
     if question.handoff is None or not is_approval(question):
         return question.message
     return "\n".join([printable(question.message), *_approved_lines(question.handoff)])
@@ -52,12 +51,15 @@ def question_text(question: InputRequest) -> str:
 
 def questions_line(questions: Mapping[str, InputRequest]) -> str:
     """All questions on one line of at most 500 characters."""
-    text = " | ".join(_one_line(question) for question in questions.values())
-    return _cut(text, _MAX_LINE_CHARS)
+    lines = [
+        f"{'waits for approval' if is_approval(one) else 'asks'}: {'; '.join(question_text(one).splitlines())}"
+        for one in questions.values()
+    ]
+    return _cut(" | ".join(lines), _MAX_LINE_CHARS)
 
 
 def is_approval(question: InputRequest) -> bool:
-    """Whether the question asks for the approval of a call."""
+    """Return whether the question asks for the approval of a call."""
     return question.handoff is not None and question.handoff.kind == "approval"
 
 
@@ -68,11 +70,6 @@ def how_to_approve(task_id: str, questions: Mapping[str, InputRequest]) -> str:
     if roles:
         return f"Nobody approves a call of their own: {approver_words(roles)} does so with {command}."
     return f"They answer with {command}."
-
-
-def _one_line(question: InputRequest) -> str:
-    kind = "waits for approval" if is_approval(question) else "asks"
-    return f"{kind}: {'; '.join(question_text(question).splitlines())}"
 
 
 def _approved_lines(handoff: Handoff) -> list[str]:
@@ -125,21 +122,10 @@ def _summary(task: Task) -> str:
 
 
 def _next_step(task: Task) -> str:
-    if task.asks_people:
-        if _waits_for_approval(task):
-            how = how_to_approve(task.id, task.input_requests or {})
-            return f"A person has to approve it. {how} Then collect the result with get-task."
-        return f"Answer with answer-task (taskId {task.id}); then collect the result with get-task."
-    return f"It goes on. Collect the result with get-task (taskId {task.id}, waitSecs up to {MAX_WAIT_SECONDS})."
-
-
-def _waits_for_approval(task: Task) -> bool:
-    return any(is_approval(question) for question in (task.input_requests or {}).values())
-
-
-def _questions(task: Task) -> list[str]:
-    return [f"It asks ({key}): {question_text(question)}" for key, question in (task.input_requests or {}).items()]
-
-
-def _unfinished(task: Task, summary: str, next_step: str) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, task.tool, summary, hint=next_step)
+    questions = task.input_requests or {}
+    if not task.asks_people:
+        return f"It goes on. Collect the result with get-task (taskId {task.id}, waitSecs up to {MAX_WAIT_SECONDS})."
+    if any(is_approval(question) for question in questions.values()):
+        how = how_to_approve(task.id, questions)
+        return f"A person has to approve it. {how} Then collect the result with get-task."
+    return f"Answer with answer-task (taskId {task.id}); then collect the result with get-task."

@@ -1,10 +1,12 @@
-"""The tools that manage tasks (`get-task`, `list-tasks`, `cancel-task`, `answer-task`). They run without a workflow."""
+"""The tools that manage tasks, and what they share with the tools of batches and schedules. No workflow runs them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.errors import TaskNotFound
 from outlast.api.local_calls import LocalCall
@@ -13,12 +15,8 @@ from outlast.api.tasks.task_text import how_to_approve, is_approval, question_te
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.tools.common.task_tools import (
-    AnswerTaskArguments,
-    GetTaskArguments,
-    ListTasksArguments,
-    TaskArguments,
-)
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.common import task_tools
 
 TASK_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
     "get-task": ("read",),
@@ -26,7 +24,24 @@ TASK_TOOL_SCOPES: Mapping[str, tuple[Scope, ...]] = {
     "cancel-task": ("cancel",),
     "answer-task": ("call", "approve"),
 }
-"""For each tool, the scopes of which a key needs one."""
+"""The scopes of each tool. A key needs one of them."""
+Handler = Callable[[LocalCall, Any], Awaitable[ToolResult]]
+
+
+def invalid(call: LocalCall, message: str, violations: tuple[Violation, ...] | None = None) -> ToolError:
+    """The error for arguments that contradict each other, or that the API refuses."""
+    category, tool = ErrorCategory.VALIDATION, call.definition.name
+    return ToolError(ErrorEnvelope.permanent(category, tool, message, violations=violations))
+
+
+def text_result(lines: Iterable[str], structured: JsonObject) -> ToolResult:
+    """An answer as lines of text, and as a structure for programs."""
+    return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=structured)
+
+
+def document(model: BaseModel) -> JsonObject:
+    """A task, batch or schedule as JSON, without absent fields."""
+    return model.model_dump(mode="json", exclude_none=True)
 
 
 class TaskTools:
@@ -34,14 +49,14 @@ class TaskTools:
 
     def __init__(self, tasks: TaskClient) -> None:
         self._tasks = tasks
-        self.handlers: dict[str, Callable[[LocalCall, Any], Awaitable[ToolResult]]] = {
+        self.handlers: dict[str, Handler] = {
             "get-task": self._get_task,
             "list-tasks": self._list_tasks,
             "cancel-task": self._cancel_task,
             "answer-task": self._answer_task,
         }
 
-    async def _get_task(self, call: LocalCall, arguments: GetTaskArguments) -> ToolResult:
+    async def _get_task(self, call: LocalCall, arguments: task_tools.GetTaskArguments) -> ToolResult:
         try:
             answer = await self._tasks.answer_or_question(
                 call.principal.caller, arguments.task_id, wait_seconds=arguments.wait_secs
@@ -54,10 +69,10 @@ class TaskTools:
         lines = [_task_line(answer.task)]
         for key, question in (answer.task.input_requests or {}).items():
             lines.append(_question_line(answer.task, key, question))
-        lines.append("It goes on. Call get-task again, with waitSecs, for its result.")
-        return _text_result(lines, {"task": _task_document(answer.task)})
+        lines.append("It is still working. Call get-task again, with waitSecs, for its result.")
+        return text_result(lines, {"task": document(answer.task)})
 
-    async def _list_tasks(self, call: LocalCall, arguments: ListTasksArguments) -> ToolResult:
+    async def _list_tasks(self, call: LocalCall, arguments: task_tools.ListTasksArguments) -> ToolResult:
         listing = TaskListing(
             status=arguments.status, tool=arguments.tool, page_size=arguments.limit, page_token=arguments.page_token
         )
@@ -65,14 +80,14 @@ class TaskTools:
         lines = [_task_line(task) for task in page.tasks] or ["You have no such tasks."]
         if page.next_page_token:
             lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")
-        structured: JsonObject = {"tasks": [_task_document(task) for task in page.tasks]}
-        return _text_result(lines, {**structured, "nextPageToken": page.next_page_token})
+        structured: JsonObject = {"tasks": [document(task) for task in page.tasks]}
+        return text_result(lines, {**structured, "nextPageToken": page.next_page_token})
 
-    async def _cancel_task(self, call: LocalCall, arguments: TaskArguments) -> ToolResult:
+    async def _cancel_task(self, call: LocalCall, arguments: task_tools.TaskArguments) -> ToolResult:
         task = await self._tasks.cancel(call.principal.caller, arguments.task_id)
         return _task_result(task, "It is cancelled once its run has ended; get-task says when.")
 
-    async def _answer_task(self, call: LocalCall, arguments: AnswerTaskArguments) -> ToolResult:
+    async def _answer_task(self, call: LocalCall, arguments: task_tools.AnswerTaskArguments) -> ToolResult:
         task = await self._tasks.look_at(call.principal, arguments.task_id)
         question = (task.input_requests or {}).get(arguments.key)
         if question is not None and is_approval(question):
@@ -121,13 +136,5 @@ def _task_line(task: Task) -> str:
     return f"{task.id} ({task.tool}) is {task.status}{message}"
 
 
-def _task_document(task: Task) -> JsonObject:
-    return task.model_dump(mode="json", exclude_none=True)
-
-
 def _task_result(task: Task, next_step: str) -> ToolResult:
-    return _text_result([_task_line(task), next_step], {"task": _task_document(task)})
-
-
-def _text_result(lines: list[str], structured: JsonObject) -> ToolResult:
-    return ToolResult(content=(TextContent(text="\n".join(lines)),), structured=structured)
+    return text_result([_task_line(task), next_step], {"task": document(task)})

@@ -7,7 +7,7 @@ from outlast.activities.batches.results import results_locator
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.temporal.history_details import was_cancelled
-from outlast.api.temporal.task_view import failing_step, memo_model, owner_of
+from outlast.api.temporal.task_view import failing_step, latest_heartbeat, memo_model, owner_of, workflow_url
 from outlast.api.temporal.temporal_names import CARRY_ON_BATCH
 from outlast.contracts.batches import Batch
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
@@ -26,7 +26,7 @@ async def batch_from(
     ui_url: str | None,
     namespace: str,
 ) -> Batch | None:
-    """Describe the batch behind `execution`; None when the workflow is no batch.
+    """Describe the batch behind `execution`; None for a workflow of another kind.
 
     It has ended with `outcome`, or was ended with `error` because it was stuck.
     """
@@ -35,10 +35,14 @@ async def batch_from(
     if summary is None or owner is None:
         return None
     progress = await memo_model(execution, memo.BATCH_PROGRESS, BatchProgress) or BatchProgress.nothing()
-    state = outcome.state if outcome is not None else await _live_state(execution)
+    state = outcome.state if outcome is not None else None
+    if outcome is None and isinstance(execution, WorkflowExecutionDescription):
+        state = await latest_heartbeat(execution, CARRY_ON_BATCH, BatchState)
     if state is not None:
         progress = BatchProgress.of(state)
-    counts = progress.counts
+    counts, is_cancelled = progress.counts, error is not None and was_cancelled(error)
+    stuck_status = BatchStatus.CANCELLED if is_cancelled else BatchStatus.STOPPED
+    stuck_stop = StopReason.CANCELLED if is_cancelled else StopReason.DEFECT
     return Batch(
         id=execution.id,
         name=summary.name,
@@ -46,9 +50,9 @@ async def batch_from(
         mode=summary.mode,
         actor=summary.actor,
         schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
-        status=_status(execution, outcome, progress, summary.total) if error is None else _status_of_stuck(error),
+        status=_status(execution, outcome, progress, summary.total) if error is None else stuck_status,
         status_message=error.message if error is not None else await _message(execution, progress, summary.total),
-        stopped_by=progress.stop if error is None else _stop_of_stuck(error),
+        stopped_by=progress.stop if error is None else stuck_stop,
         created_at=summary.created_at,
         finished_at=execution.close_time,
         total=summary.total,
@@ -61,12 +65,12 @@ async def batch_from(
         seconds_left=_seconds_left(execution, state, counts, summary.total),
         results=str(results_locator(owner, execution.id)),
         options=summary.options,  # pyright: ignore[reportArgumentType]  # see MadeOf
-        workflow_url=f"{ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{execution.id}" if ui_url else None,
+        workflow_url=workflow_url(ui_url, namespace, execution.id),
     )
 
 
-def unreadable_batch(execution: WorkflowExecution, owner: str, reason: str) -> Batch:
-    """A batch whose record cannot be read: its status, its results, and why there is no more."""
+def unreadable_batch(execution: WorkflowExecution, reason: str) -> Batch:
+    """A batch whose record cannot be read: its status, its results, and the reason."""
     attributes = execution.typed_search_attributes
     running = execution.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
     return Batch(
@@ -81,13 +85,13 @@ def unreadable_batch(execution: WorkflowExecution, owner: str, reason: str) -> B
         finished_at=execution.close_time,
         total=0,
         waiting=0,
-        results=str(results_locator(owner, execution.id)),
+        results=str(results_locator(owner_of(execution) or "", execution.id)),
         options=BatchOptions(),  # pyright: ignore[reportArgumentType]  # see MadeOf
     )
 
 
 async def outcome_of(client: Client, batch_id: str, run_id: str | None) -> BatchOutcome | None:
-    """How a run of a batch's workflow that was completed has ended. Raises `RPCError`."""
+    """The outcome of a completed run of a batch's workflow. Raises `RPCError`."""
     handle = client.get_workflow_handle(batch_id, run_id=run_id, result_type=BatchOutcome)
     return await handle.result(follow_runs=False)
 
@@ -106,32 +110,13 @@ def _status(
     return BatchStatus.COMPLETED if progress.counts.ended == total else BatchStatus.STOPPED
 
 
-def _status_of_stuck(error: ErrorEnvelope) -> BatchStatus:
-    return BatchStatus.CANCELLED if was_cancelled(error) else BatchStatus.STOPPED
-
-
-def _stop_of_stuck(error: ErrorEnvelope) -> StopReason:
-    return StopReason.CANCELLED if was_cancelled(error) else StopReason.DEFECT
-
-
-async def _live_state(execution: WorkflowExecution) -> BatchState | None:
-    """The details of the heartbeat of the round at work."""
-    if not isinstance(execution, WorkflowExecutionDescription):
-        return None
-    for activity in execution.raw_description.pending_activities:
-        payloads = activity.heartbeat_details.payloads
-        if activity.activity_type.name == CARRY_ON_BATCH and payloads:
-            return (await execution.data_converter.decode(payloads, [BatchState]))[0]
-    return None
-
-
 async def _message(execution: WorkflowExecution, progress: BatchProgress, total: int) -> str | None:
     if progress.stop_words is not None:
         left = total - progress.counts.ended
         further = f" {left} items have not run: resume the batch to run them." if left else ""
         return f"Stopped: {progress.stop_words}.{further if execution.close_time is not None else ''}"
     if execution.status in _ENDED_ABNORMALLY:
-        return "Its workflow did not end by itself; items that were under way may go on as tasks."
+        return "Its workflow did not end by itself; running items may continue as tasks."
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
         return await _message_at_work(execution, progress)
     return None
@@ -142,12 +127,12 @@ async def _message_at_work(description: WorkflowExecutionDescription, progress: 
     for activity in raw.pending_activities:
         if activity.HasField("last_failure") and activity.attempt > 1:
             failure = await readable(activity.last_failure, description.data_converter)
-            return f"Attempt {activity.attempt} of a round, going on: {failure.message}"
+            return f"Attempt {activity.attempt} of a round, trying again: {failure.message}"
     failing = failing_step(description)
     if failing is not None:
         return failing
     if raw.workflow_extended_info.cancel_requested:
-        return "Cancelling: waiting until the items under way have ended."
+        return "Cancelling: waiting until the running items have ended."
     if progress.waits_because is not None:
         return f"Waiting until other runs have ended: {progress.waits_because}"
     return None

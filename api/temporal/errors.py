@@ -1,6 +1,7 @@
-"""Errors of the Temporal client as errors of the API, and timeouts of answers that only a worker can give."""
+"""Errors of the Temporal client as errors of the API, timeouts of workers' answers, and ids of events."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Generator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -24,7 +25,7 @@ from outlast.worker.payloads.converter import PayloadUnreadable
 from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
 
 WORKER_SECONDS = 30.0
-"""How long an answer is waited for."""
+"""Longest wait for an answer."""
 Answer = TypeVar("Answer")
 _UNREACHABLE = frozenset(
     {
@@ -39,16 +40,13 @@ _UNREACHABLE = frozenset(
     }
 )
 _NO_POLLER = "no poller"
-"""In the message of a query that no worker takes, or not soon enough under load."""
+"""Part of the message of a query that no worker takes in time."""
 _FAILED_CONNECT = "Failed client connect"
 """Beginning of the message of the `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
 
 
 async def answer_of_worker(answer: Awaitable[Answer], advice: str = "Nothing is lost; ask again shortly.") -> Answer:
-    """Await an answer that only a worker can give.
-
-    Raises `TemporalUnavailable`, which ends with `advice`, when no worker answers in time.
-    """
+    """Await an answer that only a worker can give. Raises `TemporalUnavailable` with `advice` after a timeout."""
     try:
         async with asyncio.timeout(WORKER_SECONDS):
             return await answer
@@ -58,13 +56,13 @@ async def answer_of_worker(answer: Awaitable[Answer], advice: str = "Nothing is 
 
 
 def unreadable_words(error: BaseException) -> str:
-    """A sentence about why a record cannot be read. `error` is one of `UNREADABLE`."""
+    """The reason, as a sentence, why a record cannot be read. `error` is one of `UNREADABLE`."""
     known = isinstance(error, ContentDamaged | ContentKeyMissing | PayloadLost)
     return str(error) if known else "Its record is damaged, or of another version."
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether Temporal did not answer, so that the same request may succeed later."""
+    """Return whether Temporal did not answer, so that the same request may succeed later."""
     if isinstance(error, RPCError):
         return error.status in _UNREACHABLE
     return type(error) is RuntimeError and str(error).startswith(_FAILED_CONNECT)
@@ -86,24 +84,26 @@ def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None
     except (PayloadUnavailable, ContentKeyMissing) as error:
         raise TaskDataUnavailable(str(error)) from error
     except (RPCError, RuntimeError) as error:
-        meant = known.get(error.status) if isinstance(error, RPCError) else None
+        status = error.status if isinstance(error, RPCError) else None
+        meant = known.get(status) if status is not None else None
         if meant is not None:
             raise meant from error
-        if isinstance(error, RPCError) and error.status is RPCStatusCode.RESOURCE_EXHAUSTED:
-            raise TemporalBusy(
-                "The task store takes no more requests at the moment. Repeat the request after `Retry-After`."
-            ) from error
-        if (
-            isinstance(error, RPCError)
-            and error.status is RPCStatusCode.FAILED_PRECONDITION
-            and _NO_POLLER in str(error)
-        ):
+        if status is RPCStatusCode.RESOURCE_EXHAUSTED:
+            message = "The task store takes no more requests at the moment. Repeat the request after `Retry-After`."
+            raise TemporalBusy(message) from error
+        if status is RPCStatusCode.FAILED_PRECONDITION and _NO_POLLER in str(error):
             raise TemporalUnavailable("No worker has answered. Nothing is lost; retry shortly.") from error
         if is_outage(error):
             raise TemporalUnavailable("The Temporal server does not answer. Nothing is lost; retry shortly.") from error
         raise
 
 
-def unknown_event_id(event_id: str) -> BadRequest:
-    """The error for a `Last-Event-ID` that no stream of this kind has sent."""
-    return BadRequest(f"{event_id[:50]!r} is not the id of an event; pass the id of the last event received, or none.")
+def parts_of_id(pattern: re.Pattern[str], event_id: str | None) -> tuple[str, ...] | None:
+    """The parts of a `Last-Event-ID`; None without one. Raises `BadRequest` for the id of another kind of stream."""
+    if not event_id:
+        return None
+    match = pattern.fullmatch(event_id)
+    if match is None:
+        message = f"{event_id[:50]!r} is not the id of an event; pass the id of the last event received, or none."
+        raise BadRequest(message)
+    return match.groups()

@@ -1,7 +1,6 @@
 """Reads a workflow's history as a stream of events. Needs no worker, and always gives the same events.
 
-A reader of one kind of workflow (tasks, turns, sessions) is a `RunFold`: it takes the entries of one run in order and
-gives the corresponding events. `follow_history` feeds it, from run to run.
+`follow_history` gives the entries of each run to a `RunFold`, one kind of which reads tasks, turns or sessions.
 """
 
 import asyncio
@@ -51,7 +50,7 @@ ABNORMAL_ENDS = {
 """Ways in which a workflow ends without its own outcome, and the message for clients."""
 _PASSING = frozenset(
     {
-        # The run exists, and a page of its history does not, or not as its page token says: read from the beginning.
+        # The run exists, but a page of its history does not, or not for its page token: read from the beginning.
         RPCStatusCode.NOT_FOUND,
         RPCStatusCode.INVALID_ARGUMENT,
         RPCStatusCode.OUT_OF_RANGE,
@@ -62,21 +61,20 @@ _PASSING = frozenset(
 )
 _FAILURES_WITHOUT_PROGRESS = 5
 _PAGE_BYTES = 1024 * 1024
-"""Room for a page of unknown size that is being read. One that needs more is read again, with room for it."""
+"""Room for a page of unknown size. A page that needs more is read again, with room for it."""
 _SMALL_PAGE_BYTES = 128 * 1024
-"""The same for a page that follows a small one, and that may have to wait for entries."""
+"""Room for a page that follows a small one, and that may wait for entries."""
 _FIRST_PAGE = 2
 _LARGEST_PAGE = 64
-"""Pages that are read into limited room begin small, and grow while they are small. The unit is a commit of
-Temporal: one event, or those that one step of the workflow has written."""
+"""Sizes of pages that are read into limited room, in commits of Temporal: one event, or those of one workflow step."""
 _COPIES = 6
 """Memory that an entry takes until its events were sent, in multiples of its size."""
 _NEWS_SECONDS = 0.2
-"""A page that takes longer is one that waits for new events, which takes no room."""
+"""A page that takes longer waits for new events, and takes no room."""
 _LATE_SECONDS = 1.0
 """Additional time for a page whose entries exist, before they count as left out."""
 _SLOWER = 10
-"""On a slow server this time is longer: this many times what the length of the history took."""
+"""On a slow server this time is a multiple of the time for the length of the history."""
 _STORED_ELSEWHERE = b"json/external-storage-reference"
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _ATTEMPTS = frozenset({EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED})
@@ -101,7 +99,7 @@ class RunFold(ABC, Generic[Event]):
         self._converter = converter
 
     async def read(self, entry: HistoryEvent) -> Iterable[Event]:
-        """The events of `entry`; none of one whose content is of another version, as in a workflow that is stuck."""
+        """The events of `entry`; empty for content of another version, as in a workflow that is stuck."""
         if entry.event_type == _CONTINUED:
             continued = entry.workflow_execution_continued_as_new_event_attributes
             self.continued_as = continued.new_execution_run_id
@@ -135,14 +133,11 @@ async def follow_history(
     wait: bool,
     room: Room | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a workflow from the run `run_id` on (the latest run for None), to its end.
+    """The events of a workflow from the run `run_id` on (the latest run for None), to its end; with `wait` future ones.
 
-    With `wait`, follows a running workflow; without, gives the events so far. Gives nothing while Temporal or the store
-    of payloads does not answer; afterwards it reads the run again from the beginning with a new fold, so callers have
-    to skip the events that they already have. Ends early when Temporal has removed the history.
-
-    With `room`, for a client that may be slow, reads into it a few events at a time, which are in it until the next one
-    is asked for.
+    After an outage of Temporal or the store of payloads, it reads the run again from the beginning with a new fold, so
+    callers have to skip events that they already have. Ends early if Temporal has removed the history. With `room`,
+    each event occupies it until the next one is requested.
 
     Raises `TaskDataLost` for a payload that is lost, `TaskDataUnavailable` for one whose key is not in the ring, and
     `RPCError` for a request that Temporal refuses every time.
@@ -190,10 +185,10 @@ class _Read:
 class _Place:
     """Position in a history that is being read.
 
-    Temporal (seen with server 1.32) appends entries that were written during the reading to the last page of a running
-    workflow, cuts them off at the page size, and continues after all of them. Entries were left out if the next page
-    begins too late, if no page comes although the history is longer, or if the last page does not end the run. A larger
-    page then includes them; if they are many, the history is read again from its beginning.
+    Temporal (server 1.32) appends entries that are written during the reading to the last page of a running workflow,
+    cuts them off at the page size, and continues after all of them. Entries were left out if the next page begins too
+    late, if no page comes although the history is longer, or if the last page does not end the run. A larger page then
+    includes them; if they are many, the history is read again from its beginning.
     """
 
     def __init__(self) -> None:
@@ -205,23 +200,22 @@ class _Place:
         self._last = 0
         """The ID of the last entry."""
         self._lasting = 0
-        """The ID of the last entry that is final. Temporal shows attempts of a workflow task that are none yet: another
-        entry gets their ID."""
+        """The ID of the last final entry: the ID of an attempt of a workflow task is later used for another entry."""
         self._checked = 0
-        """The last entry when it was looked up whether there are more."""
+        """The last entry at the last lookup of the history's length."""
         self._source: bytes | None = None
         """The page on which the last entry was."""
         self.is_read_again = False
         """True while the page to read next exists already, since entries on it were left out."""
 
     def missing(self, page: deque[HistoryEvent]) -> int:
-        """The number of entries between the last one and `page`, from which those that were read before are removed."""
+        """The number of entries between the last one and `page`, without those that were read before."""
         while page and page[0].event_id <= self._lasting:
             page.popleft()
         return max(0, page[0].event_id - self._last - 1) if page else 0
 
     async def written_after(self, length: Callable[[], Awaitable[int]]) -> int:
-        """Number of entries after the last one. Each position is looked up once, however long the next entry takes."""
+        """Number of entries after the last one. Each position is looked up once."""
         if self._checked == self._last:
             return 0
         self._checked = self._last
@@ -232,14 +226,13 @@ class _Place:
         self.is_read_again = False
         if page:
             self._source, self._last = self.token, page[-1].event_id
-            self._lasting = max(
-                (one.event_id for one in page if one.event_type not in _ATTEMPTS), default=self._lasting
-            )
+            final = (one.event_id for one in page if one.event_type not in _ATTEMPTS)
+            self._lasting = max(final, default=self._lasting)
             self._has_ended = page[-1].event_type in _ENDS
         self.token = following
 
     def begins_again(self) -> bool:
-        """True if the end was left out of the last page, once for each entry: the next page is then the first."""
+        """Return True, once for each entry, if the end was left out of the last page: read again from the first."""
         if self._has_ended or self._began_again_at == self._last:
             return False
         self._began_again_at = self._last
@@ -275,7 +268,7 @@ class _History:
                 read = await self._next(place, commits, None if keeps_room else held)
                 taken = 0 if held is None else _COPIES * sum(map(_size_of, read.page))
                 fits = taken <= needed
-                # Other readers took the room. The page exists by now, so it is read again within new room.
+                # Other readers took the room. The page exists now, so it is read again within new room.
                 keeps_room = read.is_without_room and taken > 0 and room is not None and room.is_scarce
                 if fits and not read.missing and not keeps_room:
                     if held is not None:
@@ -309,7 +302,7 @@ class _History:
                 clock = asyncio.get_running_loop().time
                 began = clock()
                 missing = await place.written_after(self._length)
-                # A server that is slow to tell the length is slow to send the page, too.
+                # A server that is slow to return the length is slow to send the page, too.
                 late_seconds = max(_LATE_SECONDS, _SLOWER * (clock() - began))
                 if missing and not (await asyncio.wait({reading}, timeout=late_seconds))[0]:
                     return _Read(deque(), None, missing)
@@ -356,19 +349,19 @@ def _sizes_elsewhere(message: Message) -> Iterator[int]:
 
 
 class _Patience:
-    """Which errors are waited out: those of an outage always, those that should pass a few times without progress."""
+    """Decides about retries: always during an outage, a few times without progress after other temporary errors."""
 
     def __init__(self) -> None:
         self._furthest = (0, 0)
         self._failed = 0
 
     def has_read(self, number: int, event_id: int) -> None:
-        """Event `event_id` of run `number` was read."""
+        """Note that event `event_id` of run `number` was read."""
         if (number, event_id) > self._furthest:
             self._furthest, self._failed = (number, event_id), 0
 
     def lasts(self, error: Exception) -> bool:
-        """Whether to read again after `error`."""
+        """Return whether to read again after `error`."""
         if isinstance(error, PayloadUnavailable) or is_outage(error):
             return True
         if not isinstance(error, RPCError) or error.status not in _PASSING:
@@ -382,7 +375,7 @@ def _is_not_found(error: Exception) -> bool:
 
 
 async def _is_removed(client: Client, workflow_id: str, run_id: str | None) -> bool:
-    """Whether Temporal does not know the run any more: its history can also be missing for a moment."""
+    """Return whether Temporal has removed the run, since its history can also be missing for a moment."""
     try:
         await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
     except (RPCError, RuntimeError) as error:
@@ -396,15 +389,14 @@ def time_of(entry: HistoryEvent) -> datetime:
 
 
 class RawPayloads:
-    """Opens what Temporal keeps, and what it keeps a reference to. What is sealed stays sealed."""
+    """Decrypts payloads, and fetches those to which Temporal has a reference. Encrypted secrets stay encrypted."""
 
     def __init__(self, client: Client) -> None:
-        """Open payloads as `client` does."""
         self.namespace = client.namespace
         self._converter = client.data_converter
 
     async def opened(self, payloads: Sequence[Payload], *, fetch: bool) -> list[Payload]:
-        """Each payload without its encryption; with `fetch` also those that are in the store, else their references.
+        """The payloads, decrypted; with `fetch` also those in the store, else their references.
 
         Raises `TaskDataLost` and `TaskDataUnavailable`.
         """

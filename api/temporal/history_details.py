@@ -4,7 +4,7 @@ Entries of a history never change, so the details are cached.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,24 +20,18 @@ from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
+from outlast.api.temporal import temporal_names as names
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.temporal_names import (
-    FETCH_DATASET_ITEMS,
-    RESURRECT_RUN,
-    START_RUN,
-    STORE_DATASET,
-    WAIT_FOR_RUN,
-)
 from outlast.contracts.tasks import Task
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome, digest_of_rows, rows_as_lines
 
-_RESULTS = {WAIT_FOR_RUN: EndedRun, FETCH_DATASET_ITEMS: DatasetPage, STORE_DATASET: StoredDataset}
+_RESULTS = {names.WAIT_FOR_RUN: EndedRun, names.FETCH_DATASET_ITEMS: DatasetPage, names.STORE_DATASET: StoredDataset}
 """The activities that return rows of a run."""
 _KEPT = 2_000
 _AT_ONCE = 20
-"""Histories that one list reads at the same time."""
+"""Histories that one list reads concurrently."""
 _GONE = TaskNotFound("Temporal has removed the history of the task.")
 _ENDED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
 
@@ -53,27 +47,21 @@ class _End:
 
 
 class HistoryDetails:
-    """Completes descriptions of tasks. Raises `TemporalUnavailable`.
-
-    A history that is gone, or whose parts are not to be read, leaves a description as it is.
-    """
+    """Completes descriptions of tasks, unless their history is gone or unreadable. Raises `TemporalUnavailable`."""
 
     def __init__(self, client: Client) -> None:
-        """Read histories through `client`."""
         self._client = client
         self._ends: LRUCache[str, _End] = LRUCache(_KEPT)
         self._runs: LRUCache[tuple[str, str], RunState] = LRUCache(_KEPT)
 
     def learn(self, run_id: str | None, outcome: ToolOutcome) -> None:
-        """Keep how a workflow has ended: it need not be read again."""
+        """Cache the end of a workflow."""
         if run_id is not None:
-            is_defect = DEFECT_META in outcome.result.meta
-            self._ends[run_id] = _End(
-                outcome.result.headline, run=outcome.run, cost_usd=outcome.cost_usd, is_defect=is_defect
-            )
+            result = outcome.result
+            self._ends[run_id] = _End(result.headline, outcome.run, outcome.cost_usd, DEFECT_META in result.meta)
 
     async def completed(self, execution: WorkflowExecution, task: Task) -> Task:
-        """`task` with what the history of `execution` says of it."""
+        """`task` with the details from the history of `execution`."""
         with suppress(TaskNotFound, TaskDataLost, TaskDataUnavailable), temporal_errors(missing=_GONE):
             if execution.status is WorkflowExecutionStatus.COMPLETED:
                 return await self._with_end(execution, task)
@@ -81,7 +69,7 @@ class HistoryDetails:
         return task
 
     async def all_completed(self, found: Iterable[tuple[WorkflowExecution, Task]]) -> list[Task]:
-        """Tasks of a list. Those that completed without a run stay as they are: their answers may be large."""
+        """Tasks of a list. Those that completed without a run are not read, because their answers may be large."""
         turns = asyncio.Semaphore(_AT_ONCE)
 
         async def one(execution: WorkflowExecution, task: Task) -> Task:
@@ -131,9 +119,9 @@ class HistoryDetails:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
         async for event in handle.fetch_history_events():
             activity, payloads = results.read(event)
-            if activity == START_RUN:
+            if activity == names.START_RUN:
                 [run] = await self._client.data_converter.decode(payloads, [RunState])
-            elif activity == RESURRECT_RUN:
+            elif activity == names.RESURRECT_RUN:
                 [result] = await self._client.data_converter.decode(payloads, [ResurrectResult])
                 run = result.run
             else:
@@ -145,7 +133,7 @@ class HistoryDetails:
 
 
 async def error_of_stuck(client: Client, execution: WorkflowExecution) -> ErrorEnvelope | None:
-    """Why a workflow was ended that was stuck; None for any other. Raises `RPCError`."""
+    """The error of a workflow that was ended because it was stuck; None for any other. Raises `RPCError`."""
     if execution.status is not WorkflowExecutionStatus.TERMINATED:
         return None
     handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
@@ -160,31 +148,23 @@ async def error_of_stuck(client: Client, execution: WorkflowExecution) -> ErrorE
 
 
 def was_cancelled(error: ErrorEnvelope) -> bool:
-    """Whether it was ended after a cancellation that it could not carry out."""
+    """Return whether the workflow was ended because it could not be cancelled otherwise."""
     return error.category is ErrorCategory.CANCELLED
 
 
 async def whole_outcome(client: Client, task_id: str, outcome: ToolOutcome) -> ToolOutcome:
-    """`outcome` with its rows, which are found by their digest.
-
-    Raises `RPCError` when Temporal does not answer or has removed the history, and `LookupError` for a history without
-    the rows, which no worker writes.
-    """
+    """`outcome` with its rows, found by their digest. Raises `RPCError`, and `LookupError` for missing rows."""
     if outcome.rows is None:
         return outcome
-    async for items in _rows_in(client, task_id):
-        if digest_of_rows(rows_as_lines(items)) == outcome.rows.sha256:
-            return outcome.with_rows(items)
-    raise LookupError(f"The history of task {task_id} lacks the rows that its result refers to.")
-
-
-async def _rows_in(client: Client, task_id: str) -> AsyncIterator[Sequence[JsonValue]]:
     results = ActivityResults()
     async for event in client.get_workflow_handle(task_id).fetch_history_events():
         activity, payloads = results.read(event)
         if (kind := _RESULTS.get(activity)) is not None:
             [result] = await client.data_converter.decode(payloads, [kind])
-            yield _rows_of(result)
+            items = _rows_of(result)
+            if digest_of_rows(rows_as_lines(items)) == outcome.rows.sha256:
+                return outcome.with_rows(items)
+    raise LookupError(f"The history of task {task_id} lacks the rows that its result refers to.")
 
 
 def _rows_of(result: EndedRun | DatasetPage | StoredDataset) -> Sequence[JsonValue]:

@@ -1,24 +1,21 @@
-"""Makes what tasks need of a Temporal namespace: the namespace itself, its retention, its search attributes.
+"""Sets up a Temporal namespace for tasks: the namespace itself, its retention, its search attributes.
 
-Every step looks first, so a second run changes nothing. For what the credential may not do, it names the commands that
-somebody who may can type; on Temporal Cloud those are of `tcld`.
+A second run changes nothing. For a step that the credential may not do, it returns the commands, for Temporal Cloud
+those of `tcld`.
 """
 
 import asyncio
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import (
-    DescribeNamespaceRequest,
-    RegisterNamespaceRequest,
-    UpdateNamespaceRequest,
-)
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, RegisterNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -38,27 +35,27 @@ _DESCRIPTION = "Tasks of Outlast"
 
 
 class SetupStep(BaseModel):
-    """One thing that a namespace needs, and what became of it."""
+    """A step of the setup, and its outcome."""
 
     model_config = ConfigDict(frozen=True)
 
     what: Literal["namespace", "retention", "search attributes"]
     outcome: Literal["there", "made", "refused", "wrong"]
-    """`refused`: this credential may not; `wrong`: it is there, but not as it has to be, and cannot be changed."""
+    """`refused`: not permitted with this credential; `wrong`: it exists with another type, and cannot be changed."""
     detail: str
     commands: tuple[str, ...] = ()
     """The steps that need more rights."""
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if nothing is left to do."""
         return self.outcome in ("there", "made")
 
 
 async def set_up_namespace(client: Client, *, retention: timedelta) -> tuple[SetupStep, ...]:
-    """Make what is missing in the client's namespace; keep ended tasks for `retention` at least.
+    """Set up the client's namespace, and keep ended tasks for at least `retention`. A longer retention stays.
 
-    A longer retention stays. Raises `RPCError` when the server does not answer, or does not know the credential.
+    Raises `RPCError` when the server does not answer, or does not accept the credential.
     """
     namespace = _Namespace(client, retention)
     made = await namespace.make()
@@ -67,11 +64,13 @@ async def set_up_namespace(client: Client, *, retention: timedelta) -> tuple[Set
     return (made, await namespace.keep_long_enough(), await namespace.add_attributes())
 
 
+@dataclass(eq=False)
 class _Namespace:
-    def __init__(self, client: Client, retention: timedelta) -> None:
-        self._client = client
-        self._retention = retention
-        host = client.service_client.config.target_host.rpartition(":")[0]
+    client: Client
+    retention: timedelta
+
+    def __post_init__(self) -> None:
+        host = self.client.service_client.config.target_host.rpartition(":")[0]
         self._in_cloud = host.endswith(_CLOUD_HOSTS)
 
     async def make(self) -> SetupStep:
@@ -84,36 +83,36 @@ class _Namespace:
             if error.status is RPCStatusCode.PERMISSION_DENIED:
                 return self._refused_namespace("it does not exist, or this credential may not look at it")
             raise
-        return SetupStep(what="namespace", outcome="there", detail=self._client.namespace)
+        return SetupStep(what="namespace", outcome="there", detail=self.client.namespace)
 
     async def _register(self) -> SetupStep:
-        request = RegisterNamespaceRequest(namespace=self._client.namespace, description=_DESCRIPTION)
-        request.workflow_execution_retention_period.FromTimedelta(self._retention)
+        request = RegisterNamespaceRequest(namespace=self.client.namespace, description=_DESCRIPTION)
+        request.workflow_execution_retention_period.FromTimedelta(self.retention)
         try:
-            await self._client.workflow_service.register_namespace(request)
+            await self.client.workflow_service.register_namespace(request)
         except RPCError as error:
             if error.status in REFUSALS:
                 return self._refused_namespace("it does not exist, and this credential may not create it")
             if error.status is not RPCStatusCode.ALREADY_EXISTS:  # another one was faster
                 raise
         await self._until_known()
-        return SetupStep(what="namespace", outcome="made", detail=self._client.namespace)
+        return SetupStep(what="namespace", outcome="made", detail=self.client.namespace)
 
     async def keep_long_enough(self) -> SetupStep:
         """The retention. Temporal measures it in whole days at most places, so it is rounded up."""
         kept = await self._kept()
-        if kept >= self._retention:
+        if kept >= self.retention:
             return SetupStep(what="retention", outcome="there", detail=f"ended tasks are kept for {_in_days(kept)}")
-        request = UpdateNamespaceRequest(namespace=self._client.namespace)
-        request.config.workflow_execution_retention_ttl.FromTimedelta(self._retention)
+        request = UpdateNamespaceRequest(namespace=self.client.namespace)
+        request.config.workflow_execution_retention_ttl.FromTimedelta(self.retention)
         try:
-            await self._client.workflow_service.update_namespace(request)
+            await self.client.workflow_service.update_namespace(request)
         except RPCError as error:
             if error.status not in REFUSALS:
                 raise
             detail = f"ended tasks are kept for {_in_days(kept)}, and this credential may not change that"
             return SetupStep(what="retention", outcome="refused", detail=detail, commands=(self._retention_command(),))
-        detail = f"ended tasks are kept for {_in_days(self._retention)} (were for {_in_days(kept)})"
+        detail = f"ended tasks are kept for {_in_days(self.retention)} (were for {_in_days(kept)})"
         return SetupStep(what="retention", outcome="made", detail=detail)
 
     async def add_attributes(self) -> SetupStep:
@@ -123,19 +122,19 @@ class _Namespace:
         except RPCError as error:
             if error.status not in REFUSALS:
                 raise
-            detail = "the server does not list them to this credential; see that it has these"
+            detail = "this credential may not list them; make sure that the server has these"
             return self._refused_attributes(detail, WANTED)
         wrong = {name: kind for name, kind in WANTED.items() if there.get(name, kind) != kind}
         missing = {name: kind for name, kind in WANTED.items() if name not in there}
         if missing:
             try:
-                await add_search_attributes(self._client, missing)
+                await add_search_attributes(self.client, missing)
             except RPCError as error:
                 if error.status not in REFUSALS:
                     raise
                 names = ", ".join(sorted(missing))
                 return self._refused_attributes(f"{names} are missing, and this credential may not add them", missing)
-            await until_known(self._client, missing)
+            await until_known(self.client, missing)
         if wrong:
             wanted = ", ".join(f"{name} has to be {type_name(kind)}" for name, kind in sorted(wrong.items()))
             detail = f"{wanted}: remove it and run this again, or use another namespace"
@@ -145,32 +144,31 @@ class _Namespace:
         return SetupStep(what="search attributes", outcome="there", detail=f"all {len(WANTED)} are there")
 
     async def _kept(self) -> timedelta:
-        described = await self._client.workflow_service.describe_namespace(
-            DescribeNamespaceRequest(namespace=self._client.namespace)
+        described = await self.client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=self.client.namespace)
         )
         return described.config.workflow_execution_retention_ttl.ToTimedelta()
 
     async def _attributes(self) -> dict[str, IndexedValueType.ValueType]:
-        request = ListSearchAttributesRequest(namespace=self._client.namespace)
-        return dict((await self._client.operator_service.list_search_attributes(request)).custom_attributes)
+        request = ListSearchAttributesRequest(namespace=self.client.namespace)
+        return dict((await self.client.operator_service.list_search_attributes(request)).custom_attributes)
 
     async def _until_known(self) -> None:
-        """Wait for every part of the server to know the new namespace: they look for new ones every few seconds."""
+        """Wait until all parts of the server have the new namespace: they look for new ones every few seconds."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
                 await self._attributes()
+                return
             except RPCError as error:
                 if error.status in REFUSALS:
                     return
                 if error.status is not RPCStatusCode.NOT_FOUND or time.monotonic() > deadline:
                     raise
-            else:
-                return
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _refused_namespace(self, detail: str) -> SetupStep:
-        name, days = self._client.namespace, _days(self._retention)
+        name, days = self.client.namespace, _days(self.retention)
         command = (
             f"tcld namespace create --namespace {name.partition('.')[0]} --region REGION --retention-days {days}"
             if self._in_cloud
@@ -179,13 +177,13 @@ class _Namespace:
         return SetupStep(what="namespace", outcome="refused", detail=f"{name}: {detail}", commands=(command,))
 
     def _retention_command(self) -> str:
-        name, days = self._client.namespace, _days(self._retention)
+        name, days = self.client.namespace, _days(self.retention)
         if self._in_cloud:
             return f"tcld namespace retention set --namespace {name} --retention-days {days}"
         return f"temporal operator namespace update --namespace {name} --retention {days * 24}h"
 
     def _refused_attributes(self, detail: str, attributes: SearchAttributes) -> SetupStep:
-        commands = _attribute_commands(self._client.namespace, attributes, in_cloud=self._in_cloud)
+        commands = _attribute_commands(self.client.namespace, attributes, in_cloud=self._in_cloud)
         return SetupStep(what="search attributes", outcome="refused", detail=detail, commands=tuple(commands))
 
 

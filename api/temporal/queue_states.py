@@ -1,4 +1,4 @@
-"""Temporal's task queues and who serves them, as `DescribeTaskQueue` tells it."""
+"""Temporal's task queues and their workers, from `DescribeTaskQueue`."""
 
 import asyncio
 from collections import defaultdict
@@ -30,7 +30,7 @@ class ServedQueues:
 
 
 async def served_queues(client: Client) -> ServedQueues:
-    """How every queue is now. Raises `RPCError` when Temporal does not answer."""
+    """The current state of every queue. Raises `RPCError` when Temporal does not answer."""
     described = await asyncio.gather(*(_describe(client, queue, kind) for queue, kind in _SERVED))
     pollers = [
         (queue, poller)

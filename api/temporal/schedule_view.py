@@ -5,14 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from pydantic import JsonValue
-from temporalio.client import (
-    Client,
-    ScheduleActionExecutionStartWorkflow,
-    ScheduleActionResult,
-    ScheduleActionStartWorkflow,
-    ScheduleDescription,
-    WorkflowExecutionStatus,
-)
+from temporalio import client as temporal
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.schedules.contracts import Due
@@ -29,32 +22,30 @@ from outlast.workflows.schedules.contracts import FiringInput, FiringProgress, F
 _NEXT = 10
 _GONE = RPCStatusCode.NOT_FOUND
 _ENDED_ABNORMALLY = {
-    WorkflowExecutionStatus.FAILED: FiringStatus.FAILED,
-    WorkflowExecutionStatus.TIMED_OUT: FiringStatus.FAILED,
-    WorkflowExecutionStatus.TERMINATED: FiringStatus.CANCELLED,
-    WorkflowExecutionStatus.CANCELED: FiringStatus.CANCELLED,
+    temporal.WorkflowExecutionStatus.FAILED: FiringStatus.FAILED,
+    temporal.WorkflowExecutionStatus.TIMED_OUT: FiringStatus.FAILED,
+    temporal.WorkflowExecutionStatus.TERMINATED: FiringStatus.CANCELLED,
+    temporal.WorkflowExecutionStatus.CANCELED: FiringStatus.CANCELLED,
 }
 
 
-async def order_of(description: ScheduleDescription) -> FiringInput | None:
-    """What a schedule starts its firings with; None for a schedule that is none of ours.
+async def order_of(description: temporal.ScheduleDescription) -> FiringInput | None:
+    """The input of a schedule's firings; None for a schedule of another application.
 
-    Raises `PayloadUnreadable` if it would start them with nothing, and as `DataConverter.decode` does.
+    Raises `PayloadUnreadable` if the input is gone, and as `DataConverter.decode` does.
     """
     action = description.schedule.action
-    if not isinstance(action, ScheduleActionStartWorkflow):
+    if not isinstance(action, temporal.ScheduleActionStartWorkflow):
         return None
-    if len(action.args) == 1:
-        decoded = await description.data_converter.decode(action.args, [FiringInput])
-    else:
-        decoded = [None]
-    if decoded[0] is None:
+    is_whole = len(action.args) == 1
+    order = (await description.data_converter.decode(action.args, [FiringInput]))[0] if is_whole else None
+    if order is None:
         raise PayloadUnreadable("The schedule has lost the input of its firings.")
-    return cast(FiringInput, decoded[0])
+    return cast(FiringInput, order)
 
 
 async def schedule_from(
-    description: ScheduleDescription,
+    description: temporal.ScheduleDescription,
     order: FiringInput,
     firings: Sequence[Firing],
     *,
@@ -62,7 +53,7 @@ async def schedule_from(
     ui_url: str | None,
     namespace: str,
 ) -> Schedule:
-    """The schedule behind `description`, with what is known of its firings."""
+    """The schedule behind `description`, with its known firings."""
     timing, spending, state, info = order.timing, order.spending, description.schedule.state, description.info
     return Schedule(
         id=order.schedule_id,
@@ -74,7 +65,7 @@ async def schedule_from(
         pause_on=spending.pause_on,
         paused=state.paused,
         paused_because=await read_note(state.note, description.data_converter) if state.paused else None,
-        # Temporal names times for a paused schedule, too, at which nothing is started.
+        # Temporal also returns times for a paused schedule, at which nothing is started.
         next=() if state.paused else tuple(info.next_action_times[:_NEXT]),
         recent=tuple(firings),
         fired=info.num_actions,
@@ -87,8 +78,8 @@ async def schedule_from(
     )
 
 
-def unreadable_schedule(description: ScheduleDescription, schedule_id: str, reason: str) -> Schedule:
-    """A schedule whose record cannot be read: when it is due, and why there is no more."""
+def unreadable_schedule(description: temporal.ScheduleDescription, schedule_id: str, reason: str) -> Schedule:
+    """A schedule whose record cannot be read: its due times, and the reason."""
     state, info, policy = description.schedule.state, description.info, description.schedule.policy
     return Schedule(
         id=schedule_id,
@@ -110,35 +101,37 @@ def unreadable_schedule(description: ScheduleDescription, schedule_id: str, reas
     )
 
 
-def firings_without_state(description: ScheduleDescription) -> list[Firing]:
-    """The latest firings, the last one first, as far as the schedule itself knows them."""
+def firings_without_state(description: temporal.ScheduleDescription) -> list[Firing]:
+    """The latest firings, the last one first, as Temporal's description has them."""
     found = [_firing(result) for result in reversed(description.info.recent_actions)]
     # Two triggers within one second are one firing.
     return [*{firing.id: firing for firing in found}.values()]
 
 
-async def latest_firings(client: Client, description: ScheduleDescription) -> tuple[list[Firing], float | None]:
-    """The latest firings with what came of them, the last one first; and what all have cost, if it is known."""
+async def latest_firings(
+    client: temporal.Client, description: temporal.ScheduleDescription
+) -> tuple[list[Firing], float | None]:
+    """The latest firings with their state, the last one first; and the cost of all firings, if it is known."""
     found = await asyncio.gather(*(_with_state(client, firing) for firing in firings_without_state(description)))
     spent = next((progress.spent_usd for _, progress in found if progress is not None), None)
     return [firing for firing, _ in found], float(spent) if spent is not None else None
 
 
 def _shown(due: Due) -> Mapping[str, JsonValue]:
-    """What is due as its caller sees it: in the form of a request, with masks for secrets."""
+    """The call, saved call or batch of a schedule, as in a request, with masks for secrets."""
     content = cast(dict[str, JsonValue], masked(cast(JsonValue, due.model_dump(mode="json"))))
     if due.saved is not None:
         return {"saved": {"name": due.saved, "arguments": content["arguments"]}}
     return {"call": content["call"]} if due.call is not None else {"batch": content["batch"]}
 
 
-def _firing(result: ScheduleActionResult) -> Firing:
+def _firing(result: temporal.ScheduleActionResult) -> Firing:
     action = result.action
-    assert isinstance(action, ScheduleActionExecutionStartWorkflow), "schedules start workflows"
+    assert isinstance(action, temporal.ScheduleActionExecutionStartWorkflow), "schedules start workflows"
     return Firing(id=action.workflow_id, scheduled_at=result.scheduled_at, started_at=result.started_at)
 
 
-async def _with_state(client: Client, firing: Firing) -> tuple[Firing, FiringProgress | None]:
+async def _with_state(client: temporal.Client, firing: Firing) -> tuple[Firing, FiringProgress | None]:
     try:
         description = await client.get_workflow_handle(firing.id).describe()
     except RPCError as error:
@@ -146,10 +139,10 @@ async def _with_state(client: Client, firing: Firing) -> tuple[Firing, FiringPro
             raise
         return firing, None
     try:
-        told = await memo_model(description, memo.FIRING, FiringProgress)
+        recorded = await memo_model(description, memo.FIRING, FiringProgress)
     except UNREADABLE:
         return firing, None
-    progress = told or FiringProgress(status=FiringStatus.STARTING)
+    progress = recorded or FiringProgress(status=FiringStatus.STARTING)
     status = _ENDED_ABNORMALLY.get(description.status, progress.status) if description.status else progress.status
     stuck = await error_of_stuck(client, description)
     if stuck is not None and not was_cancelled(stuck):
@@ -162,4 +155,4 @@ async def _with_state(client: Client, firing: Firing) -> tuple[Firing, FiringPro
         "cost_usd": float(progress.cost_usd) if started is not None else None,
         "error": stuck or progress.error,
     }
-    return firing.model_copy(update=state), told
+    return firing.model_copy(update=state), recorded

@@ -1,7 +1,6 @@
-"""The events of a session, read from its workflow's history.
+"""The events of a session, read from its workflow's history. Needs no worker.
 
-Every signal that the session received is one event. The workflow numbers them and passes on the latest 200 when it
-continues as new, so the numbers continue from run to run. Events are readable while no worker is alive.
+Every signal is one event. The workflow numbers them, and passes on the latest 200 when it continues as new.
 """
 
 import re
@@ -12,27 +11,18 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.reader import Room
 from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.errors import SessionNotFound
-from outlast.api.temporal.errors import temporal_errors, unknown_event_id
+from outlast.api.temporal.errors import parts_of_id, temporal_errors
+from outlast.api.temporal.executions import owned
 from outlast.api.temporal.history import RunFold, follow_history, time_of
-from outlast.api.temporal.task_view import owner_of
 from outlast.contracts.events import ConversationEvent
+from outlast.workflows.contracts import sessions
 from outlast.workflows.contracts.self_correction import SelfCorrection
-from outlast.workflows.contracts.sessions import (
-    CALL_REFUSED_SIGNAL,
-    POSTED_SIGNAL,
-    TASK_COMPLETED_SIGNAL,
-    Posted,
-    SessionEvent,
-    SessionState,
-    corrected,
-    session_workflow_id,
-)
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
 
 _ID = re.compile(r"([0-9a-f]{8})-(\d{1,12})", re.ASCII)
@@ -40,7 +30,7 @@ _ID = re.compile(r"([0-9a-f]{8})-(\d{1,12})", re.ASCII)
 
 @dataclass
 class _Position:
-    """A follower's position: the life of the session (from its first run to its end), and the event in it."""
+    """A follower's position: the session's first run, as a session may end and begin again, and the event."""
 
     life: str = ""
     number: int = 0
@@ -48,10 +38,10 @@ class _Position:
 
 @dataclass(frozen=True)
 class _Numbered:
-    """An event and the life of the session to which it belongs."""
+    """An event and the life of its session."""
 
     life: str
-    event: SessionEvent
+    event: sessions.SessionEvent
 
 
 class _SessionFold(RunFold[_Numbered]):
@@ -61,61 +51,58 @@ class _SessionFold(RunFold[_Numbered]):
 
     async def events_of(self, entry: HistoryEvent) -> Iterable[_Numbered]:
         """The events of `entry`; for a run's first entry, the events that earlier runs passed on."""
-        match entry.event_type:
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                found = await self._started(entry)
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-                found = await self._signaled(entry)
-            case _:
-                found = ()
+        found: Iterable[sessions.SessionEvent] = ()
+        if entry.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            started = entry.workflow_execution_started_event_attributes
+            state = await self.decode(started.input.payloads[0], sessions.SessionState)
+            self._life = started.first_execution_run_id[-8:]  # the end is random; the beginning may be the time
+            self._next_number, self._counted = state.next_number, state.self_correction
+            found = state.events
+        elif entry.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+            found = await self._signaled(entry)
         return [_Numbered(self._life, event) for event in found]
 
-    async def _started(self, entry: HistoryEvent) -> Iterable[SessionEvent]:
-        started = entry.workflow_execution_started_event_attributes
-        state = await self.decode(started.input.payloads[0], SessionState)
-        self._life = started.first_execution_run_id[-8:]  # the end is random; the beginning may be the time
-        self._next_number, self._counted = state.next_number, state.self_correction
-        return state.events
-
-    async def _signaled(self, entry: HistoryEvent) -> Iterable[SessionEvent]:
+    async def _signaled(self, entry: HistoryEvent) -> Iterable[sessions.SessionEvent]:
         signal = entry.workflow_execution_signaled_event_attributes
-        event = SessionEvent(number=self._next_number, time=time_of(entry))
+        event = sessions.SessionEvent(number=self._next_number, time=time_of(entry))
         match signal.signal_name:
-            case name if name == TASK_COMPLETED_SIGNAL:
+            case name if name == sessions.TASK_COMPLETED_SIGNAL:
                 completed = await self.decode(signal.input.payloads[0], TaskCompleted)
-                self._counted, view = corrected(self._counted, completed)
+                self._counted, view = sessions.corrected(self._counted, completed)
                 update = {"task_completed": completed, "self_correction": view}
-            case name if name == CALL_REFUSED_SIGNAL:
+            case name if name == sessions.CALL_REFUSED_SIGNAL:
                 refused = await self.decode(signal.input.payloads[0], CallRefused)
-                self._counted, view = corrected(self._counted, refused)
+                self._counted, view = sessions.corrected(self._counted, refused)
                 update = {"call_refused": refused, "self_correction": view}
-            case name if name == POSTED_SIGNAL:
-                update = {"posted": await self.decode(signal.input.payloads[0], Posted)}
+            case name if name == sessions.POSTED_SIGNAL:
+                update = {"posted": await self.decode(signal.input.payloads[0], sessions.Posted)}
             case _:
                 return ()
         self._next_number += 1
         return (event.model_copy(update=update),)
 
 
+@dataclass(eq=False)
 class SessionEvents:
-    """Reads and follows sessions. Raises `outlast.api.errors.ApiError`s."""
+    """Reads and follows events of sessions. Its methods raise `ApiError`s."""
 
-    def __init__(self, client: Client, unread: UnreadBytes) -> None:
-        """Read through `client`, within what callers may leave `unread`."""
-        self._client = client
-        self._unread = unread
+    client: Client
+    unread: UnreadBytes
 
     async def follow(
         self, caller: Caller, session_id: str, *, after: str | None = None
     ) -> AsyncGenerator[ConversationEvent] | None:
         """Events after the one with id `after`, as they happen, until the session ends.
 
-        None when it has ended and nothing came after. Raises `SessionNotFound`, or `BadRequest` for a bad id.
+        None if it has ended without further events. Raises `SessionNotFound`, `BadRequest` for an invalid id.
         """
-        position = _position_of(after)
-        described = await self._described(caller, session_id)
+        life, number = parts_of_id(_ID, after) or ("", "0")
+        position = _Position(life, int(number))
+        message = f"You have no session {session_id!r}. A session begins with the first call that names it."
+        workflow_id = sessions.session_workflow_id(caller.id, session_id)
+        described = await owned(self.client, workflow_id, caller, SessionNotFound(message))
         run_id = described.run_id or ""
-        room = self._unread.room_of(caller.id)
+        room = self.unread.room_of(caller.id)
         if described.status is WorkflowExecutionStatus.RUNNING:
             return self._stream(described.id, run_id, position, room, wait=True)
         with temporal_errors():
@@ -123,23 +110,13 @@ class SessionEvents:
                 is_empty = await anext(events, None) is None
         return None if is_empty else self._stream(described.id, run_id, position, room, wait=False)
 
-    async def _described(self, caller: Caller, session_id: str) -> WorkflowExecutionDescription:
-        missing = SessionNotFound(
-            f"You have no session {session_id!r}. A session begins with the first call that names it."
-        )
-        with temporal_errors(missing=missing):
-            found = await self._client.get_workflow_handle(session_workflow_id(caller.id, session_id)).describe()
-        if owner_of(found) != caller.id:
-            raise missing
-        return found
-
     async def _stream(
         self, workflow_id: str, run_id: str, after: _Position, room: Room, *, wait: bool
     ) -> AsyncGenerator[ConversationEvent]:
-        """The events of one run after another. During an outage of Temporal the stream is silent; then it continues."""
-        converter, position = self._client.data_converter, replace(after)
+        """The events of one run after another. The stream is silent during an outage of Temporal."""
+        converter, position = self.client.data_converter, replace(after)
         history = follow_history(
-            self._client, workflow_id, run_id, lambda number: _SessionFold(converter, number), wait=wait, room=room
+            self.client, workflow_id, run_id, lambda number: _SessionFold(converter, number), wait=wait, room=room
         )
         async with aclosing(history):
             async for numbered in history:
@@ -147,14 +124,14 @@ class SessionEvents:
                 if position.life != life:
                     position.life, position.number = life, 0
                 if number > position.number + 1:
-                    yield _missed(number - position.number - 1)
+                    yield ConversationEvent(name="events_missed", data={"count": number - position.number - 1})
                 if number > position.number:
                     position.number = number
                     yield _as_streamed(numbered.event, life)
                 del numbered
 
 
-def _as_streamed(event: SessionEvent, life: str) -> ConversationEvent:
+def _as_streamed(event: sessions.SessionEvent, life: str) -> ConversationEvent:
     """The event as clients receive it."""
     identity = f"{life}-{event.number}"
     if event.posted is None:
@@ -168,16 +145,3 @@ def _as_streamed(event: SessionEvent, life: str) -> ConversationEvent:
     data = posted.model_dump(mode="json", exclude_none=True, exclude={"kind", "text"})
     text: dict[str, JsonValue] = {"message" if posted.kind == "update" else "emoji": posted.text}
     return ConversationEvent(name=posted.kind, id=identity, time=event.time, data={**text, **data})
-
-
-def _missed(count: int) -> ConversationEvent:
-    return ConversationEvent(name="events_missed", data={"count": count})
-
-
-def _position_of(event_id: str | None) -> _Position:
-    if not event_id:
-        return _Position()
-    match = _ID.fullmatch(event_id)
-    if match is None:
-        raise unknown_event_id(event_id)
-    return _Position(match.group(1), int(match.group(2)))

@@ -1,4 +1,4 @@
-"""Starts sessions: a session begins with the first call or message that names it, while its caller may have more."""
+"""Starts sessions: a session begins with the first call or message that names it, within its caller's limit."""
 
 import asyncio
 import logging
@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from cachetools import LRUCache
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TemporalUnavailable, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.executions import is_running
 from outlast.api.temporal.visibility import sessions_query
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -27,9 +28,9 @@ from outlast.workflows.session import SessionWorkflow
 _REPORT_TIMEOUT_SECONDS = 2.0
 _MAX_CALLERS = 10_000
 _MAX_KNOWN = 1_000
-"""Sessions of one caller of which is remembered that they exist."""
+"""Most existing sessions of one caller that are cached."""
 _COUNT_PAUSE_SECONDS = 1.0
-"""Shortest time between two counts of one caller's sessions. Lists show a session after that time."""
+"""Shortest time between two counts of one caller's sessions, and the lag of lists."""
 _RETRY_SECONDS = 60
 
 log = logging.getLogger("outlast.api")
@@ -37,7 +38,7 @@ log = logging.getLogger("outlast.api")
 
 @dataclass
 class _Sessions:
-    """One caller's sessions: as last counted, and those that this process has begun since."""
+    """One caller's sessions: the last count, and those that this process has begun since."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     known: LRUCache[str, bool] = field(default_factory=lambda: LRUCache[str, bool](_MAX_KNOWN))
@@ -50,32 +51,31 @@ class _Sessions:
         return self.count + len(self.begun)
 
 
+@dataclass(eq=False)
 class SessionStarts:
     """Starts the sessions that do not exist yet."""
 
-    def __init__(
-        self, client: Client, policy: PolicySource, *, idle: timedelta = SESSION_IDLE, clock: Clock = time.monotonic
-    ) -> None:
-        """Begin as many as the `policy` in force says. Each lives for `idle` without an event."""
-        self._client = client
-        self._policy = policy
-        self._idle = idle
-        self._clock = clock
+    client: Client
+    policy: PolicySource
+    idle: timedelta = SESSION_IDLE
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._callers: LRUCache[str, _Sessions] = LRUCache(_MAX_CALLERS)
 
     async def ensure(self, caller_id: str, session_id: str, *, refused: CallRefused | None = None) -> None:
         """Start the session unless it exists, and report a refused call to it if there is one.
 
-        Raises `TooManyRequests` when it does not exist and the caller has as many as it may, and `RPCError`.
+        Raises `TooManyRequests` for a new session of a caller who has too many, and `RPCError`.
         """
         sessions = self._callers.get(caller_id)
         if sessions is None:
             sessions = self._callers[caller_id] = _Sessions()
         if session_id not in sessions.known:
             await self._admit(caller_id, session_id, sessions)
-        await self._client.start_workflow(
+        await self.client.start_workflow(
             SessionWorkflow.run,
-            SessionState(caller_id=caller_id, session_id=session_id, idle_seconds=self._idle.total_seconds()),
+            SessionState(caller_id=caller_id, session_id=session_id, idle_seconds=self.idle.total_seconds()),
             id=session_workflow_id(caller_id, session_id),
             task_queue=TOOLS_TASK_QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -96,44 +96,31 @@ class SessionStarts:
             log.warning("A refused call could not be reported to session %s: %s", session_id, error)
 
     def used(self) -> Mapping[str, Mapping[str, float]]:
-        """For each caller, the part of its limit that is in use, as last counted."""
+        """For each caller, the fraction of its limit that is in use, as last counted."""
         return {
-            caller_id: {"sessions": min(1.0, sessions.all / max(1, self._most(caller_id)))}
+            caller_id: {"sessions": min(1.0, sessions.all / max(1, self.policy.of(caller_id).limits.sessions))}
             for caller_id, sessions in self._callers.items()
         }
 
-    def _most(self, caller_id: str) -> int:
-        return self._policy.of(caller_id).limits.sessions
-
     async def _admit(self, caller_id: str, session_id: str, sessions: _Sessions) -> None:
-        most = self._most(caller_id)
+        most = self.policy.of(caller_id).limits.sessions
         async with sessions.lock:
-            since = self._clock() - sessions.counted_at
+            since = self.clock() - sessions.counted_at
             if sessions.counted_at == float("-inf") or (sessions.all >= most and since > _COUNT_PAUSE_SECONDS):
                 await self._count(caller_id, sessions)
         if sessions.all < most:
-            sessions.begun[session_id] = self._clock()
-        elif not await self._goes_on(caller_id, session_id):
+            sessions.begun[session_id] = self.clock()
+        elif not await is_running(self.client, session_workflow_id(caller_id, session_id)):
             LIMITED.labels("sessions").inc()
             raise TooManyRequests(
                 f"You have {sessions.all} sessions, and may have {most} (`sessions` in the operator's policy). Nothing "
                 "was started: delete sessions that you do not need (`DELETE /v1/sessions/{id}`, `outlast sessions "
-                f"delete`), or wait: each ends after {self._idle.total_seconds() / 86_400:g} days without an event.",
+                f"delete`), or wait: each ends after {self.idle.total_seconds() / 86_400:g} days without an event.",
                 retry_after_seconds=_RETRY_SECONDS,
             )
 
     async def _count(self, caller_id: str, sessions: _Sessions) -> None:
-        began = self._clock()
-        counted = await self._client.count_workflows(sessions_query(caller_id))
-        sessions.count, sessions.counted_at = counted.count, self._clock()
+        began = self.clock()
+        counted = await self.client.count_workflows(sessions_query(caller_id))
+        sessions.count, sessions.counted_at = counted.count, self.clock()
         sessions.begun = {one: at for one, at in sessions.begun.items() if at >= began - _COUNT_PAUSE_SECONDS}
-
-    async def _goes_on(self, caller_id: str, session_id: str) -> bool:
-        """Whether the session exists already."""
-        try:
-            described = await self._client.get_workflow_handle(session_workflow_id(caller_id, session_id)).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return False
-        return described.status is WorkflowExecutionStatus.RUNNING

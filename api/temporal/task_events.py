@@ -1,8 +1,6 @@
-"""The events of a task, read from its workflow's history.
+"""The events of a task, read from its workflow's history. Needs no worker, and can be resumed after any event.
 
-The history is the event log: it is durable and ordered, needs no worker to be read, and its event ids make a stream
-that resumes anywhere. A run's status message is not durable: it comes from the heartbeat of the activity that follows
-the run, and costs no history.
+A run's status message is not durable: it comes from the heartbeat of the activity that follows the run.
 """
 
 import asyncio
@@ -10,9 +8,9 @@ import re
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
@@ -27,25 +25,10 @@ from outlast.activities.platform_requests.contracts import WatchedRun, WatchRunR
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, ResurrectResult, RunState
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
-from outlast.api.temporal import temporal_names
-from outlast.api.temporal.errors import is_outage, unknown_event_id
-from outlast.api.temporal.history import (
-    ABNORMAL_ENDS,
-    DESCRIPTIONS,
-    OUTAGE_PAUSE_SECONDS,
-    OUTAGES,
-    RunFold,
-    follow_history,
-    time_of,
-)
+from outlast.api.temporal import history as histories
+from outlast.api.temporal import task_view, temporal_names
+from outlast.api.temporal.errors import is_outage, parts_of_id
 from outlast.api.temporal.history_details import was_cancelled
-from outlast.api.temporal.task_view import (
-    QUEUED_MESSAGE,
-    RUN_STARTED_MESSAGE,
-    LiveProgress,
-    task_from,
-    watched_run,
-)
 from outlast.contracts.events import AnswerEvent, HandoffEvent, TaskEvent, TaskEventName
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import memo, search_attributes
@@ -53,21 +36,20 @@ from outlast.workflows.contracts.questions import InputAnswer, InputRequest, Inp
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
 
 STATUS_POLL_SECONDS = 1.0
-RELEASED_MESSAGE = "It was queued, and begins now."
+RELEASED_MESSAGE = "It was queued, and starts now."
 _ID = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 Position = tuple[int, int]
 """An event's position in a task's history: the ID of the history event, and a count within it."""
-NamedData = tuple[TaskEventName, BaseModel]
+NamedData = tuple[TaskEventName, BaseModel | dict[str, JsonValue]]
 
 
 class QuestionLog:
     """The open questions, tracked while a history is read."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._open: dict[str, InputRequest] = {}
 
-    def asked(self, now: InputRequests) -> Iterator[tuple[TaskEventName, BaseModel]]:
+    def asked(self, now: InputRequests) -> Iterator[NamedData]:
         """Events for the questions that were not open before."""
         new = {key: request for key, request in now.requests.items() if key not in self._open}
         self._open = dict(now.requests)
@@ -77,7 +59,7 @@ class QuestionLog:
             if request.handoff is not None:
                 yield "isomorphic_handoff", handed_over(key, request)
 
-    def answered(self, submitted: SubmitInput) -> Iterator[tuple[TaskEventName, BaseModel]]:
+    def answered(self, submitted: SubmitInput) -> Iterator[NamedData]:
         """Events for the submitted answers."""
         for key, answer in submitted.answers.items():
             yield "input_answered", _answered(key, self._open.get(key), answer, submitted.answered_by)
@@ -113,46 +95,16 @@ def _answered(key: str, request: InputRequest | None, answer: InputAnswer, answe
     return event.model_copy(update=shown)
 
 
-class StepMessage(BaseModel):
-    """Progress that a handler reports."""
-
-    status_message: str
-    done: float
-    total: float | None = None
+def _queue_message(status: TaskStatus, message: str) -> NamedData:
+    return "status_message", {"status_message": message, "status": status.value}
 
 
-class QueueMessage(BaseModel):
-    """That a task waits for its caller's share, or has begun."""
-
-    status_message: str
-    status: TaskStatus
+def _data_of(model: BaseModel, **more: JsonValue) -> dict[str, JsonValue]:
+    """The fields of a model, and more fields, as the data of an event."""
+    return {**model.model_dump(mode="json", exclude_none=True), **more}
 
 
-class WatchMessage(WatchedRun):
-    """How a run stands that the task waits for and has not started."""
-
-    status_message: str
-
-    @classmethod
-    def of(cls, watched: WatchedRun) -> "WatchMessage":
-        """The message about `watched`."""
-        return cls(**watched.model_dump(), status_message=watched.in_words)
-
-
-class OutputStored(StoredOutput):
-    """An output that was stored, as an event."""
-
-    compressed: Literal[True] = True
-
-
-class CompletedWithOutput(TaskCompleted):
-    """The task-completed event of a call whose output was stored."""
-
-    compressed: Literal[True] = True
-    summary: str
-
-
-class _TaskFold(RunFold[TaskEvent]):
+class _TaskFold(histories.RunFold[TaskEvent]):
     def __init__(self, converter: DataConverter, task_id: str) -> None:
         super().__init__(converter)
         self._task_id = task_id
@@ -168,8 +120,8 @@ class _TaskFold(RunFold[TaskEvent]):
             TaskEvent(
                 name=name,
                 id=f"{entry.event_id}.{count}",
-                time=time_of(entry),
-                data=data.model_dump(mode="json", exclude_none=True),
+                time=histories.time_of(entry),
+                data=_data_of(data) if isinstance(data, BaseModel) else data,
             )
             for count, (name, data) in enumerate(await self._named(entry), start=1)
         ]
@@ -193,9 +145,9 @@ class _TaskFold(RunFold[TaskEvent]):
                 found = await self._memo_changed(entry)
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED if not self._completed:
                 found = await self._returned(entry)
-            case end if end in ABNORMAL_ENDS and not self._completed:
+            case end if end in histories.ABNORMAL_ENDS and not self._completed:
                 error = await self._error_of_end(entry)
-                found = [("task_completed", _abnormal_end(self._task_id, ABNORMAL_ENDS[end], error))]
+                found = [("task_completed", _abnormal_end(self._task_id, histories.ABNORMAL_ENDS[end], error))]
             case _:
                 pass
         return found
@@ -209,14 +161,14 @@ class _TaskFold(RunFold[TaskEvent]):
         created: NamedData = ("created", summary)
         if started.first_workflow_task_backoff.ToTimedelta() != QUEUED_START_DELAY:
             return [created]
-        return [created, ("status_message", QueueMessage(status=TaskStatus.QUEUED, status_message=QUEUED_MESSAGE))]
+        return [created, _queue_message(TaskStatus.QUEUED, task_view.QUEUED_MESSAGE)]
 
     def _begun(self, entry: HistoryEvent) -> list[NamedData]:
-        """The event of a task that was queued, and begins."""
+        """The event of a queued task that starts."""
         changed = entry.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
         if search_attributes.RELEASED_AT.name not in changed:
             return []
-        return [("status_message", QueueMessage(status=TaskStatus.WORKING, status_message=RELEASED_MESSAGE))]
+        return [_queue_message(TaskStatus.WORKING, RELEASED_MESSAGE)]
 
     async def _activity_completed(self, entry: HistoryEvent) -> list[NamedData]:
         activity, result = self._results.read(entry)
@@ -253,7 +205,7 @@ class _TaskFold(RunFold[TaskEvent]):
         return [("run_finished", run) for run in ended]
 
     def _run_resurrected(self, result: ResurrectResult) -> list[NamedData]:
-        """The event of a run that goes on: its next end gives an event again."""
+        """The event of a resurrected run, whose next end is an event again."""
         if not result.is_resurrected:
             return []
         self._ended_runs.discard(result.run.run_id)
@@ -261,7 +213,7 @@ class _TaskFold(RunFold[TaskEvent]):
 
     def _output_stored(self, output: StoredOutput) -> list[NamedData]:
         self._stored[output.locator] = output
-        return [("output_stored", OutputStored(**output.model_dump()))]
+        return [("output_stored", _data_of(output, compressed=True))]
 
     async def _answered(self, entry: HistoryEvent) -> list[NamedData]:
         """Events for clients' answers. Other updates, such as questions of a proxied server, give no events."""
@@ -277,47 +229,45 @@ class _TaskFold(RunFold[TaskEvent]):
             found.extend(self._questions.asked(await self.decode(fields[memo.INPUT_REQUESTS], InputRequests)))
         if memo.PROGRESS in fields:
             progress = await self.decode(fields[memo.PROGRESS], Progress)
-            step = StepMessage(status_message=progress.message, done=progress.done, total=progress.total)
-            found.append(("status_message", step))
+            step = progress.model_dump(mode="json", include={"done", "total"}, exclude_none=True)
+            found.append(("status_message", {"status_message": progress.message, **step}))
         if memo.TASK_COMPLETED in fields:
             found.extend(self._task_completed(await self.decode(fields[memo.TASK_COMPLETED], TaskCompleted)))
         return found
 
     async def _returned(self, entry: HistoryEvent) -> list[NamedData]:
-        """Events for the answer of a handler, where nothing was left to do after it."""
+        """Events for the answer of a handler that was the end of its task."""
         ended = entry.workflow_execution_completed_event_attributes
         outcome = await self.decode(ended.result.payloads[0], ToolOutcome)
         return self._task_completed(TaskCompleted.by(outcome, task_id=self._task_id, tool=self._tool))
 
     def _task_completed(self, event: TaskCompleted) -> list[NamedData]:
         self._completed = True
-        completed = self._with_summary(event)
-        if completed.status is TaskStatus.CANCELLED:
+        stored = self._stored.get(event.locator or "")
+        completed = _data_of(event, compressed=True, summary=stored.summary) if stored else event
+        if event.status is TaskStatus.CANCELLED:
             return [("task_completed", completed)]
         return [("handler_returned", completed), ("task_completed", completed)]
 
-    def _with_summary(self, completed: TaskCompleted) -> TaskCompleted:
-        """`completed` with the summary of the stored output that it names."""
-        stored = self._stored.get(completed.locator or "")
-        return CompletedWithOutput(**completed.model_dump(), summary=stored.summary) if stored else completed
-
 
 def _watch_ended(watched: WatchedRun | None) -> list[NamedData]:
-    """The event of a run that was waited for and has ended: the heartbeat that says so may have been seen by nobody."""
+    """The event of an awaited run that has ended, because no follower may have seen the last heartbeat."""
     if watched is None or watched.run_status not in FINAL_RUN_STATUSES:
         return []
-    return [("status_message", WatchMessage.of(watched))]
+    return [("status_message", _data_of(watched, status_message=watched.in_words))]
 
 
 async def task_events(
     client: Client, task_id: str, *, after: Position = (0, 0), wait: bool = True, room: Room | None = None
 ) -> AsyncGenerator[TaskEvent]:
-    """The durable events of a task after a position, to the end of its workflow. Silent while Temporal is away.
+    """The durable events of a task after a position, to the end of its workflow. Silent during an outage of Temporal.
 
-    Without `wait`, only those so far. With `room`, each is in it until the next one is asked for.
+    Without `wait`, only those so far. With `room`, each occupies it until the next one is requested.
     """
     converter = client.data_converter
-    history = follow_history(client, task_id, None, lambda _: _TaskFold(converter, task_id), wait=wait, room=room)
+    history = histories.follow_history(
+        client, task_id, None, lambda _: _TaskFold(converter, task_id), wait=wait, room=room
+    )
     async with aclosing(history):
         async for event in history:
             if (position := position_of(event.id)) > after:
@@ -327,28 +277,28 @@ async def task_events(
 
 
 class _Told:
-    """How far the events of the history have come in a stream: status messages follow them."""
+    """The progress of the events of the history in a stream, which status messages follow."""
 
     def __init__(self) -> None:
         self.past = asyncio.Event()
         """Set when all past events have been sent."""
         self.run_start = asyncio.Event()
-        """Set when the reader knows that the run has started."""
+        """Set when the start of the run has been sent."""
 
 
 class _Merged:
-    """Events on their way from several sources to one reader. No source has the next one ready before it is asked."""
+    """Events from several sources for one reader. A source produces the next event only on request."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[TaskEvent | Exception | None] = asyncio.Queue(maxsize=1)
 
     async def put(self, item: TaskEvent | Exception | None) -> None:
-        """Return when the reader asks for what follows `item`: None and an error are the last that it takes."""
+        """Send `item`, and wait for the request for the next one. None and errors end the stream."""
         await self._queue.put(item)
         await self._queue.join()
 
     async def events(self) -> AsyncGenerator[TaskEvent]:
-        """The events, to the end. Raises what a source has failed with."""
+        """The events, to the end. Raises the error of a source."""
         while (item := await self._queue.get()) is not None:
             if isinstance(item, Exception):
                 raise item
@@ -360,10 +310,9 @@ class _Merged:
 async def stream_events(
     client: Client, task_id: str, *, after: Position, room: Room | None = None
 ) -> AsyncGenerator[TaskEvent]:
-    """Durable events and status messages of one task, merged, until its workflow has ended.
+    """Durable events and status messages of a task, until its workflow has ended. Silent during an outage of Temporal.
 
-    During an outage of Temporal the stream is silent; then it continues. With `room`, each durable event is in it until
-    the next one is asked for.
+    With `room`, each durable event occupies it until the next one is requested.
     """
     merged, told = _Merged(), _Told()
     pumps = [
@@ -387,7 +336,7 @@ async def _pump_events(
 ) -> None:
     """Past events first, so that no current status message comes before them; then new events."""
     if after != (0, 0):
-        told.run_start.set()  # A reader that goes on may have been told; the history behind it is not read again.
+        told.run_start.set()  # A resumed stream may have sent it; its history is not read again.
     try:
         for wait in (False, True):
             async with aclosing(task_events(client, task_id, after=after, wait=wait, room=room)) as events:
@@ -403,15 +352,11 @@ async def _pump_events(
         await merged.put(error)
 
 
-async def _pump_status_messages(
-    handle: WorkflowHandle[Any, Any],
-    merged: _Merged,
-    told: _Told,
-) -> None:
+async def _pump_status_messages(handle: WorkflowHandle[Any, Any], merged: _Merged, told: _Told) -> None:
     await told.past.wait()
     shown: str | None = None
     try:
-        with DESCRIPTIONS.follower():
+        with histories.DESCRIPTIONS.follower():
             while True:
                 found = await _task_or_outage(handle)
                 if found is None or found[0].finished_at is not None:
@@ -422,42 +367,40 @@ async def _pump_status_messages(
                 if message and message != shown and not is_early:
                     shown = message
                     await merged.put(_status_message(task, message, watched))
-                await asyncio.sleep(DESCRIPTIONS.pause_seconds(STATUS_POLL_SECONDS))
+                await asyncio.sleep(histories.DESCRIPTIONS.pause_seconds(STATUS_POLL_SECONDS))
     except Exception as error:  # noqa: BLE001  # raised by the reader
         await merged.put(error)
 
 
 async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> tuple[Task, WatchedRun | None] | None:
-    """The task as soon as the Temporal server answers, and a run that it watches; None when it is no task."""
+    """The task, as soon as Temporal answers, and a run that it watches; None for a workflow of another kind."""
     while True:
         try:
             described = await handle.describe()
-            task = await task_from(described, ui_url=None, namespace="")
-            return (task, await watched_run(described)) if task is not None else None
+            task = await task_view.task_from(described, ui_url=None, namespace="")
+            if task is None:
+                return None
+            return task, await task_view.latest_heartbeat(described, temporal_names.WATCH_RUN, WatchedRun)
         except (RPCError, RuntimeError) as error:
             if not is_outage(error):
                 raise
-        await OUTAGES.pause(OUTAGE_PAUSE_SECONDS)
+        await histories.OUTAGES.pause(histories.OUTAGE_PAUSE_SECONDS)
 
 
 def position_of(event_id: str | None) -> Position:
-    """The position that an event's ID stands for; the beginning for None. Raises `BadRequest` for a malformed ID."""
-    if not event_id:
-        return (0, 0)
-    match = _ID.fullmatch(event_id)
-    if match is None:
-        raise unknown_event_id(event_id)
-    return (int(match.group(1)), int(match.group(2)))
+    """The position of an event by its id; the beginning for None. Raises `BadRequest` for a malformed id."""
+    entry, count = parts_of_id(_ID, event_id) or (0, 0)
+    return int(entry), int(count)
 
 
 def _progress_of(task: Task) -> str | None:
-    """The current status message. For a completed task it is that of the run, which may still be running."""
+    """The current status message; for a completed task that of its run, which may still be running."""
     if task.is_final:
         return task.run.status_message if task.run else None
-    if task.status is TaskStatus.QUEUED or task.status_message == RUN_STARTED_MESSAGE:
-        return None  # An event of the history says so.
-    durable = task.progress if not isinstance(task.progress, LiveProgress) else None
-    sent = durable.message if durable else None  # It is an event of the history already.
+    if task.status is TaskStatus.QUEUED or task.status_message == task_view.RUN_STARTED_MESSAGE:
+        return None  # It is an event of the history.
+    durable = task.progress if not isinstance(task.progress, task_view.LiveProgress) else None
+    sent = durable.message if durable else None  # It is an event of the history.
     return task.status_message if task.status_message != sent else None
 
 
@@ -467,7 +410,7 @@ def _status_message(task: Task, message: str, watched: WatchedRun | None) -> Tas
         data |= watched.model_dump(exclude_none=True)
     if task.run is not None:
         data["run_status"] = task.run.status
-    if isinstance(task.progress, LiveProgress):
+    if isinstance(task.progress, task_view.LiveProgress):
         data |= task.progress.model_dump(include={"done", "total"}, exclude_none=True)
     return TaskEvent(name="status_message", time=datetime.now(UTC), data=data)
 

@@ -1,6 +1,6 @@
 """Converts Temporal's description of a workflow (memo, search attributes, activities) to a `Task`. Needs no worker.
 
-What only the history says, `recorded_facts` adds.
+`history_details` adds the details that only the history has.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -14,16 +14,9 @@ from temporalio.common import TypedSearchAttributes
 from temporalio.converter import DataConverter
 
 from outlast.activities.mcp_actors.contracts import CallPhase
-from outlast.activities.platform_requests.contracts import WatchedRun
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.stuck_tasks.histories import readable
-from outlast.api.temporal.temporal_names import (
-    CALL_MCP_TOOL,
-    PLAIN_FUNCTION,
-    RESURRECT_RUN,
-    WAIT_FOR_RUN,
-    WATCH_RUN,
-)
+from outlast.api.temporal import temporal_names
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
@@ -31,18 +24,14 @@ from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, Task
 
 Model = TypeVar("Model", bound=BaseModel)
 
-QUEUED_MESSAGE = "Queued: it begins when fewer of your other tasks are at work."
-"""Status message of a task that waits for its caller's share."""
-
+QUEUED_MESSAGE = "Queued: it starts when fewer of your other tasks are running."
+"""Status message of a task beyond its caller's limit."""
 RUN_STARTED_MESSAGE = "The run has started."
-"""Status message of a task whose run has started, until the run has a message of its own."""
-
+"""Status message of a task whose run has started, until the run has its own message."""
 RESURRECTING_MESSAGE = "The run was cut short; it is being resurrected."
-"""Status message of a task whose run is to go on."""
-
 _WORKER_PATIENCE = timedelta(seconds=3)
 _HARMLESS_ATTEMPTS = 2
-"""A step that a dying worker had begun is repeated as well."""
+"""A step that a dying worker had begun is also repeated."""
 
 _CLOSED = {
     WorkflowExecutionStatus.CANCELED: TaskStatus.CANCELLED,
@@ -50,7 +39,6 @@ _CLOSED = {
     WorkflowExecutionStatus.TERMINATED: TaskStatus.FAILED,
     WorkflowExecutionStatus.TIMED_OUT: TaskStatus.FAILED,
 }
-
 _ENDED_ABNORMALLY = {
     WorkflowExecutionStatus.FAILED: "The workflow failed; its run may still be running and costing money.",
     WorkflowExecutionStatus.TERMINATED: "It was terminated; its result says why. Check that its run has ended.",
@@ -60,11 +48,11 @@ _ENDED_ABNORMALLY = {
 
 
 class LiveProgress(Progress):
-    """Progress that no event of the history tells: it comes from a heartbeat."""
+    """Progress that comes from a heartbeat, and is in no event of the history."""
 
 
 async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespace: str) -> Task | None:
-    """Describe the task behind `execution`; None when the workflow is not a task."""
+    """Describe the task behind `execution`; None for a workflow of another kind."""
     summary = await memo_model(execution, memo.SUMMARY, TaskSummary)
     if summary is None:
         return None
@@ -82,6 +70,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
     )
     ended_message = completed.message if completed else _ENDED_ABNORMALLY.get(execution.status)
     is_queued = status is TaskStatus.QUEUED and not is_cancelling
+    costs = (completed.cost_usd if completed else None, run.usage_total_usd if run else None)
     task = started.model_copy(
         update={
             "status_message": started.status_message if is_queued else ended_message,
@@ -89,7 +78,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
             "answered": _is_answered(execution, completed),
             "input_requests": await _open_questions(execution),
             "run": run,
-            "cost_usd": _cost(completed, run),
+            "cost_usd": next((cost for cost in costs if cost is not None), None),
             "progress": await memo_model(execution, memo.PROGRESS, Progress),
             "is_cancelling": is_cancelling,
         }
@@ -110,7 +99,7 @@ def task_of(
     schedule_id: str | None,
     workflow_url: str | None,
 ) -> Task:
-    """Build a task from the summary in its memo: everything that is known from its start on."""
+    """Build a task from the summary in its memo: all that is known at its start."""
     return Task(
         id=task_id,
         tool=summary.tool,
@@ -134,7 +123,7 @@ def workflow_url(ui_url: str | None, namespace: str, workflow_id: str) -> str | 
 
 
 def unreadable_task(execution: WorkflowExecution, reason: str) -> Task:
-    """A task whose record cannot be read: what its search attributes say, and why there is no more."""
+    """A task whose record cannot be read: the data in its search attributes, and the reason."""
     attributes = execution.typed_search_attributes
     return Task(
         id=execution.id,
@@ -153,9 +142,9 @@ def unreadable_task(execution: WorkflowExecution, reason: str) -> Task:
 
 
 async def is_cancellable(execution: WorkflowExecution) -> bool:
-    """True for a task without an answer, and for one whose run still runs.
+    """Return True for a task without an answer, or whose run still runs.
 
-    The workflow of another one may also be open for a moment: it then sends its answer to its session and webhooks.
+    Other workflows may also be open for a moment, while they send their answer to their session and webhooks.
     """
     if execution.status is not WorkflowExecutionStatus.RUNNING:
         return False
@@ -173,12 +162,6 @@ def owner_of(execution: WorkflowExecution) -> str | None:
 async def memo_model(execution: WorkflowExecution, key: str, model: type[Model]) -> Model | None:
     """One entry of the memo, or None when it is not set."""
     return await execution.memo_value(key, None, type_hint=model)
-
-
-def _cost(completed: TaskCompleted | None, run: RunState | None) -> float | None:
-    """The cost of the task's runs, as far as the memo has it."""
-    costs = (completed.cost_usd if completed else None, run.usage_total_usd if run else None)
-    return next((cost for cost in costs if cost is not None), None)
 
 
 def _is_answered(execution: WorkflowExecution, completed: TaskCompleted | None) -> bool:
@@ -208,13 +191,18 @@ async def _open_questions(execution: WorkflowExecution) -> dict[str, InputReques
 async def _with_progress(task: Task, description: WorkflowExecutionDescription) -> Task:
     """Add the state of pending activities: the run's status message, or what the task waits for."""
     run, message, live = task.run, None, None
+    converter = description.data_converter
     for activity in description.raw_description.pending_activities:
-        latest = await _heartbeat_run(activity, description.data_converter)
-        live = await _heartbeat_progress(activity, description.data_converter) or live
+        latest = await heartbeat(activity, converter, temporal_names.WAIT_FOR_RUN, RunState)
+        live = await _heartbeat_progress(activity, converter) or live
         if latest is not None:
             run, message = latest, latest.status_message
-            task = task.model_copy(update={"cost_usd": _grown(task, latest)})
-        if activity.HasField("last_failure") and (latest is None or _fails_since_heartbeat(activity)):
+            # The cost only grows, and the memo may have a later one.
+            costs = [cost for cost in (task.cost_usd, latest.usage_total_usd) if cost is not None]
+            task = task.model_copy(update={"cost_usd": max(costs, default=None)})
+        # A heartbeat after the failure shows that a further attempt works.
+        fails = activity.last_heartbeat_time.ToNanoseconds() < activity.last_attempt_complete_time.ToNanoseconds()
+        if activity.HasField("last_failure") and (latest is None or fails):
             failure = await readable(activity.last_failure, description.data_converter)
             message = f"Attempt {activity.attempt}, trying again: {failure.message}"
     if task.is_final:
@@ -222,17 +210,6 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
     progress = live or task.progress
     shown = message or (progress.message if progress else None) or _waiting(description, run)
     return task.model_copy(update={"run": run, "progress": progress, "status_message": shown})
-
-
-def _fails_since_heartbeat(activity: PendingActivityInfo) -> bool:
-    """Whether the last attempt has failed, and no other one has shown since that it works."""
-    return activity.last_heartbeat_time.ToNanoseconds() < activity.last_attempt_complete_time.ToNanoseconds()
-
-
-def _grown(task: Task, latest: RunState) -> float | None:
-    """The cost of the task, with the latest of its run: it only grows."""
-    known = [cost for cost in (task.cost_usd, latest.usage_total_usd) if cost is not None]
-    return max(known, default=None)
 
 
 def _is_being_cancelled(execution: WorkflowExecution) -> bool:
@@ -245,29 +222,30 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
     raw = description.raw_description
     failing = failing_step(description)
     if raw.workflow_extended_info.cancel_requested:
-        return failing or "Cancelling: waiting until the platform says that the run has ended."
+        return failing or "Cancelling: waiting until the platform reports that the run has ended."
     if failing is not None:
         return failing
-    # Until the first heartbeat the history knows more, see `recorded_facts`.
-    if any(activity.activity_type.name == WAIT_FOR_RUN for activity in raw.pending_activities):
+    # Until the first heartbeat, only the history has the run, see `history_details`.
+    pending = {activity.activity_type.name for activity in raw.pending_activities}
+    if temporal_names.WAIT_FOR_RUN in pending:
         return (run.status_message if run else None) or RUN_STARTED_MESSAGE
-    if any(activity.activity_type.name == RESURRECT_RUN for activity in raw.pending_activities):
+    if temporal_names.RESURRECT_RUN in pending:
         return RESURRECTING_MESSAGE
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
 
 def failing_step(description: WorkflowExecutionDescription) -> str | None:
-    """A sentence about a step of the workflow that fails again and again; None when none does."""
+    """A sentence about a step of the workflow that fails repeatedly; None if there is none."""
     attempt = description.raw_description.pending_workflow_task.attempt
     if attempt <= _HARMLESS_ATTEMPTS:
         return None
     if description.raw_description.workflow_extended_info.cancel_requested:
         return f"Cancelling: a step of the workflow fails (attempt {attempt}). It is ended if that continues."
-    return f"Attempt {attempt} of a step of the workflow, trying again; its history and the worker's log say why."
+    return f"Attempt {attempt} of a step of the workflow, trying again; see its history and the worker's log."
 
 
 def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
-    """Whether the next step has waited so long that no worker seems to be running."""
+    """Return whether the next step has waited so long that no worker seems to be running."""
     if raw.pending_activities or not raw.HasField("pending_workflow_task"):
         return False
     pending = raw.pending_workflow_task
@@ -275,27 +253,27 @@ def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
     return not pending.HasField("started_time") and waited > _WORKER_PATIENCE
 
 
-async def _heartbeat_run(activity: PendingActivityInfo, converter: DataConverter) -> RunState | None:
-    if activity.activity_type.name != WAIT_FOR_RUN or not activity.heartbeat_details.payloads:
+async def heartbeat(
+    activity: PendingActivityInfo, converter: DataConverter, name: str, model: type[Model]
+) -> Model | None:
+    """The latest heartbeat of a pending activity; None without one, or for an activity with another name."""
+    payloads = activity.heartbeat_details.payloads
+    if activity.activity_type.name != name or not payloads:
         return None
-    decoded = await converter.decode(activity.heartbeat_details.payloads, [RunState])
-    return decoded[0]
+    return (await converter.decode(payloads, [model]))[0]
 
 
-async def watched_run(description: WorkflowExecutionDescription) -> WatchedRun | None:
-    """The run that the task waits for and has not started itself; None when it waits for none."""
+async def latest_heartbeat(description: WorkflowExecutionDescription, name: str, model: type[Model]) -> Model | None:
+    """The latest heartbeat of the workflow's pending activity with this name."""
     for activity in description.raw_description.pending_activities:
-        if activity.activity_type.name == WATCH_RUN and activity.heartbeat_details.payloads:
-            return (await description.data_converter.decode(activity.heartbeat_details.payloads, [WatchedRun]))[0]
+        if (found := await heartbeat(activity, description.data_converter, name, model)) is not None:
+            return found
     return None
 
 
 async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
     """The progress that a proxied tool or a plain function reports."""
-    name, payloads = activity.activity_type.name, activity.heartbeat_details.payloads
-    if not payloads or name not in (CALL_MCP_TOOL, PLAIN_FUNCTION):
-        return None
-    if name == PLAIN_FUNCTION:
-        return (await converter.decode(payloads, [LiveProgress]))[0]
-    phase: CallPhase = (await converter.decode(payloads, [CallPhase]))[0]
-    return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None
+    phase = await heartbeat(activity, converter, temporal_names.CALL_MCP_TOOL, CallPhase)
+    if phase is not None:
+        return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None
+    return await heartbeat(activity, converter, temporal_names.PLAIN_FUNCTION, LiveProgress)

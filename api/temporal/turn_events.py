@@ -1,9 +1,6 @@
-"""The events of a turn, read from its workflow's history.
+"""The events of a turn, read from its workflow's history, with the same ids each time, so that a reader can resume.
 
-The turn's own events are in the changes of its memo, streamed text in the signals to its stream, retries of a model
-call in the activity's entries. The same history always gives the same events with the same IDs, so a reader can resume
-anywhere. A repeated model call streams its text again: identical text is not sent twice, and if it differs, a `retry`
-event with `discard_text` tells the reader to drop the step's text.
+The turn's own events are in the changes of its memo, streamed text in signals, retries in the activity's entries.
 """
 
 import asyncio
@@ -13,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from pydantic import JsonValue
 from temporalio.api.common.v1 import Payload
@@ -32,7 +30,7 @@ from outlast.activities.outputs.reader import Room
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.errors import TemporalUnavailable
-from outlast.api.temporal.errors import temporal_errors, unknown_event_id
+from outlast.api.temporal.errors import parts_of_id, temporal_errors
 from outlast.api.temporal.history import DESCRIPTIONS, RunFold, follow_history, time_of
 from outlast.contracts.events import TurnEventName, TurnStreamEvent
 from outlast.workflows.contracts import memo
@@ -41,7 +39,7 @@ from outlast.workflows.contracts.turns import TurnEvents
 from outlast.workflows.turn import STEP_ACTIVITY_PREFIX
 
 _FAILURE_CHECK_SECONDS = 2.0
-"""How long a stream is silent before it reads from Temporal whether a model call is failing, while streams are few."""
+"""Silence after which a stream looks for failing model calls, while there are few streams."""
 _ID = re.compile(r"(\d{1,6})\.(\d{1,9})\.(\d{1,6})", re.ASCII)
 _ABNORMAL_ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "The turn's workflow failed.",
@@ -57,7 +55,11 @@ NamedData = tuple[TurnEventName, dict[str, JsonValue]]
 
 @dataclass
 class StepText:
-    """The text of one step that was sent to the reader, across the attempts of its model call."""
+    """The text of one step that was sent to the reader, across the attempts of its model call.
+
+    A repeated call streams its text again. Identical text is not sent twice; if it differs, a `retry` event with
+    `discard_text` tells the reader to drop the step's text.
+    """
 
     step: int
     sent: str = ""
@@ -66,23 +68,25 @@ class StepText:
     closed: bool = False
 
     def add_delta(self, attempt: int, text: str) -> Iterator[NamedData]:
-        """A piece of an attempt's text. Pieces of older attempts are ignored."""
-        if self.closed or attempt < self.attempt:
-            return
-        if attempt > self.attempt:
-            self.attempt, self.streamed = attempt, ""
-        self.streamed += text
-        if not self.sent.startswith(self.streamed):
-            yield from self._send(self.streamed)
+        """A piece of an attempt's text."""
+        if self._is_current(attempt):
+            self.streamed += text
+            if not self.sent.startswith(self.streamed):
+                yield from self._send(self.streamed)
 
     def add_arguments(self, delta: ArgumentsDelta) -> Iterator[NamedData]:
-        """A piece of a call's arguments. Pieces of older attempts are ignored; a newer one writes all of them again."""
-        if self.closed or delta.attempt < self.attempt:
-            return
-        if delta.attempt > self.attempt:
-            self.attempt, self.streamed = delta.attempt, ""
-        data = delta.model_dump(mode="json", include={"step", "attempt", "call_id", "tool"})
-        yield "tool-call-delta", {**data, "arguments": delta.text}
+        """A piece of a call's arguments. A newer attempt writes all of them again."""
+        if self._is_current(delta.attempt):
+            data = delta.model_dump(mode="json", include={"step", "attempt", "call_id", "tool"})
+            yield "tool-call-delta", {**data, "arguments": delta.text}
+
+    def _is_current(self, attempt: int) -> bool:
+        """Note the attempt. Returns False for older attempts, whose pieces are ignored."""
+        if self.closed or attempt < self.attempt:
+            return False
+        if attempt > self.attempt:
+            self.attempt, self.streamed = attempt, ""
+        return True
 
     def finish(self, attempt: int, text: str) -> Iterator[NamedData]:
         """The whole text of the step's result. Sends the part that no delta delivered."""
@@ -191,30 +195,23 @@ class _TurnFold(RunFold[TurnStreamEvent]):
         return self._texts.setdefault(step, StepText(step))
 
 
+@dataclass(eq=False)
 class TurnEventLog:
     """Reads one turn."""
 
-    def __init__(self, client: Client, workflow_id: str, first_run_id: str, room: Room | None = None) -> None:
-        """Read through `client`, from the turn's first run on; with `room`, for a client that may be slow."""
-        self._client = client
-        self._room = room
-        self._workflow_id = workflow_id
-        self._first_run_id = first_run_id
+    client: Client
+    workflow_id: str
+    first_run_id: str
+    room: Room | None = None
 
     async def follow(self, *, after: Position = (0, 0, 0), wait: bool = True) -> AsyncGenerator[TurnStreamEvent]:
         """Events after the position, as they happen, to the end. Silent during an outage of Temporal.
 
-        The last event is `finish`, or with `wait` an `error` without an ID when Temporal has removed the history.
+        The last event is `finish`, or with `wait` an `error` without an ID if Temporal has removed the history.
         """
-        converter = self._client.data_converter
-        history = follow_history(
-            self._client,
-            self._workflow_id,
-            self._first_run_id,
-            lambda number: _TurnFold(converter, number),
-            wait=wait,
-            room=self._room,
-        )
+        client, run_id = self.client, self.first_run_id
+        new_fold = partial(_TurnFold, client.data_converter)
+        history = follow_history(client, self.workflow_id, run_id, new_fold, wait=wait, room=self.room)
         has_finished = False
         async with aclosing(history):
             async for event in history:
@@ -256,24 +253,20 @@ class TurnEventLog:
         """Model calls that have failed and are being retried; none during an outage of Temporal."""
         try:
             with temporal_errors():
-                described = await self._client.get_workflow_handle(self._workflow_id).describe()
+                described = await self.client.get_workflow_handle(self.workflow_id).describe()
         except (RPCError, TemporalUnavailable):
             return []
         return [
-            ((activity.activity_id, activity.attempt), await _retry_under_way(activity, self._client.data_converter))
+            ((activity.activity_id, activity.attempt), await _retry_under_way(activity, self.client.data_converter))
             for activity in described.raw_description.pending_activities
             if activity.activity_id.startswith(STEP_ACTIVITY_PREFIX) and activity.HasField("last_failure")
         ]
 
 
 def position_of(event_id: str | None) -> Position:
-    """The position that an event's ID stands for; the beginning for None. Raises `BadRequest` for a malformed ID."""
-    if not event_id:
-        return (0, 0, 0)
-    match = _ID.fullmatch(event_id)
-    if match is None:
-        raise unknown_event_id(event_id)
-    return (int(match.group(1)), int(match.group(2)), int(match.group(3)))
+    """The position of an event by its id; the beginning for None. Raises `BadRequest` for a malformed id."""
+    run, entry, count = parts_of_id(_ID, event_id) or (0, 0, 0)
+    return int(run), int(entry), int(count)
 
 
 def failure_data(failure: Failure) -> dict[str, JsonValue]:

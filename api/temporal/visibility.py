@@ -1,15 +1,19 @@
-"""Lists of tasks from Temporal's visibility: queries, and page tokens bound to one query."""
+"""Lists from Temporal's visibility: queries, pages, and page tokens bound to one query."""
 
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+
+from temporalio.client import Client, WorkflowExecution
+from temporalio.common import SearchAttributeKey
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW
 from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, TEST_EVENT_PREFIX, deliveries_prefix
 from outlast.api.errors import BadRequest
+from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
 from outlast.contracts.tasks import TaskListing
 from outlast.contracts.webhooks import ListedStatus
@@ -17,6 +21,12 @@ from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 _DIGEST_BYTES = 8
+_OPEN = "ExecutionStatus = 'Running'"
+_DELIVERIES: dict[ListedStatus, str] = {
+    "delivering": _OPEN,
+    "delivered": "ExecutionStatus = 'Completed'",
+    "undelivered": "ExecutionStatus IN ('Failed', 'Canceled', 'Terminated', 'TimedOut')",
+}
 
 
 def list_query(caller_id: str, listing: TaskListing) -> str:
@@ -27,74 +37,63 @@ def list_query(caller_id: str, listing: TaskListing) -> str:
         search_attributes.BATCH: listing.batch_id,
         search_attributes.SCHEDULE: listing.schedule_id,
     }
-    given = {key.name: value for key, value in wanted.items() if value is not None}
+    given = [_equals(key, value) for key, value in wanted.items() if value is not None]
     parts = [_tasks_of(caller_id, but_few=listing.status is TaskStatus.CANCELLED or bool(given))]
     if listing.status is not None:
         parts.append(_status_query(listing.status))
-    parts += [f"{name} = {_quoted(value)}" for name, value in given.items()]
-    return " AND ".join(parts)
+    return " AND ".join(parts + given)
 
 
 def batches_query(caller_id: str, *, only_open: bool, schedule_id: str | None = None) -> str:
-    """The visibility query for a caller's batches, or for those that one of its schedules has started."""
-    own = f"WorkflowType = '{BATCH_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}"
+    """The query for a caller's batches, or for those that one of its schedules has started."""
+    own = _workflows_of(BATCH_WORKFLOW, caller_id)
     if schedule_id is not None:
-        own += f" AND {search_attributes.SCHEDULE.name} = {_quoted(schedule_id)}"
-    return f"{own} AND ExecutionStatus = 'Running'" if only_open else f"{own} AND ExecutionStatus != 'ContinuedAsNew'"
+        own += f" AND {_equals(search_attributes.SCHEDULE, schedule_id)}"
+    return f"{own} AND {_OPEN}" if only_open else f"{own} AND ExecutionStatus != 'ContinuedAsNew'"
 
 
 def schedules_query(caller_id: str) -> str:
     """The query for a caller's schedules."""
-    return f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"
+    return _equals(search_attributes.CALLER, caller_id)
 
 
 def firings_query(temporal_id: str) -> str:
-    """The visibility query for the firings of a schedule, by its id in Temporal."""
+    """The query for the firings of a schedule, by its id in Temporal."""
     return f"WorkflowType = '{FIRING_WORKFLOW}' AND TemporalScheduledById = {_quoted(temporal_id)}"
 
 
 def deliveries_query(caller_id: str, *, status: ListedStatus, webhook_id: str | None) -> str:
-    """The visibility query for deliveries of events to a caller's webhooks, or to one of them."""
-    parts = [
-        f"WorkflowType = '{DELIVERY_WORKFLOW}' AND {search_attributes.CALLER.name} = {_quoted(caller_id)}",
-        _DELIVERIES[status],
-    ]
+    """The query for deliveries of events to a caller's webhooks, or to one of them."""
+    parts = [_workflows_of(DELIVERY_WORKFLOW, caller_id), _DELIVERIES[status]]
     if webhook_id is not None:
         parts.append(f"WorkflowId STARTS_WITH {_quoted(deliveries_prefix(webhook_id))}")
     return " AND ".join(parts)
 
 
 def tests_query(caller_id: str, webhook_ids: Iterable[str]) -> str:
-    """The visibility query for the `webhook.test` events that are being delivered to some of a caller's webhooks."""
+    """The query for the `webhook.test` events that are being delivered to some of a caller's webhooks."""
     prefixes = (_quoted(f"{deliveries_prefix(one)}{TEST_EVENT_PREFIX}") for one in webhook_ids)
     of_one = " OR ".join(f"WorkflowId STARTS_WITH {prefix}" for prefix in prefixes)
     return f"{deliveries_query(caller_id, status='delivering', webhook_id=None)} AND ({of_one})"
 
 
-_DELIVERIES: dict[ListedStatus, str] = {
-    "delivering": "ExecutionStatus = 'Running'",
-    "delivered": "ExecutionStatus = 'Completed'",
-    "undelivered": "ExecutionStatus IN ('Failed', 'Canceled', 'Terminated', 'TimedOut')",
-}
-
-
 def tasks_query(caller_id: str | None, status: TaskStatus) -> str:
-    """The visibility query for the tasks in a state, of one caller or of all."""
+    """The query for the tasks in a state, of one caller or of all."""
     return f"{_tasks_of(caller_id)} AND {_status_query(status)}"
 
 
 def open_tasks_query(caller_id: str | None) -> str:
-    """The visibility query for the tasks whose workflow has not ended, of one caller or of all."""
-    return f"{_tasks_of(caller_id)} AND ExecutionStatus = 'Running'"
+    """The query for the tasks whose workflow has not ended, of one caller or of all."""
+    return f"{_tasks_of(caller_id)} AND {_OPEN}"
 
 
 def ended_since(query: str, moment: datetime) -> str:
-    """Those of these tasks whose workflow has ended since a moment."""
+    """The query for those of these tasks whose workflow has ended since a moment."""
     return f"{query} AND CloseTime > '{moment:%Y-%m-%dT%H:%M:%SZ}'"
 
 
 def approvals_query(caller_id: str, roles: Iterable[str], *, tool: str | None) -> str:
-    """The visibility query for tasks of other callers that may wait for an approval by someone with one of `roles`."""
+    """The query for tasks of other callers that may wait for an approval by someone with one of `roles`."""
     named = ", ".join(_quoted(role) for role in sorted(roles))
     parts = [
         f"WorkflowType = '{TASK_WORKFLOW}'",
@@ -103,29 +102,40 @@ def approvals_query(caller_id: str, roles: Iterable[str], *, tool: str | None) -
         _status_query(TaskStatus.INPUT_REQUIRED),
     ]
     if tool is not None:
-        parts.append(f"{search_attributes.TOOL.name} = {_quoted(tool)}")
+        parts.append(_equals(search_attributes.TOOL, tool))
     return " AND ".join(parts)
 
 
 def near_deadline_query(now: datetime) -> str:
-    """The visibility query for tasks that wait for an answer of which little time is left at `now`."""
-    parts = [
-        f"WorkflowType = '{TASK_WORKFLOW}' AND ExecutionStatus = 'Running'",
-        _status_query(TaskStatus.INPUT_REQUIRED),
-        f"{search_attributes.NEAR_DEADLINE_AT.name} <= '{now.isoformat()}'",
-    ]
-    return " AND ".join(parts)
+    """The query for tasks that wait for an answer and have little time left at `now`."""
+    near = f"{search_attributes.NEAR_DEADLINE_AT.name} <= '{now.isoformat()}'"
+    return f"{open_tasks_query(None)} AND {_status_query(TaskStatus.INPUT_REQUIRED)} AND {near}"
 
 
 def running_tasks_query(caller_id: str, session_id: str) -> str:
-    """The visibility query for the tasks of a session whose workflow has not ended."""
-    return f"{list_query(caller_id, TaskListing(session_id=session_id))} AND ExecutionStatus = 'Running'"
+    """The query for the tasks of a session whose workflow has not ended."""
+    return f"{list_query(caller_id, TaskListing(session_id=session_id))} AND {_OPEN}"
 
 
 def sessions_query(caller_id: str) -> str:
-    """The visibility query for a caller's sessions that go on."""
-    own = f"{search_attributes.CALLER.name} = {_quoted(caller_id)}"
-    return f"WorkflowType = '{SESSION_WORKFLOW}' AND {own} AND ExecutionStatus = 'Running'"
+    """The query for a caller's open sessions."""
+    return f"{_workflows_of(SESSION_WORKFLOW, caller_id)} AND {_OPEN}"
+
+
+async def page_of(
+    client: Client, query: str, *, size: int, token: str | None
+) -> tuple[Sequence[WorkflowExecution], str | None]:
+    """A page of a list of workflows, and the token of the next page. Raises `BadRequest` for another list's token."""
+    given = read_page_token(token, query) if token else None
+    pages = client.list_workflows(query, page_size=size, next_page_token=given)
+    with temporal_errors(invalid=old_page()):
+        await pages.fetch_next_page(page_size=size)
+    return pages.current_page or (), write_page_token(pages.next_page_token, query) if pages.next_page_token else None
+
+
+def old_page() -> BadRequest:
+    """The error for a page token that Temporal no longer accepts."""
+    return BadRequest("The page token is no longer valid; list again from the first page.")
 
 
 def write_page_token(token: bytes, query: str) -> str:
@@ -137,8 +147,8 @@ def read_page_token(text: str, query: str) -> bytes:
     """Temporal's page token. Raises `BadRequest` for one that is malformed or belongs to another list."""
     try:
         raw = base64.urlsafe_b64decode(text.encode())
-    except (binascii.Error, ValueError) as error:
-        raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.") from error
+    except (binascii.Error, ValueError):
+        raw = b""
     list_digest, digest, token = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : 2 * _DIGEST_BYTES], raw[2 * _DIGEST_BYTES :]
     if digest != _digest(token):
         raise BadRequest("The page token is malformed; pass next_page_token of the previous page unchanged.")
@@ -147,8 +157,16 @@ def read_page_token(text: str, query: str) -> bytes:
     return token
 
 
+def _workflows_of(kind: str, caller_id: str) -> str:
+    return f"WorkflowType = '{kind}' AND {_equals(search_attributes.CALLER, caller_id)}"
+
+
+def _equals(key: SearchAttributeKey[str], value: str) -> str:
+    return f"{key.name} = {_quoted(value)}"
+
+
 def _tasks_of(caller_id: str | None, *, but_few: bool = False) -> str:
-    """With `but_few`, another condition leaves but few of the caller's tasks.
+    """The condition for a caller's tasks, or all tasks. With `but_few`, another condition leaves few of them.
 
     The embedded server's database has an index for each attribute and takes one of them. Of two equal ones it took the
     caller's, and read all that the caller ever did; one that may have several values comes second.
@@ -169,7 +187,7 @@ def _status_query(status: TaskStatus) -> str:
     if status is TaskStatus.COMPLETED:
         nothing_else = f"{search_attributes.TASK_STATUS.name} IN ('queued', 'working')"
         return f"({recorded} OR ({nothing_else} AND ExecutionStatus = 'Completed'))"
-    return recorded if status.is_final else f"({recorded} AND ExecutionStatus = 'Running')"
+    return recorded if status.is_final else f"({recorded} AND {_OPEN})"
 
 
 def _quoted(value: str) -> str:

@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from cachetools import TTLCache
 from pydantic import SecretStr
@@ -25,17 +26,16 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.workflows.contracts.tool_calls import OwnWebhook
 
 KNOWN_SECONDS = 5.0
-"""How long an API process goes by what it knows of a caller's subscriptions: calls that begin later hear of changes."""
+"""Time for which an API process caches a caller's subscriptions."""
 _MAX_CALLERS = 10_000
 Known = tuple[WebhookSubscription, ...]
 _TEST = WebhookEventType.WEBHOOK_TEST
 
 
 class WebhookAddresses:
-    """Refuses addresses that no delivery would reach, before anything is kept."""
+    """Refuses addresses that deliveries may not reach, by the rules for pages that are fetched for users."""
 
     def __init__(self, *, allow_private: bool) -> None:
-        """Apply the rules on pages that are fetched for users."""
         self._rules = AddressRules(allow_private=allow_private)
 
     def check(self, url: SecretStr) -> None:
@@ -52,29 +52,28 @@ class WebhookAddresses:
             ) from None
 
 
+@dataclass(eq=False)
 class Listeners:
-    """Looks up who listens. What it knows of a caller, it asks Temporal for every few seconds, without a worker."""
+    """Finds the webhooks of a call or batch. A caller's subscriptions are cached for some seconds. Needs no worker."""
 
-    def __init__(
-        self, subscriptions: Subscriptions, sealer: SecretSealer, policy: PolicySource, addresses: WebhookAddresses
-    ) -> None:
-        """Seal what calls name themselves, at addresses that may be reached. The `policy` limits what may wait."""
-        self._subscriptions = subscriptions
-        self._policy = policy
-        self._sealer = sealer
-        self._addresses = addresses
+    subscriptions: Subscriptions
+    sealer: SecretSealer
+    policy: PolicySource
+    addresses: WebhookAddresses
+
+    def __post_init__(self) -> None:
         self._known = TTLCache[str, Known, float](_MAX_CALLERS, KNOWN_SECONDS)
 
     async def of_call(self, caller: Caller, own: Iterable[OwnWebhook] = ()) -> tuple[WebhookListener, ...]:
-        """The webhooks that hear of a call's events. Raises `WebhookRefused` for an address that may not be reached."""
+        """The webhooks for a call's events. Raises `WebhookRefused` for an address that is not allowed."""
         return await self._of(caller, own, of_batch=False)
 
     async def of_batch(self, caller: Caller, own: Iterable[OwnWebhook] = ()) -> tuple[WebhookListener, ...]:
-        """The webhooks that hear of a batch's own events. Raises `WebhookRefused`."""
+        """The webhooks for the events of a batch itself. Raises `WebhookRefused`."""
         return await self._of(caller, own, of_batch=True)
 
     def forget(self, caller_id: str) -> None:
-        """What the caller has subscribed was changed here."""
+        """Drop the cached subscriptions of a caller who has changed them."""
         self._known.pop(caller_id, None)
 
     async def _of(self, caller: Caller, own: Iterable[OwnWebhook], *, of_batch: bool) -> tuple[WebhookListener, ...]:
@@ -85,7 +84,7 @@ class Listeners:
 
     def limited(self, caller: Caller, listener: WebhookListener) -> WebhookListener:
         """The listener with the caller's limits on events that wait."""
-        limits = self._policy.of(caller.id).limits
+        limits = self.policy.of(caller.id).limits
         return listener.model_copy(
             update={"most_waiting": limits.webhook_deliveries, "most_tests": limits.webhook_tests}
         )
@@ -94,18 +93,18 @@ class Listeners:
         known = self._known.get(caller_id)
         if known is None:
             with temporal_errors():
-                known = (await self._subscriptions.of(caller_id)).subscriptions
+                known = (await self.subscriptions.of(caller_id)).subscriptions
             self._known[caller_id] = known
         return known
 
     def _sealed(
         self, caller: Caller, number: int, own: OwnWebhook, events: Iterable[WebhookEventType]
     ) -> WebhookListener:
-        self._addresses.check(own.url)
+        self.addresses.check(own.url)
         purpose = webhook_purpose(caller.id)
         endpoint = WebhookEndpoint(
-            url=self._sealer.seal(own.url, purpose=purpose),
-            secrets=(WebhookSecret(sealed=self._sealer.seal(own.secret, purpose=purpose)),),
+            url=self.sealer.seal(own.url, purpose=purpose),
+            secrets=(WebhookSecret(sealed=self.sealer.seal(own.secret, purpose=purpose)),),
         )
         return WebhookListener(id=f"own-{number}", events=_chosen(own.events, events), endpoint=endpoint)
 
@@ -116,5 +115,5 @@ def _listener(subscription: WebhookSubscription, events: Iterable[WebhookEventTy
 
 
 def _chosen(wanted: tuple[WebhookEventType, ...], there: Iterable[WebhookEventType]) -> tuple[WebhookEventType, ...]:
-    """Those of the events that are wanted; all, where none is named."""
+    """The wanted events among those that exist; all of them by default."""
     return tuple(one for one in there if not wanted or one in wanted)

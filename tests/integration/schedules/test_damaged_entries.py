@@ -210,7 +210,7 @@ async def test_a_webhook_whose_seals_do_not_open_is_listed_mended_and_deleted(
     await Subscriptions(temporal, task_queue=TOOLS_TASK_QUEUE).change(LOCAL, CREATE_UPDATE, made)
     listed = {one["id"]: one for one in (await api.get("/v1/webhooks")).json()["webhooks"]}
     assert listed[whole.json()["id"]]["damaged"] is None
-    assert "cannot be opened" in listed[torn.id]["damaged"]
+    assert "cannot be decrypted" in listed[torn.id]["damaged"]
 
     path = f"/v1/webhooks/{torn.id}"
     rotated = await api.post(f"{path}/rotate", json={})

@@ -49,9 +49,6 @@ class Story:
         ids = {"run_id": "r", "actor_id": "a", "dataset_id": "d", "key_value_store_id": "k"}
         return [RunState.model_validate({**ids, **times, "status": self.status})]
 
-    def is_past(self, _: int) -> bool:
-        return self.is_over
-
     async def change(self, *, within: float) -> None:
         self.now += within
         while self.changes and self.changes[0][0] <= self.now:
