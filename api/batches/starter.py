@@ -58,7 +58,7 @@ class BatchStarter:
         self._places = CountedPlaces("batches", retry_after_seconds=_RETRY_SECONDS)
 
     def limits(self, caller: Caller) -> Limits:
-        """Limits on what the caller has under way at a time."""
+        """The caller's limits."""
         return self.policy.of(caller.id).limits
 
     def writer(self, batch_id: str) -> LineWriter:

@@ -97,7 +97,7 @@ class BatchTools:
 
 
 def _settings(call: LocalCall, asked: arguments.StartBatchArguments) -> BatchSettings:
-    """Raises `ToolError` for settings that the API refuses."""
+    """The settings of the batch. Raises `ToolError` for settings that the API refuses."""
     if sum(source is not None for source in (asked.items, asked.locator, asked.dataset_id)) != 1:
         raise invalid(call, "Give `items`, a `locator` or a `datasetId`: one of them.")
     options = _options(call, asked)

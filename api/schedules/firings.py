@@ -46,7 +46,7 @@ _PAUSE_SECONDS = 1.0
 
 @dataclass(eq=False)
 class CallerFirings:
-    """See `outlast.activities.schedules.activities.FiringStarter`."""
+    """Starter of firings, see `outlast.activities.schedules.activities.FiringStarter`."""
 
     callers: CallerResolver
     due: DueCalls

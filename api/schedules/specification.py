@@ -150,7 +150,7 @@ class _Fields:
 
     @classmethod
     def parsed(cls, expression: str) -> Self:
-        """Raises `ValueError` for what Temporal would refuse."""
+        """Parse an expression. Raises `ValueError` for one that Temporal would refuse."""
         texts = tuple(_SHORTHANDS.get(expression, expression).split())
         minute, hour, day, month, weekday = texts
         return cls(
@@ -181,7 +181,7 @@ class _Fields:
         return day.month in self.months and day.day in self.days and day.isoweekday() % 7 in self.weekdays
 
     def moments(self, day: date, hours: Iterable[int], zone: ZoneInfo) -> Iterator[datetime]:
-        """When it is due in these hours of a day: the second of two equal times, and no skipped one."""
+        """The due times in these hours of a day: the second of two equal times, and no skipped one."""
         for hour in hours:
             for minute in self.minutes:
                 wall = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone, fold=1)

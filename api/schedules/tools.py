@@ -67,7 +67,7 @@ class ScheduleTools:
 
 
 def _request(call: LocalCall, asked: arguments.ScheduleCallArguments) -> ScheduleRequest:
-    """Raises `ToolError` for what the API refuses."""
+    """The request to the API. Raises `ToolError` for arguments that it refuses."""
     mask = dict(call.mask) if call.mask is not None else None
     of_call = {name: value for name, value in asked.options.items() if name in options_of(SharedOptions)}
     of_schedule = {name: value for name, value in asked.options.items() if name not in of_call}

@@ -238,7 +238,7 @@ class TurnClient:
             raise errors.BudgetUsedUp(f"{place.over} of what the session may use. Begin another session.")
         if place.turn is None:
             raise errors.TurnRunning(
-                "Another turn of this session began meanwhile; send the message again when it has ended."
+                "Another turn of this session has started; send the message again when it has ended."
             )
         return place.turn, place
 

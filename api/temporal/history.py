@@ -384,7 +384,7 @@ async def _is_removed(client: Client, workflow_id: str, run_id: str | None) -> b
 
 
 def time_of(entry: HistoryEvent) -> datetime:
-    """When the entry was written, in UTC."""
+    """The time at which the entry was written, in UTC."""
     return entry.event_time.ToDatetime(tzinfo=UTC)
 
 

@@ -276,7 +276,7 @@ async def task_events(
             del event
 
 
-class _Told:
+class _Sent:
     """The progress of the events of the history in a stream, which status messages follow."""
 
     def __init__(self) -> None:
@@ -314,10 +314,10 @@ async def stream_events(
 
     With `room`, each durable event occupies it until the next one is requested.
     """
-    merged, told = _Merged(), _Told()
+    merged, sent = _Merged(), _Sent()
     pumps = [
-        asyncio.create_task(_pump_events(client, task_id, after, room, merged, told)),
-        asyncio.create_task(_pump_status_messages(client.get_workflow_handle(task_id), merged, told)),
+        asyncio.create_task(_pump_events(client, task_id, after, room, merged, sent)),
+        asyncio.create_task(_pump_status_messages(client.get_workflow_handle(task_id), merged, sent)),
     ]
     try:
         async with aclosing(merged.events()) as events:
@@ -332,11 +332,11 @@ async def stream_events(
 
 
 async def _pump_events(
-    client: Client, task_id: str, after: Position, room: Room | None, merged: _Merged, told: _Told
+    client: Client, task_id: str, after: Position, room: Room | None, merged: _Merged, sent: _Sent
 ) -> None:
     """Past events first, so that no current status message comes before them; then new events."""
     if after != (0, 0):
-        told.run_start.set()  # A resumed stream may have sent it; its history is not read again.
+        sent.run_start.set()  # A resumed stream may have sent it; its history is not read again.
     try:
         for wait in (False, True):
             async with aclosing(task_events(client, task_id, after=after, wait=wait, room=room)) as events:
@@ -345,15 +345,15 @@ async def _pump_events(
                     await merged.put(event)
                     del event
                     if is_start:
-                        told.run_start.set()
-            told.past.set()
+                        sent.run_start.set()
+            sent.past.set()
         await merged.put(None)
     except Exception as error:  # noqa: BLE001  # raised by the reader
         await merged.put(error)
 
 
-async def _pump_status_messages(handle: WorkflowHandle[Any, Any], merged: _Merged, told: _Told) -> None:
-    await told.past.wait()
+async def _pump_status_messages(handle: WorkflowHandle[Any, Any], merged: _Merged, sent: _Sent) -> None:
+    await sent.past.wait()
     shown: str | None = None
     try:
         with histories.DESCRIPTIONS.follower():
@@ -363,7 +363,7 @@ async def _pump_status_messages(handle: WorkflowHandle[Any, Any], merged: _Merge
                     return
                 task, watched = found
                 message = watched.in_words if watched is not None else _progress_of(task)
-                is_early = task.run is not None and not told.run_start.is_set()
+                is_early = task.run is not None and not sent.run_start.is_set()
                 if message and message != shown and not is_early:
                     shown = message
                     await merged.put(_status_message(task, message, watched))

@@ -188,7 +188,7 @@ class _TurnFold(RunFold[TurnStreamEvent]):
             return []
         result = await self.decode(completed.result.payloads[0], ModelStep)
         if result.finish_reason == "too_long":
-            return []  # The step goes on after the compaction, with another call of the model.
+            return []  # The step continues after the compaction, with another call of the model.
         return list(self._text(step).finish(self._attempts.get(completed.scheduled_event_id, 1), result.text))
 
     def _text(self, step: int) -> StepText:
