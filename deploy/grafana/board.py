@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypedDict, TypeVar, Unpack
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 PartT = TypeVar("PartT", "Query", "Link")
@@ -46,11 +46,27 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """Panel. `warn` and `bad` are the values, in its unit, from which it is yellow and red.
+class Limits:
+    """Values, in the unit of the panel, from which it is yellow and red; with `fewer_is_bad`, below them."""
 
-    With `fewer_is_bad` it is red below `bad`. `graph`, `stacked` and `number` make panels.
-    """
+    warn: float | None = None
+    bad: float | None = None
+    fewer_is_bad: bool = False
+
+    @classmethod
+    def above(cls, warn: float | None = None, bad: float | None = None) -> Self:
+        """Make limits: yellow from `warn`, red from `bad`."""
+        return cls(warn, bad)
+
+    @classmethod
+    def below(cls, warn: float, bad: float) -> Self:
+        """Make limits: yellow below `warn`, red below `bad`."""
+        return cls(warn, bad, fewer_is_bad=True)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Panel. `graph`, `stacked` and `number` make panels."""
 
     title: str
     description: str
@@ -58,9 +74,7 @@ class Panel:
     links: Sequence[Link]
     unit: Unit = Unit.NUMBER
     kind: Kind = Kind.GRAPH
-    warn: float | None = None
-    bad: float | None = None
-    fewer_is_bad: bool = False
+    limits: Limits = Limits()
     width: int = 8
 
 
@@ -98,24 +112,16 @@ class Board:
         return [panel for row in self.rows for panel in row.panels]
 
 
-class Limits(TypedDict, total=False):
-    """Optional limits of a panel, see `Panel`."""
-
-    warn: float
-    bad: float
-    fewer_is_bad: bool
-
-
 def graph(
     title: str,
     description: str,
     queries: Query | Sequence[Query],
     links: Link | Sequence[Link],
     unit: Unit = Unit.NUMBER,
-    **limits: Unpack[Limits],
+    limits: Limits = Limits(),
 ) -> Panel:
     """Make a panel with one line per series."""
-    return Panel(title, description, _many(queries), _many(links), unit, **limits)
+    return Panel(title, description, _many(queries), _many(links), unit, limits=limits)
 
 
 def stacked(
@@ -135,10 +141,10 @@ def number(
     query: Query,
     links: Link | Sequence[Link],
     unit: Unit = Unit.NUMBER,
-    **limits: Unpack[Limits],
+    limits: Limits = Limits(),
 ) -> Panel:
     """Make a narrow panel with one number."""
-    return Panel(title, description, [query], _many(links), unit, Kind.NUMBER, width=4, **limits)
+    return Panel(title, description, [query], _many(links), unit, Kind.NUMBER, limits, width=4)
 
 
 def row(title: str, *panels: Panel) -> Row:
@@ -155,6 +161,6 @@ def runbook(page: str, title: str | None = None) -> Link:
     return Link(title or f"Runbook: {page.replace('-', ' ')}", "${docs}/runbooks/" + page)
 
 
-def temporal_query(title: str, query: str) -> Link:
+def workflows(title: str, query: str) -> Link:
     """Link to the workflows of a query in the Temporal UI."""
     return Link(title, "${temporal_ui}/namespaces/${namespace}/workflows?query=" + quote(query, safe="${}"))

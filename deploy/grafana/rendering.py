@@ -8,7 +8,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import common as enums
 from grafana_foundation_sdk.models import dashboard as models
 
-from outlast.deploy.grafana.board import Board, Kind, Panel, Variable
+from outlast.deploy.grafana.board import Board, Kind, Limits, Panel, Variable
 
 TAG = "outlast"
 _SOURCE = models.DataSourceRef(type_val="prometheus", uid="${source}")
@@ -84,7 +84,7 @@ def _panel(panel: Panel) -> stat.Panel | timeseries.Panel:
         .unit(panel.unit)
         .links(_links(panel))
         .span(panel.width)
-        .thresholds(_thresholds(panel))
+        .thresholds(_thresholds(panel.limits))
     )
     for ref_id, query in zip(ascii_uppercase, panel.queries, strict=False):
         target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend or "__auto").ref_id(ref_id)
@@ -118,14 +118,14 @@ def _links(panel: Panel) -> list[Builder[models.DashboardLink]]:
     ]
 
 
-def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
+def _thresholds(limits: Limits) -> dashboard.ThresholdsConfig:
     """Make thresholds: green, yellow from `warn`, red from `bad`; or red, yellow from `bad`, green from `warn`."""
-    colours = ("red", "yellow", "green") if panel.fewer_is_bad else ("green", "yellow", "red")
-    limits = (panel.bad, panel.warn) if panel.fewer_is_bad else (panel.warn, panel.bad)
+    colours = ("red", "yellow", "green") if limits.fewer_is_bad else ("green", "yellow", "red")
+    values = (limits.bad, limits.warn) if limits.fewer_is_bad else (limits.warn, limits.bad)
     steps = [models.Threshold(value=None, color=colours[0])]
     steps += [
         models.Threshold(value=limit, color=colour)
-        for limit, colour in zip(limits, colours[1:], strict=True)
+        for limit, colour in zip(values, colours[1:], strict=True)
         if limit is not None
     ]
     return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)

@@ -1,18 +1,7 @@
-"""Backups: make one of a stack that may be running, and restore one into an empty data directory.
-
-Making a backup stops and locks nothing. The order of its steps keeps the parts consistent with each other:
-
-1. The files of the store are copied.
-2. The databases are read, each in one transaction (SQLite's online backup): this is the moment of the backup.
-3. The files that are new or different since step 1 are copied.
-
-So every object that a workflow of the snapshot names is in the copy: it was there at step 1, or it is at step 3, even
-when the sweep removes it in between. Objects that were written after the snapshot are too many, which harms nobody: the
-sweep of the restored stack removes them.
+"""Backups: made of a stack that may be running, and restored into an empty data directory.
 
 A backup is a tar archive, compressed with zstandard. Its last entry, `backup.json`, has the size and the SHA-256 of
-every other one; a file without it is incomplete. A name may occur twice, when the file was replaced while the backup
-was made: the later one counts.
+every other entry. If a file was replaced during the backup, its name occurs twice and the later entry is valid.
 """
 
 import hashlib
@@ -34,21 +23,8 @@ from urllib.parse import quote
 import zstandard
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from outlast.deploy.local.data_directory import (
-    OUTPUTS,
-    OWN_STORE,
-    POLICY_VARIABLE,
-    SANDBOX_DATABASE,
-    TEMPORAL_DATABASE,
-    Belongings,
-    DataDirectory,
-    LastVersion,
-    Restored,
-    broken_parts,
-    data_directory,
-    write_last_version,
-    write_restored,
-)
+from outlast.deploy.local import data_directory as directories
+from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE, DataDirectory
 from outlast.deploy.local.errors import BackupDamagedError, BackupError
 from outlast.deploy.local.external_services import look_outside
 from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_file, private_folder
@@ -61,11 +37,11 @@ _UNFINISHED = "restoring"
 POLICY_FILE = "policy.toml"
 _BUSY_SECONDS = 30
 _NEVER_COPIED = re.compile(r".+#\d+|.+\.sqlite(-wal|-shm)?|.+\.tmp")
-"""Files that the store or the sandbox is still writing, and databases, which are read in another way."""
+"""Files that the store or the sandbox is still writing, and databases, which are copied separately."""
 
 
 class ArchivedFile(BaseModel):
-    """One file of a backup."""
+    """File of a backup."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -81,13 +57,13 @@ class BackupManifest(BaseModel):
     format: Literal[1] = 1
     outlast_version: str
     backed_up_at: AwareDatetime
-    """Just before the state of the workflows was read: what happened later is not in it."""
+    """Time just before the state of the workflows was read."""
     temporal_namespace: str
     store_url: str | None = None
-    """Where the outputs are, when they are not in the backup."""
+    """Address of the outputs, if they are not in the backup."""
     has_secrets: bool
-    belongings: Belongings | None = None
-    """Fingerprints of what belongs together, of the secrets also where they are left out; None in older backups."""
+    belongings: directories.Belongings | None = None
+    """Fingerprints of the parts, including secrets that are not in the backup; None in older backups."""
     files: dict[str, ArchivedFile] = {}
 
 
@@ -96,13 +72,13 @@ def back_up(
 ) -> BackupManifest:
     """Write the backup of the stack on `data_dir`, running or not, to the new file `target` (mode 0600).
 
-    Raises `BackupError` when there is nothing to back up or `target` exists; `OSError` and `sqlite3.Error` when
-    something cannot be read or written. No part of a file is left behind then.
+    Raises `BackupError` if there is nothing to back up or `target` exists; `OSError` and `sqlite3.Error` if a file
+    cannot be read or written. No incomplete file is left then.
     """
     namespace = _require_embedded_state(data_dir, environment)
-    directory = _require_whole(data_dir, environment, with_secrets=with_secrets)
+    directory = _require_complete(data_dir, environment, with_secrets=with_secrets)
     if target.exists():
-        raise BackupError(f"{target} exists already. Give the backup another name.")
+        raise BackupError(f"{target} exists already. Select another name for the backup.")
     draft = target.with_name(f"{target.name}.part")
     try:
         with (
@@ -130,7 +106,7 @@ def back_up(
 def restore(archive: Path, data_dir: Path) -> BackupManifest:
     """Restore a backup into `data_dir`, which must be empty or missing.
 
-    Every file is checked before any of them is in its place. Raises `BackupError`, and leaves an empty directory then.
+    Every file is checked before any of them is moved to its place. Raises `BackupError`, and leaves an empty directory.
     """
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise BackupError(
@@ -139,8 +115,8 @@ def restore(archive: Path, data_dir: Path) -> BackupManifest:
     staging = private_folder(private_folder(data_dir) / _UNFINISHED)
     try:
         manifest = unpack(archive, staging)
-        write_restored(staging, Restored(backed_up_at=manifest.backed_up_at))
-        write_last_version(staging, _version_of(manifest))
+        directories.write_restored(staging, directories.Restored(backed_up_at=manifest.backed_up_at))
+        directories.write_last_version(staging, _version_of(manifest))
     except BaseException:
         shutil.rmtree(staging)
         raise
@@ -151,24 +127,24 @@ def restore(archive: Path, data_dir: Path) -> BackupManifest:
 
 
 def require_finished_restore(data_dir: Path) -> None:
-    """Raise `BackupError` when a restore was killed while it put files into their places."""
+    """Raise `BackupError` if a restore was killed while it moved files to their places."""
     if (data_dir / _UNFINISHED).exists():
         raise BackupError(f"A restore into {data_dir} was interrupted. Remove the directory and restore again.")
 
 
 class ArchiveWriter:
-    """Writes the entries of a backup one after the other."""
+    """Writer of the entries of a backup."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Write to `file`, which stays open."""
-        # The checksum covers what the digests of the files do not: the table of contents itself.
+        # The checksum covers the table of contents, which the digests of the files do not.
         compressor = zstandard.ZstdCompressor(write_checksum=True)
         self._plain = compressor.stream_writer(file, closefd=False)
         self._tar = tarfile.open(fileobj=self._plain, mode="w|", format=tarfile.PAX_FORMAT)  # noqa: SIM115 (see finish)
         self._files: dict[str, ArchivedFile] = {}
 
     def add(self, name: str, path: Path) -> None:
-        """Add a file as it is now. What is appended meanwhile is left out."""
+        """Add a file with its current size. Data that is appended during the copy is left out."""
         with path.open("rb") as source:
             self._add(name, source, os.fstat(source.fileno()).st_size)
 
@@ -192,7 +168,7 @@ class ArchiveWriter:
 
 
 class _Hashed:
-    """A file that is hashed while it is read."""
+    """File that is hashed while it is read."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -205,9 +181,9 @@ class _Hashed:
 
 
 def unpack(archive: Path, into: Path) -> BackupManifest:
-    """Write the files of a backup into a folder, for their owner only, and check each against its digest.
+    """Write the files of a backup into a folder, readable only by their owner, and check their digests.
 
-    Raises `BackupDamagedError` when the archive is none, not whole, or was changed; `OSError` when it cannot be read.
+    Raises `BackupDamagedError` if the file is not a complete and unchanged backup; `OSError` if it cannot be read.
     """
     written: dict[str, ArchivedFile] = {}
     manifest: BackupManifest | None = None
@@ -220,26 +196,25 @@ def unpack(archive: Path, into: Path) -> BackupManifest:
             for member in tar:
                 content = tar.extractfile(member)
                 if content is None:
-                    raise BackupDamagedError(archive, f"{member.name} is no file")
+                    raise BackupDamagedError(archive, f"{member.name} is not a file")
                 if member.name == _MANIFEST:
                     manifest = BackupManifest.model_validate_json(content.read(_LARGEST_MANIFEST_BYTES))
                 else:
                     written[member.name] = _extract(content, _place(into, member.name, archive))
             while plain.read(_CHUNK_BYTES):
-                pass  # The checksum stands at the end of the stream.
+                pass  # The checksum is at the end of the stream.
     except (zstandard.ZstdError, tarfile.TarError, EOFError) as error:
         raise BackupDamagedError(archive, str(error) or "it ends too early") from error
     except ValidationError as error:
         raise BackupDamagedError(
-            archive, "its table of contents is of another form; is it a newer version's?"
+            archive, "its table of contents has another form, perhaps of a newer version"
         ) from error
     if manifest is None:
-        raise BackupDamagedError(archive, "it has no table of contents: it is not whole")
-    differing = sorted(
-        name for name in written.keys() | manifest.files if written.get(name) != manifest.files.get(name)
-    )
+        raise BackupDamagedError(archive, "it has no table of contents: it is incomplete")
+    names = written.keys() | manifest.files
+    differing = sorted(name for name in names if written.get(name) != manifest.files.get(name))
     if differing:
-        raise BackupDamagedError(archive, f"{differing[0]} is not what was backed up")
+        raise BackupDamagedError(archive, f"{differing[0]} differs from the file that was backed up")
     return manifest
 
 
@@ -273,30 +248,30 @@ def _require_embedded_state(data_dir: Path, environment: Mapping[str, str]) -> s
     outside = look_outside(environment)
     if outside.temporal_address:
         raise BackupError(
-            f"The tasks are on the Temporal server at {outside.temporal_address}, which has backups of its own: "
-            "docs/backup.md says what to save there."
+            f"The tasks are on the Temporal server at {outside.temporal_address}, which has its own backups: "
+            "see docs/backup.md for the data to save there."
         )
     if not (data_dir / TEMPORAL_DATABASE).is_file():
         raise BackupError(f"{data_dir} holds no tasks. Name the data directory with --data-dir or OUTLAST_DATA_DIR.")
     return outside.temporal_namespace
 
 
-def _require_whole(data_dir: Path, environment: Mapping[str, str], *, with_secrets: bool) -> DataDirectory:
-    """Raise `BackupError` for a directory that a stack would not be started on: nor would the restored one be."""
+def _require_complete(data_dir: Path, environment: Mapping[str, str], *, with_secrets: bool) -> DataDirectory:
+    """Raise `BackupError` for a directory on which a stack would not start: the restored one would be refused, too."""
     outside = look_outside(environment)
-    secrets = () if with_secrets else (SEAL_KEYS_FILE, SANDBOX_TOKEN_FILE, POLICY_VARIABLE)
-    found = [one for one in broken_parts(data_dir, environment, outside) if not one.startswith(secrets)]
+    secrets = () if with_secrets else (SEAL_KEYS_FILE, SANDBOX_TOKEN_FILE, directories.POLICY_VARIABLE)
+    found = [line for line in directories.broken_parts(data_dir, environment, outside) if not line.startswith(secrets)]
     if found:
         named = "\n".join(f"- {line}" for line in found)
         raise BackupError(
-            f"{data_dir} is not whole, and a backup would not be, either:\n{named}\n"
-            "Put back what is missing. Where the stack has a variable that this command does not have, set it."
+            f"{data_dir} is incomplete, and so would be its backup:\n{named}\n"
+            "Put the missing parts back. If the stack has a variable that this command does not have, set it."
         )
-    return data_directory(data_dir, environment, outside)
+    return DataDirectory(data_dir, environment, outside)
 
 
 class _Parts:
-    """Where everything is that belongs to one stack."""
+    """Places of all parts of one stack."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self.data_dir = data_dir
@@ -308,11 +283,11 @@ class _Parts:
         self.trees += [_Tree("outputs", outputs)] if outputs is not None else []
 
     def databases(self) -> list[str]:
-        """The databases, that of the workflows first: what the sandbox did later is to them as a platform's work."""
+        """Return the databases, that of the workflows first: to them, later changes of the sandbox are as on Apify."""
         return [name for name in (TEMPORAL_DATABASE, SANDBOX_DATABASE) if (self.data_dir / name).is_file()]
 
     def secrets(self) -> Iterator[tuple[str, bytes]]:
-        """The keys and the policy, whether they are in the data directory or the settings name another place."""
+        """Yield the keys and the policy, from the data directory or from the place that the settings name."""
         ring = self._environment.get("OUTLAST_SEAL_KEYS")
         if ring:
             yield SEAL_KEYS_FILE, ("\n".join(part.strip() for part in ring.split(",")) + "\n").encode()
@@ -332,15 +307,15 @@ class _Parts:
 
 
 class _Tree:
-    """A folder whose files are copied, and once more where they have changed."""
+    """Folder whose files are copied, and copied again if they have changed."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
         self._folder = folder
         self._copied: dict[Path, tuple[int, int]] = {}
 
-    def copy_news(self, writer: ArchiveWriter) -> None:
-        """Copy every file that is not yet copied as it is now."""
+    def copy_changes(self, writer: ArchiveWriter) -> None:
+        """Copy every file that is new or has changed since the last call."""
         for path in self._folder.rglob("*"):
             if _NEVER_COPIED.fullmatch(path.name) or path.is_symlink() or not path.is_file():
                 continue
@@ -355,8 +330,13 @@ class _Tree:
 
 
 def _write(writer: ArchiveWriter, parts: _Parts, scratch: Path, manifest: BackupManifest) -> BackupManifest:
+    """Copy the files, then the databases, each in one transaction, then the files that have changed since.
+
+    Every object that a workflow of the snapshot names is copied, even if the sweep removes it in between. The sweep of
+    the restored stack removes objects that were written after the snapshot. Nothing is stopped or locked.
+    """
     for tree in parts.trees:
-        tree.copy_news(writer)
+        tree.copy_changes(writer)
     backed_up_at = datetime.now(UTC)
     for name in parts.databases():
         copy = scratch / Path(name).name
@@ -364,14 +344,14 @@ def _write(writer: ArchiveWriter, parts: _Parts, scratch: Path, manifest: Backup
         writer.add(name, copy)
         copy.unlink()
     for tree in parts.trees:
-        tree.copy_news(writer)
+        tree.copy_changes(writer)
     for name, content in parts.secrets() if manifest.has_secrets else ():
         writer.add_bytes(name, content)
     return writer.finish(manifest.model_copy(update={"backed_up_at": backed_up_at}))
 
 
 def _snapshot(database: Path, copy: Path) -> None:
-    """Copy a database that others write, as it is at one moment. It holds nobody up: readers of a WAL lock nothing."""
+    """Copy the state of a database that is in use, without blocking it: readers of a WAL lock nothing."""
     source = f"file:{quote(str(database.absolute()))}?mode=rw"
     with (
         closing(sqlite3.connect(source, uri=True, timeout=_BUSY_SECONDS)) as live,
@@ -381,10 +361,11 @@ def _snapshot(database: Path, copy: Path) -> None:
         snapshot.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL beside it
 
 
-def _version_of(manifest: BackupManifest) -> LastVersion:
-    """What the backed up directory has recorded, as it is for the restored one: outputs on disk are in it."""
+def _version_of(manifest: BackupManifest) -> directories.LastVersion:
+    """Return the record of the backed up directory for the restored one, which contains the outputs on disk."""
     belongings = manifest.belongings
     if belongings is not None:
-        has_outputs = any(name.startswith(f"{OUTPUTS}/owner/") for name in manifest.files)
-        belongings = belongings.model_copy(update={"store": OWN_STORE if has_outputs else None, "restored": True})
-    return LastVersion(outlast_version=manifest.outlast_version, belongings=belongings)
+        has_outputs = any(name.startswith(f"{directories.OUTPUTS}/owner/") for name in manifest.files)
+        store = directories.OWN_STORE if has_outputs else None
+        belongings = belongings.model_copy(update={"store": store, "restored": True})
+    return directories.LastVersion(outlast_version=manifest.outlast_version, belongings=belongings)

@@ -1,4 +1,4 @@
-"""The configuration of a stack."""
+"""Configuration of a stack."""
 
 import os
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from outlast.paths import default_data_dir, docs_dir
 
 Port = int | None
-"""None: a default that gives way when it is taken. A number: this port or an error. 0: any free one."""
+"""None: a default port, or another one if it is taken. A number: this port or an error. 0: any free port."""
 DEFAULT_RETENTION_DAYS = 30
 
 
 class Component(StrEnum):
-    """The processes of a stack."""
+    """Process of a stack."""
 
     TEMPORAL = "temporal"
     SANDBOX = "sandbox"
@@ -26,7 +26,7 @@ class Component(StrEnum):
 
 
 class StackConfig(BaseModel):
-    """The whole configuration of a stack. `environment` is what its processes inherit."""
+    """Configuration of a stack. Its processes inherit `environment`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,26 +40,26 @@ class StackConfig(BaseModel):
     sandbox_port: Port = Field(default=None, ge=0, le=65535)
     worker_metrics_port: Port = Field(default=None, ge=0, le=65535)
     actors: tuple[Path, ...] = ()
-    """Folders with Actors of the developer's own, for the sandbox."""
+    """Folders with the user's Actors, for the sandbox."""
     retention_days: int = Field(default=DEFAULT_RETENTION_DAYS, ge=1, le=3650)
-    """How long the embedded Temporal server keeps closed workflows: as long as sessions live, by default."""
+    """Retention of closed workflows in the embedded Temporal server; the default is the lifetime of sessions."""
     log_format: Literal["text", "json"] = "text"
     tools_from: str | None = None
-    """Python modules whose tools worker and API offer too, comma-separated."""
+    """Python modules with further tools for worker and API, comma-separated."""
     reload_tools: bool = False
-    """Whether worker and API are replaced when the files of these modules change."""
+    """Replace worker and API when the files of these modules change."""
     site_dir: Path = Field(default_factory=docs_dir)
     environment: Mapping[str, str] = Field(default_factory=lambda: dict(os.environ), repr=False)
     """May hold credentials: `APIFY_TOKEN` means the real platform, `TEMPORAL_ADDRESS` (or a profile) a real cluster."""
     instance_id: str = Field(default_factory=lambda: uuid4().hex)
-    """Names this start of the stack; its API answers with it on `/healthz` and `/readyz`."""
+    """Id of this start of the stack; its API returns it on `/healthz` and `/readyz`."""
     components: frozenset[Component] = frozenset(Component)
-    """A subset is for tests, which then run or replace the other parts themselves."""
+    """A subset is for tests, which run or replace the other parts."""
     commands: Mapping[Component, tuple[str, ...]] = Field(default_factory=dict[Component, tuple[str, ...]])
     """Commands to start instead of the usual ones, for tests."""
     ready_timeout_seconds: float = Field(default=60.0, gt=0)
     begin_anew: bool = False
-    """Whether a data directory that is not whole is moved aside, instead of refused."""
+    """Move an incomplete data directory aside instead of refusing it."""
 
     @property
     def tool_modules(self) -> tuple[str, ...]:
@@ -70,19 +70,13 @@ class StackConfig(BaseModel):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: object) -> Self:
-        """Read the `OUTLAST_` settings that concern a stack; what is `given` (flags) and not None wins.
+        """Read the `OUTLAST_` settings of a stack; values that are `given` (flags) and not None take precedence.
 
-        Raises pydantic's `ValidationError` for a value that makes no sense.
+        Raises pydantic's `ValidationError` for an invalid value.
         """
         environment = dict(os.environ if environment is None else environment)
-        names = [
-            "data_dir",
-            "api_host",
-            "log_format",
-            "retention_days",
-            *(name for name in cls.model_fields if name.endswith("_port")),
-        ]
-        read = {name: environment.get(f"OUTLAST_{name.upper()}") or None for name in names}
-        chosen = {**read, **{name: value for name, value in given.items() if value is not None}}
-        settings = {name: value for name, value in chosen.items() if value is not None}
-        return cls.model_validate({**settings, "environment": environment})
+        ports = (name for name in cls.model_fields if name.endswith("_port"))
+        names = ("data_dir", "api_host", "log_format", "retention_days", *ports)
+        settings = {name: value for name in names if (value := environment.get(f"OUTLAST_{name.upper()}"))}
+        flags = {name: value for name, value in given.items() if value is not None}
+        return cls.model_validate({**settings, **flags, "environment": environment})

@@ -1,17 +1,7 @@
-"""The parts of a data directory that belong together: checked before a stack is started on it, recorded once it is up.
+"""Parts of a data directory: checked before a stack starts on it, recorded in `version.json` when the stack is up.
 
-A part that is missing, empty, damaged or another stack's is not a beginning. A start on it would make new keys, or a
-new database, and then lose for good what the other parts hold: sealed secrets would not open, and the sweep would
-delete the outputs of tasks that it does not find. So the start is refused, and names the parts. `--begin-anew` moves
-everything aside.
-
-`version.json` holds fingerprints of the parts, and the version of Outlast that last worked on the directory, which an
-older version refuses. A directory of a version that recorded no fingerprints is taken as it is, unless its own files
-show that one of them is missing.
-
-`restored.json` has the interval during which the system that was backed up continued without this copy. The platform
-knows the runs of that time and the restored workflows do not: they look for them before they start any, see
-docs/decisions/0002-one-paid-run.md.
+A start with a part that is missing, damaged or from another stack would create new keys or a new database and lose the
+data of the other parts. It is refused, and the error names the parts. docs/embedded-stack.md describes the rules.
 """
 
 import os
@@ -30,7 +20,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.errors import IncompleteDataError, NewerDataError, StackError
 from outlast.deploy.local.external_services import Outside
-from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_file, private_folder
+from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_folder, replace_file
 from outlast.fingerprints import StoreOwner, fingerprints, owner_key, parse_ring, ring_problem
 from outlast.paths import store_folder
 
@@ -44,120 +34,110 @@ OUTPUTS = "outputs"
 POLICY_VARIABLE = "OUTLAST_POLICY_FILE"
 _AUDIT_FILE = "audit/audit.jsonl"
 _MOVED = (
-    SEAL_KEYS_FILE,
-    SANDBOX_TOKEN_FILE,
-    RESTORED_FILE,
-    "temporal",
-    "sandbox",
-    OUTPUTS,
-    "audit",
-    "workers",
-    "ready",
+    SEAL_KEYS_FILE, SANDBOX_TOKEN_FILE, RESTORED_FILE, "temporal", "sandbox", OUTPUTS, "audit", "workers", "ready",
     VERSION_FILE,
-)
-"""The state of a stack. `version.json` is moved last: when the move is interrupted, the next start is refused again."""
+)  # fmt: skip
+"""State of a stack. `version.json` is moved last: if the move is interrupted, the next start is refused again."""
 _SYSTEM_NAMESPACE = "temporal-system"
 _CHECKED_WHOLE_BYTES = 64 << 20
-"""Databases up to this size are read as a whole; of larger ones only the structure is looked at."""
+"""Databases up to this size are checked completely, larger ones only in their structure."""
 _BUSY_SECONDS = 10
 OWN_STORE = "own"
 _EMPTY, _INCOMPLETE = "is empty", "is incomplete: a table is missing"
 _CLOSED = "cannot be opened; it, its -wal or its -shm may belong to another user"
 _CANNOT_OPEN = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY})
 _UNFINISHED = frozenset({None, _EMPTY, _INCOMPLETE})
-"""Problems of a database that is being made for the first time. None: it is made, and nothing is in it."""
+"""Problems of a database that is being created. None: it was created and is empty."""
 
 
 class Finding(NamedTuple):
-    """A part that cannot be used, and the reason, as one sentence without its full stop."""
+    """Part that cannot be used, and the reason: together one sentence without its full stop."""
 
     part: str
     problem: str
 
 
 class Part(NamedTuple):
-    """A database as it was found."""
+    """State of a database."""
 
     identity: Mapping[str, str]
     problem: str | None
 
 
 class Belongings(BaseModel):
-    """Fingerprints of the parts that belong to one stack; empty where it had none."""
+    """Fingerprints of the parts of one stack; empty for missing parts."""
 
     model_config = ConfigDict(frozen=True)
 
     keys: dict[str, str] = {}
-    """Of the ring of sealing keys, by key id, the sealing key first."""
+    """Of the encryption keys, by key id, the current key first."""
     sandbox_token: dict[str, str] = {}
-    """Of the token, under each key of the ring."""
+    """Of the token, under each encryption key."""
     namespaces: dict[str, str] = {}
     """Ids of the namespaces in the embedded Temporal database, by name."""
     sandbox: str | None = None
     """Id of the sandbox platform's database."""
     store: str | None = None
-    """Folder with the stored outputs that a worker has written its owner into; `own` for the one in the directory."""
+    """Folder of stored outputs in which a worker has recorded the owner; `own` for the folder in the directory."""
     restored: bool = False
-    """Whether the directory comes from a backup."""
+    """True if the directory was restored from a backup."""
     policy: bool = False
-    """Whether the stack had a policy file."""
+    """True if the stack had a policy file."""
 
 
 class LastVersion(BaseModel):
-    """The content of the file."""
+    """Content of `version.json`: the version of Outlast that last used the directory, and the parts."""
 
     model_config = ConfigDict(frozen=True)
 
     outlast_version: str
     belongings: Belongings | None = None
-    """None where a version has written it that recorded none."""
+    """None if it was written by a version that recorded no parts."""
 
 
 class VersionFileDamaged(StackError):
-    """The file is there and cannot be read."""
+    """Version file that exists and cannot be read."""
 
 
 class Restored(BaseModel):
-    """Where the state of a data directory comes from."""
+    """Interval during which the system that was backed up continued without this copy.
+
+    Restored workflows look for runs of this time before they start a run, see docs/decisions/0002-one-paid-run.md.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     backed_up_at: AwareDatetime
     resumed_at: AwareDatetime | None = None
-    """When the first stack was started on it; None before that."""
+    """Time of the first start on the directory; None before that."""
 
 
 class DataDirectory:
-    """The parts of one stack, in its data directory or where its environment names them."""
+    """Parts of one stack, in its data directory or where its environment names them."""
 
     def __init__(
         self,
         data_dir: Path,
         environment: Mapping[str, str],
         outside: Outside,
-        components: frozenset[Component],
-        recorded: Belongings | None,
+        components: frozenset[Component] = frozenset(Component),
     ) -> None:
-        """`recorded` is None for a directory in which a version has worked that recorded nothing."""
+        """Read the recorded parts. Raises `VersionFileDamaged`."""
         self._data_dir = data_dir
         self._environment = environment
         self._outside = outside
-        self._components = components
-        self.recorded = recorded
-        self._is_older = recorded is None
-        self._known = recorded or Belongings()
+        self._components = outside.missing_of(components)
+        self.recorded = _recorded(data_dir)
+        """None for a directory of a version that recorded no parts."""
+        self._is_older = self.recorded is None
+        self._known = self.recorded or Belongings()
 
     def findings(self) -> list[Finding]:
-        """The parts that cannot be used; none for a directory that is whole, or new."""
+        """Return the parts that cannot be used; none for a directory that is complete or new."""
         checks: Sequence[Callable[[], Iterator[Finding]]] = (
-            self._check_keys,
-            self._check_temporal,
-            self._check_sandbox,
-            self._check_sandbox_token,
-            self._check_store,
-            self._check_restored,
-            self._check_policy,
-        )
+            self._check_keys, self._check_temporal, self._check_sandbox, self._check_sandbox_token, self._check_store,
+            self._check_restored, self._check_policy,
+        )  # fmt: skip
         return [*dict.fromkeys(finding for check in checks for finding in self._found_by(check))]
 
     def _found_by(self, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -169,7 +149,7 @@ class DataDirectory:
             return [Finding(str(path.relative_to(self._data_dir) if is_own else path), _unreadable(error))]
 
     def current(self) -> Belongings:
-        """Fingerprints of what is there now. Of parts that this stack does not run, those that were recorded stay."""
+        """Return the fingerprints of the parts. For parts that this stack does not run, the recorded ones are kept."""
         known, ring = self._known, self._ring()
         temporal = _temporal_database(self._data_dir).identity if Component.TEMPORAL in self._components else None
         token = self._sandbox_token()
@@ -188,7 +168,7 @@ class DataDirectory:
 
     @property
     def is_temporal_unfinished(self) -> bool:
-        """Whether the first start was interrupted while Temporal made its database. It cannot continue one."""
+        """True if the first start was interrupted while Temporal created its database, which it cannot continue."""
         found = _temporal_database(self._data_dir)
         is_new = self.recorded is not None and not self.recorded.namespaces
         exists = Component.TEMPORAL in self._components and (self._data_dir / TEMPORAL_DATABASE).exists()
@@ -200,7 +180,7 @@ class DataDirectory:
             if name != SEAL_KEYS_FILE:
                 yield Finding(name, "cannot be read")
             elif self._known.keys or self._is_older:
-                yield Finding(name, "is missing: without it, nothing opens that was sealed or encrypted with it")
+                yield Finding(name, "is missing: without it, encrypted data cannot be read")
             return
         try:
             ring = parse_ring(text)
@@ -233,9 +213,7 @@ class DataDirectory:
         folder = self._data_dir / "sandbox"
         if not (self._data_dir / SANDBOX_DATABASE).exists():
             if self._known.sandbox or (self._is_older and _has_entries(folder / "datasets", folder / "runs")):
-                yield Finding(
-                    SANDBOX_DATABASE, "is missing: it holds runs, storages and accounts of the sandbox platform"
-                )
+                yield Finding(SANDBOX_DATABASE, "is missing: it holds runs, storages and accounts of the sandbox")
             return
         found = _sandbox_database(self._data_dir)
         own = {"id": self._known.sandbox} if self._known.sandbox else {}
@@ -247,7 +225,7 @@ class DataDirectory:
             yield Finding(SANDBOX_DATABASE, "is the database of another stack")
         else:
             for name in _missing_folders(self._data_dir):
-                yield Finding(f"sandbox/{name}", "is missing: the platform's database refers to what was in it")
+                yield Finding(f"sandbox/{name}", "is missing: the sandbox's database refers to files in it")
 
     def _check_sandbox_token(self) -> Iterator[Finding]:
         if Component.SANDBOX not in self._components:
@@ -255,7 +233,7 @@ class DataDirectory:
         if not (self._data_dir / SANDBOX_TOKEN_FILE).exists():
             is_older = self._is_older and (self._data_dir / SANDBOX_DATABASE).exists()
             if self._known.sandbox_token or is_older:
-                yield Finding(SANDBOX_TOKEN_FILE, "is missing: it holds the token of the sandbox platform's account")
+                yield Finding(SANDBOX_TOKEN_FILE, "is missing: it holds the token of the sandbox's account")
             return
         token, ring = self._sandbox_token(), self._ring()
         if not token:
@@ -264,7 +242,7 @@ class DataDirectory:
             yield Finding(SANDBOX_TOKEN_FILE, "is not the token that this stack had")
 
     def _check_store(self) -> Iterator[Finding]:
-        """The folder of outputs. Of a store elsewhere, a worker checks the same before it does anything."""
+        """Check the folder of outputs. For a store elsewhere, a worker makes the same check at its start."""
         store, folder = self._store()
         if folder is None:
             return
@@ -280,9 +258,7 @@ class DataDirectory:
         if owner is None:
             if self._known.store == store:
                 yield Finding(shown, "is not the folder of stored outputs that this stack had, or was emptied")
-            return
-        problem = self._other_owner(owner)
-        if problem is not None:
+        elif (problem := self._other_owner(owner)) is not None:
             yield Finding(shown, problem)
 
     def _other_owner(self, owner: StoreOwner) -> str | None:
@@ -290,12 +266,12 @@ class DataDirectory:
             namespaces = _temporal_database(self._data_dir).identity
             own = namespaces.get(self._outside.temporal_namespace)
             if not namespaces and not self._known.namespaces:
-                return "holds the outputs of a database that is not here"
+                return "holds the outputs of a database that is missing"
             if own is not None and own != owner.namespace_id.replace("-", ""):
                 return "holds the outputs of another database"
         ring = self._ring()
         problem = ring_problem(owner.keys, ring) if ring else None
-        return f"was written with other sealing keys: {problem}" if problem else None
+        return f"was written with other encryption keys: {problem}" if problem else None
 
     def _check_restored(self) -> Iterator[Finding]:
         path = self._data_dir / RESTORED_FILE
@@ -306,19 +282,19 @@ class DataDirectory:
         try:
             Restored.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
-            yield Finding(RESTORED_FILE, "is empty or damaged: it says which runs are not to be paid again")
+            yield Finding(RESTORED_FILE, "is empty or damaged: it prevents that runs are paid again")
 
     def _check_policy(self) -> Iterator[Finding]:
-        """An empty variable is a decision against a policy; one that is not set may have been forgotten."""
+        """Check the policy. An empty variable is a decision against a policy; a missing one may have been forgotten."""
         if self._known.policy and POLICY_VARIABLE not in self._environment:
             yield Finding(
                 POLICY_VARIABLE,
                 "is not set, and this stack had a policy: without it, everybody who reaches the API may do anything. "
-                f"Set it, or set it to nothing (`{POLICY_VARIABLE}=`) to have no policy from now on",
+                f"Set it, or set it to an empty value (`{POLICY_VARIABLE}=`) to use no policy from now on",
             )
 
     def _ring_text(self) -> tuple[str | None, str]:
-        """The ring as text, None where it cannot be read, and the name of its place."""
+        """Return the encryption keys as text, None if they cannot be read, and the name of their place."""
         if text := self._environment.get("OUTLAST_SEAL_KEYS"):
             return text, "OUTLAST_SEAL_KEYS"
         named = self._environment.get("OUTLAST_SEAL_KEYS_FILE")
@@ -338,27 +314,28 @@ class DataDirectory:
         return path.read_text(errors="replace").strip() if path.is_file() else None
 
     def _store(self) -> tuple[str, Path | None]:
-        """The name of the store, as recorded, and its folder; None for one that is not on this machine."""
+        """Return the name of the store, as recorded, and its folder, None for a store on another machine."""
         url = self._environment.get("OUTLAST_STORE_URL")
         folder = store_folder(url, self._data_dir)
         return (url, None) if url and folder is None else (str(folder) if url else OWN_STORE, folder)
 
 
 def take_over(config: StackConfig, outside: Outside) -> str | None:
-    """Check that the data directory is whole or new, and write that this version works on it from now on.
+    """Check that the data directory is complete or new, and record that this version uses it.
 
-    With `begin_anew`, a directory that is not whole is moved aside first; the sentence that is returned says where to.
-    Raises `IncompleteDataError`, and `NewerDataError` when a newer version has worked on it, having changed nothing.
+    With `begin_anew`, an incomplete directory is moved aside first; the returned sentence names its new place. Raises
+    `IncompleteDataError`, and `NewerDataError` if a newer version has used it; nothing is changed then.
     """
+    require_not_newer(config.data_dir)
     note = None
-    lines = _broken_lines(config, outside)
+    lines = broken_parts(config.data_dir, config.environment, outside, config.components)
     if lines and not config.begin_anew:
         raise IncompleteDataError(config.data_dir, lines)
     if lines:
         note = _begin_anew(config, outside)
     elif config.begin_anew:
-        note = f"{config.data_dir} is whole, so --begin-anew changes nothing"
-    if data_directory(config.data_dir, config.environment, outside, config.components).is_temporal_unfinished:
+        note = f"{config.data_dir} is complete, so --begin-anew changes nothing"
+    if DataDirectory(config.data_dir, config.environment, outside, config.components).is_temporal_unfinished:
         for path in (config.data_dir / TEMPORAL_DATABASE).parent.glob(f"{Path(TEMPORAL_DATABASE).name}*"):
             path.unlink()
     last, own = read_last_version(config.data_dir), own_version()
@@ -369,15 +346,15 @@ def take_over(config: StackConfig, outside: Outside) -> str | None:
 
 
 def record(config: StackConfig, outside: Outside) -> None:
-    """Write the fingerprints of what is there, once the whole stack is up."""
+    """Record the fingerprints of the parts when the whole stack is up."""
     last = read_last_version(config.data_dir)
-    current = data_directory(config.data_dir, config.environment, outside, config.components).current()
+    current = DataDirectory(config.data_dir, config.environment, outside, config.components).current()
     if last is not None and last.belongings != current:
         write_last_version(config.data_dir, last.model_copy(update={"belongings": current}))
 
 
 def require_not_newer(data_dir: Path) -> None:
-    """Raise `NewerDataError` when a newer version has worked on the directory."""
+    """Raise `NewerDataError` if a newer version has used the directory."""
     with suppress(VersionFileDamaged, OSError):
         last, own = read_last_version(data_dir), own_version()
         if last is not None and own is not None and _is_newer(last.outlast_version, own):
@@ -385,7 +362,7 @@ def require_not_newer(data_dir: Path) -> None:
 
 
 def read_last_version(data_dir: Path) -> LastVersion | None:
-    """The content of the file; None where there is none. Raises `VersionFileDamaged`."""
+    """Return the content of the file, None if it is missing. Raises `VersionFileDamaged`."""
     try:
         return LastVersion.model_validate_json((data_dir / VERSION_FILE).read_bytes())
     except FileNotFoundError:
@@ -396,16 +373,11 @@ def read_last_version(data_dir: Path) -> LastVersion | None:
 
 def write_last_version(data_dir: Path, last: LastVersion) -> None:
     """Replace the file in one step; it is on the disk when this returns."""
-    draft = data_dir / f"{VERSION_FILE}.tmp"
-    with private_file(draft, "wb") as file:
-        file.write(f"{last.model_dump_json()}\n".encode())
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(data_dir / VERSION_FILE)
+    replace_file(data_dir / VERSION_FILE, f"{last.model_dump_json()}\n")
 
 
 def own_version() -> str | None:
-    """The version that is installed; None for one that is not."""
+    """Return the installed version, None if Outlast is not installed as a package."""
     try:
         return version("outlast")
     except PackageNotFoundError:
@@ -413,17 +385,14 @@ def own_version() -> str | None:
 
 
 def write_restored(folder: Path, restored: Restored) -> None:
-    """Replace the file in one step."""
-    draft = folder / f"{RESTORED_FILE}.tmp"
-    with private_file(draft, "wb") as file:
-        file.write(f"{restored.model_dump_json(indent=2)}\n".encode())
-    draft.replace(folder / RESTORED_FILE)
+    """Replace the file in one step; it is on the disk when this returns."""
+    replace_file(folder / RESTORED_FILE, f"{restored.model_dump_json(indent=2)}\n")
 
 
 def resumed_interval(data_dir: Path) -> str | None:
-    """`FROM/UNTIL` in ISO 8601, as `OUTLAST_RESTORED_INTERVAL` takes it; None for a directory that was not restored.
+    """Return `FROM/UNTIL` in ISO 8601 for `OUTLAST_RESTORED_INTERVAL`, None for a directory that was not restored.
 
-    The first call ends the interval: from then on this stack does the work.
+    The first call ends the interval, since this stack works from then on.
     """
     path = data_dir / RESTORED_FILE
     if not path.is_file():
@@ -437,7 +406,7 @@ def resumed_interval(data_dir: Path) -> str | None:
 
 
 def _is_newer(one: str, other: str) -> bool:
-    """By the order of releases, where both are one."""
+    """Compare two releases; False if one is not a release."""
     first, second = _order(one), _order(other)
     return first is not None and second is not None and first > second
 
@@ -450,28 +419,17 @@ def _order(text: str) -> tuple[tuple[int, int, int], tuple[str, int]] | None:
     return (int(major), int(minor), int(patch)), (stage, int(number)) if stage else _FINAL
 
 
-def data_directory(
-    data_dir: Path,
-    environment: Mapping[str, str],
-    outside: Outside,
-    components: frozenset[Component] = frozenset(Component),
-) -> DataDirectory:
-    """The parts of the stack that `environment` describes. Raises `VersionFileDamaged`."""
-    return DataDirectory(data_dir, environment, outside, outside.missing_of(components), _recorded(data_dir))
-
-
 def broken_parts(
     data_dir: Path,
     environment: Mapping[str, str],
     outside: Outside,
     components: frozenset[Component] = frozenset(Component),
 ) -> list[str]:
-    """A sentence for each part that cannot be used; none for a directory that is whole, or new."""
-    misplaced = _misplaced(data_dir, environment, outside, components)
-    if misplaced:  # nothing of it can be read, and a pipe would be read for ever
-        return [f"{part} {problem}." for part, problem in misplaced]
+    """Return a sentence for each part that cannot be used; none for a directory that is complete or new."""
+    found = _misplaced(data_dir, environment, outside, outside.missing_of(components))
     try:
-        found = data_directory(data_dir, environment, outside, components).findings()
+        # Misplaced parts cannot be read, and reading a pipe would not end.
+        found = found or DataDirectory(data_dir, environment, outside, components).findings()
     except VersionFileDamaged:
         return [f"{VERSION_FILE} is empty or damaged. Remove it only if you are sure that the rest belongs together."]
     except OSError as error:
@@ -480,14 +438,13 @@ def broken_parts(
 
 
 def _misplaced(
-    data_dir: Path, environment: Mapping[str, str], outside: Outside, components: frozenset[Component]
+    data_dir: Path, environment: Mapping[str, str], outside: Outside, own: frozenset[Component]
 ) -> list[Finding]:
-    """Parts with something else in their place: a link to what is not there, a folder for a file, a file for a folder.
+    """Find links with a missing target, folders in place of files, and files in place of folders.
 
-    These are no beginning in a new directory, either: a disk is not mounted, or a container has made folders for files
-    that were to be mounted.
+    They are refused in a new directory, too: a disk is not mounted, or a container has created folders for files that
+    should have been mounted.
     """
-    own = outside.missing_of(components)
     files, folders = [VERSION_FILE, RESTORED_FILE], ["workers", "ready"]
     if not environment.get("OUTLAST_SEAL_KEYS") and not environment.get("OUTLAST_SEAL_KEYS_FILE"):
         files.append(SEAL_KEYS_FILE)
@@ -516,22 +473,21 @@ def _misplaced(
     return found
 
 
-def _broken_lines(config: StackConfig, outside: Outside) -> list[str]:
-    require_not_newer(config.data_dir)
-    return broken_parts(config.data_dir, config.environment, outside, config.components)
-
-
 def _begin_anew(config: StackConfig, outside: Outside) -> str:
-    """Move the old state aside. Raises `IncompleteDataError` where parts outside of the directory prevent a new one."""
+    """Move the old state aside. Raises `IncompleteDataError` if parts outside of the directory prevent a new start."""
     nowhere = config.data_dir / "new"
     others = broken_parts(nowhere, config.environment, outside, config.components)
     if others:
         raise IncompleteDataError(config.data_dir, others, is_outside=True)
-    return f"begun anew: what was there is in {_set_aside(config.data_dir)}"
+    found = [config.data_dir / name for name in _MOVED if os.path.lexists(config.data_dir / name)]
+    target = private_folder(config.data_dir / f"set-aside-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+    for path in found:
+        path.rename(target / path.name)
+    return f"started empty: the old state is in {target}"
 
 
 def _recorded(data_dir: Path) -> Belongings | None:
-    """What was recorded; nothing, but not None, for a new directory."""
+    """Return the recorded parts: empty for a new directory, None for one of a version that recorded none."""
     last = read_last_version(data_dir)
     if last is not None and last.belongings is not None:
         return last.belongings
@@ -540,17 +496,8 @@ def _recorded(data_dir: Path) -> Belongings | None:
     return None if is_older else Belongings()
 
 
-def _set_aside(data_dir: Path) -> Path:
-    """Move the state of the stack into a new folder in the directory, and return it."""
-    found = [data_dir / name for name in _MOVED if os.path.lexists(data_dir / name)]
-    target = private_folder(data_dir / f"set-aside-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
-    for path in found:
-        path.rename(target / path.name)
-    return target
-
-
 def _differ(recorded: Mapping[str, str], found: Mapping[str, str]) -> bool:
-    """Whether `found` is not what was recorded: another value under a name, or no name in common."""
+    """Return whether `found` differs from the record: another value for a name, or no common name."""
     common = recorded.keys() & found.keys()
     return bool(recorded) and (not common or any(recorded[name] != found[name] for name in common))
 
@@ -560,7 +507,7 @@ def _token_fingerprints(ring: Mapping[str, bytes], token: str) -> dict[str, str]
 
 
 def _temporal_database(data_dir: Path) -> Part:
-    """The ids of its namespaces by name; Temporal makes them at random."""
+    """Read the ids of the namespaces, which Temporal creates at random, by name."""
     query = "SELECT name, lower(hex(id)) FROM namespaces"
     found = _read_database(data_dir / TEMPORAL_DATABASE, query)
     identity = {str(name): str(own_id) for name, own_id in found.rows if name != _SYSTEM_NAMESPACE}
@@ -572,7 +519,7 @@ def _sandbox_database(data_dir: Path) -> Part:
     found = _read_database(path, "SELECT id FROM users LIMIT 1")
     if found.problem is not None:
         return Part({}, found.problem)
-    # Those of older versions have no identity; the platform adds it when it opens them.
+    # Databases of older versions have no identity; the sandbox adds it when it opens them.
     rows = _read_database(path, "SELECT id FROM identity").rows
     return Part({"id": str(rows[0][0])} if rows else {}, None)
 
@@ -592,11 +539,11 @@ class _Rows(NamedTuple):
 
 
 def _read_database(path: Path, query: str) -> _Rows:
-    """What the query finds in a database that may be in use, or the reason why it cannot be read. Raises `OSError`."""
+    """Query a database that may be in use; return the rows or the reason why it cannot be read. Raises `OSError`."""
     if _size(path) == 0:
         return _Rows([], _EMPTY)
     is_cut = _is_cut(path)
-    # Nothing is written: neither is a log merged into a file that may not be its own, nor an empty one made.
+    # Nothing is written: no log is merged into a file that it may not belong to, and no empty log is created.
     mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=_BUSY_SECONDS)) as database:
@@ -613,7 +560,7 @@ def _read_database(path: Path, query: str) -> _Rows:
 
 
 def _is_cut(path: Path) -> bool:
-    """Whether the file is shorter than its header says, and its write-ahead log cannot hold the rest."""
+    """Return whether the file is shorter than its header requires and its write-ahead log cannot hold the rest."""
     with path.open("rb") as file:
         header = file.read(32)
     page_bytes = int.from_bytes(header[16:18], "big")
@@ -623,9 +570,9 @@ def _is_cut(path: Path) -> bool:
 
 
 def _read_owner(folder: Path, namespace: str) -> StoreOwner | None:
-    """The owner that a worker has written into a folder of outputs; None if there is none.
+    """Return the owner that a worker has recorded in a folder of outputs, None if there is none.
 
-    Raises `ValueError` for an illegible one, and `OSError`.
+    Raises `ValueError` for a damaged record, and `OSError`.
     """
     try:
         return StoreOwner.model_validate_json((folder / owner_key(namespace)).read_bytes())

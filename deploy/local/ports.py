@@ -1,7 +1,7 @@
-"""Which TCP ports a stack's processes listen on.
+"""TCP ports of a stack's processes.
 
-A port that somebody asked for is used or refused, never replaced. A default that is taken gives way to the port
-that the last stack on this data directory used, and then to any free one.
+A port that the user chose is used or refused, never replaced. A default port that is taken is replaced by the port of
+the last stack on this data directory, or else by any free port.
 """
 
 import random
@@ -20,13 +20,13 @@ TEMPORAL_METRICS = 7253
 TEMPORAL_UI = 8233
 
 _PICKED_FROM = range(20_000, 32_000)
-"""Below the ports that Linux gives to outgoing connections: one of those could take a server's port while the server is
-being started or restarted (and a client that tries to reach it could connect to itself)."""
+"""Below the ports that Linux uses for outgoing connections, which could take a server's port while the server starts
+(and a client that tries to reach it could connect to itself)."""
 _TRIES = 1000
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen on this port now."""
+    """Return whether a server could listen on this port now."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,7 +39,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def any_free(host: str) -> int:
-    """Return a free port, by chance, so that stacks that start at the same time do not meet."""
+    """Return a random free port, so that stacks that start at the same time do not select the same one."""
     for port in random.sample(_PICKED_FROM, _TRIES):
         if is_free(host, port):
             return port
@@ -48,7 +48,7 @@ def any_free(host: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PortWish:
-    """One process's need for a port: what for, how to ask for another one, and what it would like."""
+    """Port that a process needs: its purpose, the setting that selects another one, and the preferred numbers."""
 
     purpose: str
     setting: str
@@ -58,7 +58,7 @@ class PortWish:
 
 
 class PortPicker:
-    """Picks ports for one stack, never the same one twice."""
+    """Selects ports for one stack, never the same one twice."""
 
     def __init__(self, host: str, on_change: Callable[[PortWish, int], None]) -> None:
         self._host = host
@@ -66,39 +66,22 @@ class PortPicker:
         self._given: set[int] = set()
 
     def pick(self, wish: PortWish, host: str | None = None) -> int:
-        """Return a port that is free now; any one where 0 was asked for.
+        """Return a port that is free now; any free port if 0 was requested.
 
-        Raises `PortTakenError` when the port was asked for by number and is in use.
+        Raises `PortTakenError` if a port was requested by number and is in use.
         """
         host = host or self._host
-        if wish.requested is not None:
-            return self._give(self._requested(wish.requested, wish, host) if wish.requested else self._any_other(host))
-        for candidate in (wish.default, wish.previous):
-            if candidate and self._usable(host, candidate):
-                break
-        else:
-            candidate = self._any_other(host)
-        if candidate != wish.default:
-            self._on_change(wish, candidate)
-        return self._give(candidate)
-
-    def _requested(self, port: int, wish: PortWish, host: str) -> int:
-        if self._usable(host, port):
-            return port
-        raise PortTakenError(
-            f"Port {port} on {host}, asked for as the {wish.purpose} port, is already in use. Stop what listens there "
-            f"(`ss -ltnp 'sport = :{port}'` names it), choose another with {wish.setting}, or leave {wish.setting} out "
-            "and a free port is picked."
-        )
-
-    def _usable(self, host: str, port: int) -> bool:
-        return port not in self._given and is_free(host, port)
-
-    def _any_other(self, host: str) -> int:
-        while (port := any_free(host)) in self._given:
-            pass
-        return port
-
-    def _give(self, port: int) -> int:
+        candidates = (wish.default, wish.previous) if wish.requested is None else (wish.requested,)
+        port = next((port for port in candidates if port and port not in self._given and is_free(host, port)), None)
+        if port is None and wish.requested:
+            raise PortTakenError(
+                f"Port {wish.requested} on {host}, selected as the {wish.purpose} port, is already in use. Stop the "
+                f"program that listens there (`ss -ltnp 'sport = :{wish.requested}'` names it), select another port "
+                f"with {wish.setting}, or omit {wish.setting} to use a free port."
+            )
+        while port is None or port in self._given:
+            port = any_free(host)
+        if wish.requested is None and port != wish.default:
+            self._on_change(wish, port)
         self._given.add(port)
         return port

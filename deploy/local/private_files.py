@@ -1,4 +1,4 @@
-"""Files and folders that only their owner can read, and the secrets that a stack makes for itself and keeps in them."""
+"""Files and folders that only their owner can read, and the stack's own secrets in them."""
 
 import base64
 import os
@@ -18,7 +18,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def private_folder(path: Path) -> Path:
-    """Create the folder, and those above it that are missing, for their owner only; an existing one stays."""
+    """Create the folder and missing parents for their owner only; existing folders are not changed."""
     if not path.is_dir():
         private_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -26,15 +26,26 @@ def private_folder(path: Path) -> Path:
 
 
 def private_file(path: Path, mode: str) -> BinaryIO:
-    """`open` in a binary mode; a file that is created is for its owner only."""
-    return cast("BinaryIO", open(path, mode, opener=_open_private))
+    """Open a file in a binary mode; a new file is readable only by its owner."""
+    return cast("BinaryIO", open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600)))
+
+
+def replace_file(path: Path, text: str, *, is_durable: bool = True) -> None:
+    """Replace the content of a file in one step; if `is_durable`, it is on the disk when this returns."""
+    draft = path.with_name(f"{path.name}.tmp")
+    with private_file(draft, "wb") as file:
+        file.write(text.encode())
+        if is_durable:
+            file.flush()
+            os.fsync(file.fileno())
+    draft.replace(path)
 
 
 def private_data_dir(path: Path) -> Path:
     """Create the data directory for its owner only; tighten one that an earlier version left readable by others.
 
-    A folder that holds other things than a stack's keeps its own mode: it may be `/tmp`, or shared on purpose.
-    `outlast doctor` warns about it. What the stack makes in it is private in any case.
+    A folder with files of other programs keeps its mode: it may be `/tmp`, or shared on purpose. `outlast doctor` warns
+    about it. The files of the stack in it are private in any case.
     """
     if path.is_dir() and not _is_ours(path):
         return path
@@ -48,34 +59,34 @@ def private_data_dir(path: Path) -> Path:
 
 
 def tighten(path: Path) -> None:
-    """Take the rights of others away. Links, and what belongs to another user, stay as they are."""
+    """Remove the rights of other users. Links and files of another user are not changed."""
     found = path.lstat()
     if not stat.S_ISLNK(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
         path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
 
 def is_private(path: Path) -> bool:
-    """Whether only its owner has any right to the folder."""
+    """Return whether only its owner has rights to the folder."""
     return not path.stat().st_mode & _OTHERS
 
 
 def ensure_seal_keys(data_dir: Path) -> Path:
-    """Return the file with the keys that seal secrets, after making it with one random key if there is none.
+    """Return the file with the keys that encrypt secrets; a missing file is created with one random key.
 
-    One key per line, `KEYID:base64(32 bytes)`. Without it, sealed secrets of open tasks are unreadable.
+    One key per line, `KEYID:base64(32 bytes)`. Without it, encrypted secrets of open tasks are unreadable.
     """
     key = base64.b64encode(secrets.token_bytes(32)).decode()
     return _write_once(data_dir / SEAL_KEYS_FILE, f"k{secrets.token_hex(4)}:{key}\n")
 
 
 def ensure_sandbox_token(data_dir: Path) -> str:
-    """Return the token of the sandbox platform's user, the same one in every run on this directory."""
+    """Return the token of the sandbox platform's user, and create it on first use."""
     _write_once(data_dir / SANDBOX_TOKEN_FILE, f"apify_api_{secrets.token_urlsafe(27)}\n")
     return read_sandbox_token(data_dir)
 
 
 def read_sandbox_token(data_dir: Path) -> str:
-    """Return the token of the sandbox platform's user. Raises `StackError` where there is none."""
+    """Return the token of the sandbox platform's user. Raises `StackError` if it is missing."""
     path = data_dir / SANDBOX_TOKEN_FILE
     token = path.read_text().strip() if path.is_file() else ""
     if not token:
@@ -83,20 +94,10 @@ def read_sandbox_token(data_dir: Path) -> str:
     return token
 
 
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 def _write_once(path: Path, content: str) -> Path:
-    """Create the file in one step with mode 0600; an existing one is kept as it is."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Create the file in one step with mode 0600; an existing file is not changed."""
     if not path.exists():
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        replace_file(path, content)
     return path
 
 

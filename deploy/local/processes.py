@@ -1,7 +1,7 @@
-"""Child processes: started, watched, restarted and stopped, with one log file each, and never left behind.
+"""Child processes: started, supervised, restarted and stopped, with one log file each, and never left behind.
 
-A port that answers does not prove that a process is ready: another program may have taken it. So a process is ready
-only when its own process id holds the ports that it serves, or is in the ready file that it writes.
+A port that answers does not prove that a process is ready: another program may have taken it. A process is ready only
+when its own process id holds its ports, or is in the ready file that it writes.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from outlast.deploy.local.private_files import UMASK, private_file, private_fold
 from outlast.deploy.local.state import OnEvent, ProcessState, ProcessStatus, StackEvent, StackEventKind
 
 Probe = Callable[[], Awaitable[bool]]
-"""Asks a process once whether it is ready; False for "not yet"."""
+"""Checks once whether a process is ready."""
 _PROBE_TIMEOUT_SECONDS = 2.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Probes speak plain HTTP. Without it each would read all certificates of the machine, which takes 15 ms of a core."""
+"""For probes, which use plain HTTP. Without it each would load the machine's certificates, which takes 15 ms of CPU."""
 KEPT_LOGS = 5
 _PROBE_INTERVAL_SECONDS = 0.05
 _SHOWN_LOG_LINES = 5
@@ -36,7 +36,7 @@ _ASKED_TO_END = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT})
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """A child process: its command, its environment, its log, and how to see that it is ready."""
+    """Child process: its command, environment, log, and readiness."""
 
     name: str
     command: tuple[str, ...]
@@ -46,32 +46,32 @@ class ChildSpec:
     own_ports: tuple[int, ...] = ()
     """Ports that the child itself must listen on before it counts as ready."""
     ready_file: Path | None = None
-    """File in which the child names its process id when it is ready; None for a child that writes none."""
+    """File to which the child writes its process id when it is ready; None for a child that writes none."""
     ready_timeout_seconds: float = 60.0
     stop_grace_seconds: float = 5.0
     """Time between SIGTERM and SIGKILL."""
     kept_files: tuple[Path, ...] = ()
-    """Files that the child would make anew if they were missing. It is not restarted without them."""
+    """Files that the child would create again if they were missing. It is not restarted without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Receiver of a supervised process's reports."""
+    """Receivers of a supervised process's reports."""
 
     on_event: OnEvent
     on_status: Callable[[str, ProcessStatus], None]
     """Called with the component's name whenever its status changes."""
     on_failure: Callable[[SupervisionError], None]
-    """Called when the process can no longer be watched."""
+    """Called when the process can no longer be supervised."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """Pauses between restarts, in seconds. There is no limit on their number: a part is never given up.
+    """Pauses between restarts, in seconds. The number of restarts is not limited.
 
-    At least `first_pause_seconds` pass between getting ready and the next start. Every end doubles that, up to
-    `max_pause_seconds`, until the process has been ready for `steady_seconds`. So one that worked for longer than the
-    pause starts again at once, and one that ends before it is ready, or soon after, is started ever more rarely.
+    At least `first_pause_seconds` pass between becoming ready and the next start. Every end doubles this time, up to
+    `max_pause_seconds`, until the process has been ready for `steady_seconds`. A process that was ready for longer than
+    the pause restarts at once.
     """
 
     first_pause_seconds: float = 0.05
@@ -80,7 +80,7 @@ class RestartPolicy:
 
 
 class SupervisedProcess:
-    """Keeps one child running until `stop`: once it has been ready, it is restarted however often it ends."""
+    """Child that is kept running until `stop`: when it has been ready once, it is restarted after each end."""
 
     def __init__(self, spec: ChildSpec, observers: Observers, policy: RestartPolicy) -> None:
         self.spec = spec
@@ -96,18 +96,18 @@ class SupervisedProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running child, None when there is none."""
+        """Process id of the running child, None if it is not running."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the child works: it is neither starting nor between two starts."""
+        """True if the child is ready: neither starting nor between two starts."""
         return self._status.state is ProcessState.READY
 
     async def start(self) -> None:
         """Start the child and return when it is ready; from then on it is kept running.
 
-        Raises `NotReadyError`, with the end of the child's log, when it ends or its time is up before that.
+        Raises `NotReadyError`, with the end of the child's log, if it ends or does not become ready in time.
         """
         rotate(self.spec.log_path)
         self._report(StackEventKind.STARTING, f"starting {self.spec.name}")
@@ -119,7 +119,7 @@ class SupervisedProcess:
         self._supervision.add_done_callback(self._on_supervision_end)
 
     async def stop(self) -> None:
-        """End the child: SIGTERM, then SIGKILL when its grace is over. Returns when it is gone."""
+        """End the child: SIGTERM, then SIGKILL after its grace period. Returns when it has ended."""
         if self._supervision is not None:
             self._supervision.cancel()
             await asyncio.wait([self._supervision])
@@ -133,7 +133,7 @@ class SupervisedProcess:
     async def replace(self, reason: str) -> None:
         """End the child in order and let its supervision restart it at once; `reason` is reported.
 
-        It does not count as a restart. A child that waits for its next start is started without further pause.
+        This does not count as a restart. A child that waits for its next start is started without further pause.
         """
         self._pauses.forget()
         self._replace_reason = reason
@@ -141,7 +141,7 @@ class SupervisedProcess:
         await self._terminate()
 
     def kill(self) -> None:
-        """End the child and what it started, at once."""
+        """End the child and its own children at once."""
         if self._process is not None:
             _signal_group(self._process.pid, signal.SIGKILL)
 
@@ -157,7 +157,7 @@ class SupervisedProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C in the terminal reaches the stack only, which then stops its children in order.
+                # Ctrl-C in the terminal reaches only the stack, which then stops its children in order.
                 start_new_session=True,
                 umask=UMASK,
                 preexec_fn=die_with_parent(),
@@ -184,7 +184,7 @@ class SupervisedProcess:
         return written.metrics_url if written is not None else None
 
     async def _is_ready(self, pid: int) -> bool:
-        """Whether this process, and no other, is ready."""
+        """Return whether this process, and no other, is ready."""
         if self.spec.ready_file is not None:
             written = read_ready_file(self.spec.ready_file)
             if written is None or written.pid != pid:
@@ -197,7 +197,7 @@ class SupervisedProcess:
         ready_since = time.monotonic()
         while True:
             code = await process.wait()
-            _signal_group(process.pid, signal.SIGKILL)  # what it started must not go on without it
+            _signal_group(process.pid, signal.SIGKILL)  # its own children must not continue without it
             await self._before_restart(self._describe_end(code), ready_seconds=time.monotonic() - ready_since)
             process = await self._restart()
             ready_since = time.monotonic()
@@ -218,16 +218,16 @@ class SupervisedProcess:
                 return process
 
     def _require_kept_files(self) -> None:
-        """Raise `SupervisionError` when a file with the child's state has vanished since its start."""
+        """Raise `SupervisionError` if a file with the child's state was removed after its start."""
         for path in self._kept_files:
             if not path.exists():
                 raise SupervisionError(
-                    f"{path} is missing: {self.spec.name} is not restarted, since it would begin with nothing. "
+                    f"{path} is missing: {self.spec.name} is not restarted, since it would start without data. "
                     "Put the file back, then start the stack again."
                 )
 
     async def _before_restart(self, ending: str, *, ready_seconds: float) -> None:
-        """Report why the child is restarted, and wait before that when nobody asked for it."""
+        """Report why the child is restarted; wait before the restart if it was not requested."""
         if self._replace_reason is None:
             await self._pause(ending, ready_seconds=ready_seconds)
         if self._replace_reason is not None:
@@ -237,24 +237,25 @@ class SupervisedProcess:
         self._replace_asked.clear()
 
     async def _pause(self, reason: str, *, ready_seconds: float) -> None:
-        """Report why the child ended, and wait before its next start, at most until it shall be replaced."""
+        """Report why the child ended, and wait before its next start, at most until `replace`."""
         pause = self._pauses.after_end(ready_seconds)
         restarts = self._status.restarts + 1
         self._set_status(state=ProcessState.RESTARTING, pid=None, restarts=restarts, last_end=reason)
         self._report(StackEventKind.EXITED, reason)
-        self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name} {_when(pause)}")
+        when = f"in {pause:.3g} s" if pause else "at once"
+        self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name} {when}")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._replace_asked.wait()
 
     def _on_supervision_end(self, supervision: asyncio.Task[None]) -> None:
-        """Report that the child is no longer watched, whatever went wrong in watching it."""
+        """Report that the child is no longer supervised, whatever the error was."""
         if supervision.cancelled() or (error := supervision.exception()) is None:
             return
         if isinstance(error, SupervisionError):
             self._observers.on_failure(error)
         else:
-            self._observers.on_failure(SupervisionError(f"{self.spec.name} cannot be watched any longer: {error!r}"))
+            self._observers.on_failure(SupervisionError(f"{self.spec.name} can no longer be supervised: {error!r}"))
 
     async def _terminate(self) -> None:
         process = self._process
@@ -262,10 +263,9 @@ class SupervisedProcess:
             return
         process.terminate()
         try:
-            async with asyncio.timeout(self.spec.stop_grace_seconds):
-                await process.wait()
-        except TimeoutError:
-            pass
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.spec.stop_grace_seconds):
+                    await process.wait()
         finally:
             _signal_group(process.pid, signal.SIGKILL)
         await process.wait()
@@ -287,34 +287,28 @@ class SupervisedProcess:
 
 
 def describe_exit(code: int) -> str:
-    """Say what an exit code means, in the terms of a shell."""
+    """Describe an exit code as a signal or an exit code."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _when(pause_seconds: float) -> str:
-    return f"in {pause_seconds:.3g} s" if pause_seconds else "at once"
-
-
 def _signal_group(leader: int, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 class RestartPauses:
-    """The pauses of one process."""
+    """Pauses before the restarts of one process."""
 
     def __init__(self, policy: RestartPolicy) -> None:
         self._policy = policy
         self._next_seconds = policy.first_pause_seconds
 
     def forget(self) -> None:
-        """Let the next restart come after the first pause, as if nothing had ended before."""
+        """Reset the next pause to the first one."""
         self._next_seconds = self._policy.first_pause_seconds
 
     def after_end(self, ready_seconds: float) -> float:
-        """Return the seconds to wait before the next start, for a process that was ready for `ready_seconds`."""
+        """Return the seconds to wait before the next start of a process that was ready for `ready_seconds`."""
         if ready_seconds >= self._policy.steady_seconds:
             self.forget()
         pause = min(self._next_seconds, self._policy.max_pause_seconds)
@@ -323,7 +317,7 @@ class RestartPauses:
 
 
 def accepts_tcp(host: str, port: int) -> Probe:
-    """Ready when something accepts connections there."""
+    """Return a probe: ready when a server accepts connections there."""
 
     async def probe() -> bool:
         try:
@@ -338,11 +332,11 @@ def accepts_tcp(host: str, port: int) -> Probe:
 
 
 def answers_http(url: str) -> Probe:
-    """Ready when the address answers with a 2xx status."""
+    """Return a probe: ready when the address answers with a 2xx status."""
 
     async def probe() -> bool:
         try:
-            # trust_env off: a proxy meant for the outside world must not stand before loopback.
+            # trust_env off: a proxy for outgoing connections must not be used for loopback.
             async with httpx.AsyncClient(trust_env=False, timeout=_PROBE_TIMEOUT_SECONDS, verify=_NO_TLS) as client:
                 return (await client.get(url)).is_success
         except httpx.HTTPError:
@@ -352,7 +346,7 @@ def answers_http(url: str) -> Probe:
 
 
 def every(*probes: Probe) -> Probe:
-    """Ready when all of them say so."""
+    """Return a probe: ready when all of the probes are."""
 
     async def probe() -> bool:
         return all([await one() for one in probes])
@@ -361,14 +355,14 @@ def every(*probes: Probe) -> Probe:
 
 
 async def always() -> bool:
-    """Ready without being asked, for a process whose ready file says it all."""
+    """Be ready always, for a process whose ready file suffices."""
     return True
 
 
 def holds_ports(pid: int, ports: Sequence[int]) -> bool:
-    """Whether this process, or one that it started, listens on all of these TCP ports.
+    """Return whether this process or one of its children listens on all of these TCP ports.
 
-    True also where the system does not let us see that.
+    True also if the system does not permit to see it.
     """
     listening: set[int] = set()
     try:
@@ -384,15 +378,15 @@ def holds_ports(pid: int, ports: Sequence[int]) -> bool:
 
 
 class ReadyFile(BaseModel):
-    """What the stack reads in a ready file (`OUTLAST_READY_FILE`, `outlast.worker.ready_file` writes it)."""
+    """Fields of a ready file (`OUTLAST_READY_FILE`) that the stack reads; `outlast.worker.ready_file` writes it."""
 
     pid: int
     metrics_url: str | None = None
-    """Where it serves its Prometheus metrics, None when it serves none."""
+    """Address of its Prometheus metrics, None if it serves none."""
 
 
 def read_ready_file(path: Path) -> ReadyFile | None:
-    """Return what the file says; None while there is none."""
+    """Return the content of the file, None if it does not exist yet."""
     try:
         return ReadyFile.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -400,7 +394,7 @@ def read_ready_file(path: Path) -> ReadyFile | None:
 
 
 def rotate(path: Path, kept: int = KEPT_LOGS) -> None:
-    """Move `x.log` to `x.log.1`, that to `x.log.2`, and so on; what would become number `kept + 1` is dropped."""
+    """Move `x.log` to `x.log.1`, that to `x.log.2`, and so on; the one after number `kept` is dropped."""
     if not path.exists() or path.stat().st_size == 0:
         return
     for number in range(kept, 0, -1):
@@ -411,12 +405,12 @@ def rotate(path: Path, kept: int = KEPT_LOGS) -> None:
 
 
 def numbered(path: Path, number: int) -> Path:
-    """Return where the `number`-th last log is kept."""
+    """Return the path of the `number`-th last log."""
     return path.with_name(f"{path.name}.{number}")
 
 
 def tail(path: Path, lines: int = 20, limit_bytes: int = 16 * 1024, start: int = 0) -> str:
-    """Return the last lines of a log from byte `start` on, for an error message; empty when there are none."""
+    """Return the last lines of a log from byte `start` on, for an error message; empty if there are none."""
     if not path.exists():
         return ""
     with path.open("rb") as log:

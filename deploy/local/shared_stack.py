@@ -1,9 +1,7 @@
-"""Stacks in a process of their own: shared by their users, or started in the background and stopped by a command.
+"""Stacks in their own process: shared by several users, or started in the background and stopped by a command.
 
-A shared stack is started by its first user and ends after its last. Each user holds a shared lock on `users.lock` in
-the data directory, which the kernel releases however the user's process ends. The stack's process is
-`python -m outlast.deploy.local.shared_stack CONFIG`, so that no user ends the stack of another; with `--keep` it runs
-until it is stopped.
+A shared stack starts with its first user and ends after its last. Each user holds a shared lock on `users.lock` in the
+data directory, which the kernel releases when the user's process ends. With `--keep` a stack runs until it is stopped.
 """
 
 import asyncio
@@ -34,13 +32,13 @@ LOG_NAME = "stack.log"
 _LOOK_SECONDS = 0.1
 _STOP_SECONDS = sum(STOP_GRACE_SECONDS.values()) + 15
 _CLOCK_SECONDS = 5
-"""A process that began later than this after `started_at` is not the one that wrote it: the kernel reused its id."""
+"""A process that started later than this after `started_at` did not write it: the kernel reused the id."""
 
 
 def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes]":
-    """Start the stack in a session of its own: a signal to this process's group does not reach it.
+    """Start the stack in its own session, so that signals to this process's group do not reach it.
 
-    Its output goes to `logs/stack.log`. Without options it ends when nobody uses it; with `--keep` when it is stopped.
+    Its output goes to `logs/stack.log`. Without options it ends when it is unused, with `--keep` when it is stopped.
     """
     log = config.data_dir / "logs" / LOG_NAME
     private_folder(private_data_dir(config.data_dir) / "logs")
@@ -56,15 +54,15 @@ def start_process(config: StackConfig, *options: str) -> "subprocess.Popen[bytes
             start_new_session=True,
             umask=UMASK,
         )
-    # It goes on without us. Where it ends first, it leaves no zombie, and Python has nothing to warn about.
+    # It outlives this process. If it ends first, this leaves no zombie, and Python does not warn.
     threading.Thread(target=process.wait, name="detached-stack", daemon=True).start()
     return process
 
 
 async def start_detached(config: StackConfig) -> StackState:
-    """Start a stack that goes on without this process; return when all of its parts are ready.
+    """Start a stack that outlives this process; return when all of its parts are ready.
 
-    Raises `NotReadyError` with the end of its log when it does not come up. A cancellation stops it.
+    Raises `NotReadyError` with the end of its log if it does not become ready. A cancellation stops it.
     """
     log = config.data_dir / "logs" / LOG_NAME
     log_start = log.stat().st_size if log.exists() else 0
@@ -78,13 +76,13 @@ async def start_detached(config: StackConfig) -> StackState:
     except asyncio.CancelledError:
         process.terminate()
         raise
-    raise NotReadyError(tail(log, start=log_start) or f"The stack ended without a word. Log: {log}")
+    raise NotReadyError(tail(log, start=log_start) or f"The stack ended without a message. Log: {log}")
 
 
 async def stop_running(data_dir: Path) -> StackState | None:
-    """Stop the stack on this directory, in order; return what it was when it is gone, or None when none runs.
+    """Stop the stack on this directory in order; return its last state, or None if no stack is running.
 
-    Raises `StackError` when it does not end.
+    Raises `StackError` if it does not end.
     """
     state = find_running(data_dir)
     if state is None:
@@ -100,7 +98,7 @@ async def stop_running(data_dir: Path) -> StackState | None:
 
 
 def _is_owner(state: StackState) -> bool:
-    """Whether the process with this id is the stack that wrote the state, not one that was given the same id later."""
+    """Return whether the process with this id is the stack that wrote the state, not a later one with the same id."""
     try:
         began = psutil.Process(state.pid).create_time()
     except psutil.NoSuchProcess:
@@ -117,10 +115,10 @@ _READY_SECONDS = 120.0
 async def used_stack(
     config: StackConfig, meanwhile: Callable[[], None] = lambda: None
 ) -> AsyncGenerator[StackAddresses]:
-    """The addresses of the stack on the data directory, which runs at least until the end of the block.
+    """Yield the addresses of the stack on the data directory, which runs at least until the end of the block.
 
-    Joins the one that runs, else starts one. `meanwhile` is called once when it has to be waited for, after it was
-    started. Raises `StackError` when it does not become ready.
+    A running stack is joined, or a new one is started; `meanwhile` is called once before waiting for it. Raises
+    `StackError` if it does not become ready, `EmbeddedMissingError` if packages of its servers are missing.
     """
     private_data_dir(config.data_dir)
     lock = os.open(config.data_dir / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -141,9 +139,10 @@ async def _joined(config: StackConfig, meanwhile: Callable[[], None]) -> StackAd
         if state is not None and url is not None and await answers_http(f"{url}/readyz")():
             return state.addresses
         if state is None and (starting is None or starting.poll() == 0):
-            # None runs. The stack that was found a moment ago has stopped since, or that of a quicker user has.
-            starting = _start(config)
-            # The first start has done it. A later one, on what the first has begun, would move that aside as well.
+            # No stack is running: the one found before, or that of another user, has stopped.
+            require_embedded(components_to_run(config, look_outside(config.environment)))
+            starting = start_process(config)
+            # A second start with this option would move the state of the first one aside as well.
             config = config.model_copy(update={"begin_anew": False})
         elif state is None and starting is not None and starting.poll() is not None:
             break
@@ -155,29 +154,15 @@ async def _joined(config: StackConfig, meanwhile: Callable[[], None]) -> StackAd
     raise NotReadyError(f"The stack on {config.data_dir} does not become ready; the end of {log}:\n{tail(log)}")
 
 
-def _start(config: StackConfig) -> "subprocess.Popen[bytes]":
-    """Start the stack in the background.
-
-    Raises `EmbeddedMissingError` when a server has to be started whose packages are not installed.
-    """
-    require_embedded(components_to_run(config, look_outside(config.environment)))
-    return start_process(config)
-
-
-async def serve_until_stopped(config: StackConfig) -> None:
-    """Run a stack until a signal."""
+async def serve(config: StackConfig, *, keeps: bool) -> None:
+    """Run a stack until a signal; unless `keeps`, also until it has been unused for ten seconds."""
     async with Stack(config, on_event=_log_as(config.log_format)) as stack:
-        await stack.wait()
-
-
-async def serve_while_used(config: StackConfig) -> None:
-    """Run a stack until nobody has used it for ten seconds, or a signal."""
-    async with Stack(config, on_event=_log_as(config.log_format)) as stack:
-        watching = asyncio.create_task(_stop_when_unused(stack, config.data_dir))
+        watching = None if keeps else asyncio.create_task(_stop_when_unused(stack, config.data_dir))
         try:
             await stack.wait()
         finally:
-            watching.cancel()
+            if watching is not None:
+                watching.cancel()
 
 
 async def _stop_when_unused(stack: Stack, data_dir: Path) -> None:
@@ -206,10 +191,10 @@ def _log_as(log_format: str) -> OnEvent:
 
 
 def main() -> int:
-    """Exit code 0 also when another stack was quicker, unless this one was to be kept (`--keep`)."""
+    """Run the stack. The exit code is 0 also if another stack uses the directory, unless this one is `--keep`."""
     config, keeps = StackConfig.model_validate_json(sys.argv[1]), "--keep" in sys.argv[2:]
     try:
-        asyncio.run(serve_until_stopped(config) if keeps else serve_while_used(config))
+        asyncio.run(serve(config, keeps=keeps))
     except DataDirectoryInUseError as error:
         if keeps:
             sys.stderr.write(f"{error}\n")

@@ -1,10 +1,6 @@
 """The embedded stack: everything that Outlast needs, as supervised processes on this machine.
 
-    async with Stack(StackConfig()) as stack:
-        print(stack.addresses.api_url)
-        await stack.wait()
-
-It starts processes and passes environment variables; it imports none of the floors.
+It starts processes and passes environment variables; it does not import the layers. See docs/embedded-stack.md.
 """
 
 import asyncio
@@ -21,17 +17,10 @@ from typing import Self
 
 import psutil
 
+from outlast.deploy.local import errors
 from outlast.deploy.local.backups import require_finished_restore
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.data_directory import record, take_over
-from outlast.deploy.local.errors import (
-    DataDirectoryInUseError,
-    NotReadyError,
-    StackError,
-    StackInterruptedError,
-    SupervisionError,
-    ToolModuleError,
-)
 from outlast.deploy.local.external_services import Outside, look_outside
 from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports, require_embedded
 from outlast.deploy.local.ports import PortWish
@@ -56,18 +45,18 @@ OUTSIDE_TIMEOUT_SECONDS = 10.0
 LEFTOVERS_TIMEOUT_SECONDS = 5.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STARTS_ON_OTHER_PORTS = 3
-"""How often a start is tried again after another program took one of the ports that were picked."""
+"""Number of retries of a start after another program took one of the selected ports."""
 
 
 class Stack:
-    """One running stack on one data directory.
+    """Running stack on a data directory.
+
+    Entering it starts all parts and returns when they are ready; leaving it stops them in order, within the sum of the
+    grace periods. Raises `StackError` with a message for the user if a part cannot be started. Enter it in the main
+    thread: the children end with the thread that starts them.
 
     SIGINT and SIGTERM make `wait` return. Anywhere else they cancel the task that entered the stack, which then leaves
     it with `StackInterruptedError`.
-
-    Entering it starts everything and returns when all parts are ready; leaving it stops everything, in order and within
-    the sum of the parts' graces. Raises `StackError` with a message for the user when something cannot be started.
-    Enter it in the main thread: the children are tied to the life of the thread that starts them.
     """
 
     def __init__(
@@ -84,26 +73,26 @@ class Stack:
         self._parts: dict[str, ProcessStatus] = {}
         self._reloading: asyncio.Task[None] | None = None
         self._stop_asked = asyncio.Event()
-        self._failure: SupervisionError | None = None
+        self._failure: errors.SupervisionError | None = None
         self._interrupted_by: signal.Signals | None = None
         self._owner: asyncio.Task[object] | None = None
         self._waiting = False
 
     @property
     def addresses(self) -> StackAddresses:
-        """Where the parts answer; they do from entering the stack on."""
+        """Addresses of the parts, which answer when the stack is entered."""
         if self._plan is None:
-            raise StackError("The stack has no addresses before it is entered.")
+            raise errors.StackError("The stack has no addresses before it is entered.")
         return self._plan.addresses
 
     def pid(self, component: Component | str) -> int | None:
-        """Return the process id of a part, None while it is not running."""
+        """Return the process id of a part, None if it is not running."""
         return next((process.pid for process in self._processes if process.spec.name == component), None)
 
     async def wait(self) -> None:
         """Return when the stack is asked to stop (SIGINT, SIGTERM or `ask_to_stop`).
 
-        A part that ends is started again, for as long as the stack runs.
+        A part that ends is restarted while the stack runs.
         """
         self._waiting = True
         try:
@@ -139,12 +128,12 @@ class Stack:
     async def _leave(self, error: BaseException | None) -> None:
         await self._stop()
         if isinstance(error, asyncio.CancelledError) and self._was_interrupted() and self._interrupted_by:
-            raise StackInterruptedError(self._interrupted_by) from None
+            raise errors.StackInterruptedError(self._interrupted_by) from None
 
     async def _start(self) -> None:
         tool_files = await check_tool_modules(self._config)
         if self._config.reload_tools and not tool_files:
-            raise ToolModuleError("--reload has no files to watch: name modules of your own with --tools-from.")
+            raise errors.ToolModuleError("--reload has no files to watch: name modules of your own with --tools-from.")
         await self._start_all()
         if self._config.reload_tools:
             reloader = ToolReloader(self._config, self._processes, tool_files, self._on_event)
@@ -170,7 +159,7 @@ class Stack:
         for _ in range(_STARTS_ON_OTHER_PORTS):
             try:
                 return await self._start_on(self._make_plan(outside))
-            except NotReadyError as error:
+            except errors.NotReadyError as error:
                 if not lost_a_port(self._config, error.component, self._plan.ports if self._plan else {}):
                     raise
                 await self._stop_processes()
@@ -208,7 +197,7 @@ class Stack:
             await asyncio.gather(*starts, return_exceptions=True)
 
     async def _stop(self) -> None:
-        """Stop what runs, last started first. A second cancellation or signal kills what is left."""
+        """Stop all parts, last started first. A second cancellation or signal kills the remaining ones."""
         try:
             if self._reloading is not None:
                 self._reloading.cancel()
@@ -240,7 +229,7 @@ class Stack:
                 loop.remove_signal_handler(number)
 
     def _on_signal(self, number: signal.Signals) -> None:
-        """Make `wait` return, or interrupt what is done instead of waiting. The second time: no more graces."""
+        """Make `wait` return, or interrupt the owner if it is not waiting. The second signal kills all parts."""
         if self._stop_asked.is_set():
             for process in self._processes:
                 process.kill()
@@ -251,20 +240,20 @@ class Stack:
             self._owner.cancel()
 
     def _was_interrupted(self) -> bool:
-        """Whether a cancellation that arrived was a signal's; takes it back if so."""
+        """Return whether a signal caused the cancellation, and undo it if so."""
         if self._interrupted_by is None or self._owner is None:
             return False
         self._owner.uncancel()
         return True
 
-    def _on_failure(self, error: SupervisionError) -> None:
+    def _on_failure(self, error: errors.SupervisionError) -> None:
         self._failure = self._failure or error
         self._stop_asked.set()
 
     def _on_reloading_end(self, reloading: asyncio.Task[None]) -> None:
-        """Report that changes are no longer followed; everything else goes on."""
+        """Report that changes are no longer watched; everything else continues."""
         if not reloading.cancelled() and (error := reloading.exception()) is not None:
-            message = f"changes of tools are no longer followed: {error!r}"
+            message = f"changes of tools are no longer watched: {error!r}"
             self._on_event(StackEvent(StackEventKind.RELOAD_FAILED, "tools", message))
 
     def _on_status(self, component: str, status: ProcessStatus) -> None:
@@ -296,25 +285,25 @@ class Stack:
 
 
 class DataDirectoryLock:
-    """Holds a data directory for this process. The kernel lets go of it when the process ends, however it ends."""
+    """Lock of this process on a data directory. The kernel releases it when the process ends for any reason."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._descriptor: int | None = None
 
     def acquire(self) -> Self:
-        """Take the lock, or raise `DataDirectoryInUseError` naming the stack that has it."""
+        """Take the lock, or raise `DataDirectoryInUseError` with the stack that has it."""
         private_data_dir(self._data_dir)
         # Not inherited by children (PEP 446), so none of them can keep the lock after this process.
         descriptor = os.open(self._data_dir / "stack.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _try_lock(descriptor):
             os.close(descriptor)
-            raise DataDirectoryInUseError(self._who_has_it())
+            raise errors.DataDirectoryInUseError(self._who_has_it())
         self._descriptor = descriptor
         return self
 
     def release(self) -> None:
-        """Let go of the directory; harmless when it is not held."""
+        """Release the directory, if it is locked."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -326,13 +315,13 @@ class DataDirectoryLock:
             owner = f"another stack: process {state.pid}, API at {state.addresses.api_url or 'none'}"
             owner += f", Temporal at {state.addresses.temporal_address or 'none'}"
         return (
-            f"The data directory {self._data_dir} is in use by {owner}. Use that one, stop it first, or give this "
-            "stack a directory of its own (--data-dir or OUTLAST_DATA_DIR)."
+            f"The data directory {self._data_dir} is in use by {owner}. Use that stack, stop it first, or select "
+            "another directory for this stack (--data-dir or OUTLAST_DATA_DIR)."
         )
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Try for a moment: somebody who only looks whether a stack runs holds the lock for an instant too."""
+    """Try for a moment: a process that only checks whether a stack runs holds the lock for an instant, too."""
     for _ in range(5):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -344,17 +333,17 @@ def _try_lock(descriptor: int) -> bool:
 
 
 async def check_temporal(outside: Outside) -> None:
-    """Raise `StackError` when the user's own Temporal server cannot be reached."""
+    """Raise `StackError` if the user's own Temporal server cannot be reached."""
     if outside.temporal_address is None:
         return
     host, _, port = outside.temporal_address.rpartition(":")
     if not port.isdigit():
-        raise StackError(f"TEMPORAL_ADDRESS must read host:port, not {outside.temporal_address!r}.")
+        raise errors.StackError(f"TEMPORAL_ADDRESS must have the form host:port, not {outside.temporal_address!r}.")
     probe = accepts_tcp(host.strip("[]"), int(port))
     deadline = time.monotonic() + OUTSIDE_TIMEOUT_SECONDS
     while not await probe():
         if time.monotonic() > deadline:
-            raise StackError(
+            raise errors.StackError(
                 f"Temporal at {outside.temporal_address} (TEMPORAL_ADDRESS or your Temporal profile) cannot be "
                 "reached. Start it, correct the address, or unset it to use the embedded server."
             )
@@ -362,17 +351,17 @@ async def check_temporal(outside: Outside) -> None:
 
 
 def check_disk(data_dir: Path, environment: Mapping[str, str]) -> None:
-    """Raise `StackError` when the API would not become ready for want of disk space."""
+    """Raise `StackError` if the disk space is too low for the API to become ready."""
     reserve = environment.get(RESERVE_VARIABLE) or str(DEFAULT_RESERVE_MBYTES)
     audit = environment.get("OUTLAST_AUDIT_FILE")
     places = written_places(data_dir, environment.get("OUTLAST_STORE_URL"), audit if audit != "-" else None)
     found = shortage(places, int(reserve) * 1_000_000) if reserve.isdecimal() else None
     if found is not None:
-        raise StackError(found)
+        raise errors.StackError(found)
 
 
 async def await_leftovers(state: StackState | None) -> None:
-    """Wait for children of a killed stack to be gone (the kernel ends them), so that their ports are free again."""
+    """Wait for the end of a killed stack's children (the kernel ends them), so that their ports are free again."""
     pids = list(state.children.values()) if state else []
     deadline = time.monotonic() + LEFTOVERS_TIMEOUT_SECONDS
     while any(_is_alive(pid) for pid in pids) and time.monotonic() < deadline:

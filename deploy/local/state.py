@@ -1,6 +1,6 @@
-"""The state of a running stack, recorded in `stack.json`, and the events that it reports.
+"""State of a running stack, recorded in `stack.json`, and the events that it reports.
 
-Other programs find the stack by the file, and the next stack finds the ports of the last one in it.
+Other programs find the stack by this file, and the next stack reads the previous ports from it.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from outlast.deploy.local.private_files import private_file
+from outlast.deploy.local.private_files import replace_file
 
 FILE_NAME = "stack.json"
 
@@ -23,28 +23,28 @@ class ProcessState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     RESTARTING = "restarting"
-    """It ended, and is started again after a pause."""
+    """The process ended and is started again after a pause."""
     STOPPED = "stopped"
 
 
 class ProcessStatus(BaseModel):
-    """One process now."""
+    """Current status of a process."""
 
     model_config = ConfigDict(frozen=True)
 
     state: ProcessState
     pid: int | None = None
-    """Process id, None while none runs."""
+    """Process id, None while the process is not running."""
     restarts: int = 0
-    """How often it was started again since the stack started."""
+    """Number of restarts since the stack started."""
     metrics_url: str | None = None
-    """Where its metrics are, for a process that names the address in its ready file."""
+    """Address of its metrics, for a process that names it in its ready file."""
     last_end: str | None = None
-    """Why it ended the last time, with the last lines of its log."""
+    """Reason of its last end, with the last lines of its log."""
 
 
 class StackAddresses(BaseModel):
-    """The addresses of one stack; None for a part that it does not run and does not know."""
+    """Addresses of a stack; None for a part that is not configured."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,7 +58,7 @@ class StackAddresses(BaseModel):
     sandbox_url: str | None = None
     docs_site_url: str | None = None
     metrics_url: str | None = None
-    """The worker's Prometheus metrics. The API has its own at `/metrics`."""
+    """Prometheus metrics of the worker. The API serves its metrics at `/metrics`."""
 
 
 class StackState(BaseModel):
@@ -67,20 +67,20 @@ class StackState(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     instance_id: str = ""
-    """New for every start. The stack's API returns it, so that a client can tell the API from another program's."""
+    """New for every start. The stack's API returns it, so that a client can distinguish it from another program."""
     pid: int
     started_at: str
     """ISO 8601, UTC."""
     addresses: StackAddresses
     parts: dict[str, ProcessStatus]
-    """The supervised processes by component."""
+    """Supervised processes by component."""
     ports: dict[str, int]
     port_notes: tuple[str, ...] = ()
-    """A sentence for each default port that was taken: a stack in the background has no terminal to say it on."""
+    """One sentence for each default port that was taken, because a stack in the background has no terminal."""
     tool_modules: tuple[str, ...] = ()
     """The user's modules of tools: names, or absolute paths of files. Further MCP servers load them, too."""
     folder: Path | None = None
-    """Folder in which the stack was started: names of modules are looked up there."""
+    """Folder in which the stack was started. Names of modules are resolved there."""
 
     @property
     def children(self) -> dict[str, int]:
@@ -89,20 +89,17 @@ class StackState(BaseModel):
 
     @property
     def is_ready(self) -> bool:
-        """Whether everything that the stack runs is ready."""
+        """True if all parts of the stack are ready."""
         return bool(self.parts) and all(part.state is ProcessState.READY for part in self.parts.values())
 
 
 def write_state(data_dir: Path, state: StackState) -> None:
-    """Replace the file in one step: a reader sees the old one or the new one."""
-    draft = data_dir / f"{FILE_NAME}.tmp"
-    with private_file(draft, "wb") as file:
-        file.write(f"{state.model_dump_json(indent=2)}\n".encode())
-    draft.replace(data_dir / FILE_NAME)
+    """Replace the file in one step: a reader sees the old or the new content."""
+    replace_file(data_dir / FILE_NAME, f"{state.model_dump_json(indent=2)}\n", is_durable=False)
 
 
 def read_state(data_dir: Path) -> StackState | None:
-    """Return what the last stack on this directory wrote, running or not; None when there is nothing legible."""
+    """Return the state that the last stack on this directory wrote, running or not; None if it cannot be read."""
     try:
         return StackState.model_validate_json((data_dir / FILE_NAME).read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -110,7 +107,7 @@ def read_state(data_dir: Path) -> StackState | None:
 
 
 def find_running(data_dir: Path) -> StackState | None:
-    """Return the stack that runs on this directory now, or None. A file left behind by a dead stack is not believed."""
+    """Return the stack that is running on this directory, or None. A file left by a stack that died is ignored."""
     state = read_state(data_dir)
     return state if state is not None and _is_locked(data_dir) else None
 
@@ -138,7 +135,7 @@ def http_url(host: str, port: int) -> str:
 
 
 class StackEventKind(StrEnum):
-    """Every kind of event."""
+    """Kind of an event."""
 
     STARTING = "starting"
     READY = "ready"
@@ -148,16 +145,16 @@ class StackEventKind(StrEnum):
     RELOADING = "reloading"
     """The user's tools have changed; worker and API are replaced."""
     RELOAD_FAILED = "reload_failed"
-    """The user's tools have changed and cannot be loaded; worker and API stay as they are."""
+    """The user's tools have changed and cannot be loaded; worker and API are not replaced."""
     BEGIN_ANEW = "begin_anew"
-    """What `--begin-anew` has done to the data directory."""
+    """Result of `--begin-anew` for the data directory."""
     STOPPING = "stopping"
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class StackEvent:
-    """One thing that happened: `component` is a process's name or `stack`, `message` a sentence to print."""
+    """Event: `component` is the name of a process or `stack`, `message` a sentence to print."""
 
     kind: StackEventKind
     component: str

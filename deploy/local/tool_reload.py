@@ -1,6 +1,6 @@
-"""Modules with the user's tools: loaded on trial before a stack starts, and watched for changes (`--reload`).
+"""Modules with the user's tools: test-loaded before a stack starts, and watched for changes (`--reload`).
 
-A child process loads them. Nothing of them stays in the stack, so a later check reads the files again.
+A child process loads them, so that the stack's own process stays clean and a later check reads the files again.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from outlast.deploy.local.state import OnEvent, StackEvent, StackEventKind
 _COMMAND = (sys.executable, "-P", "-B", "-m", "outlast.workflows.tools.loadable")
 _DIGESTS = TypeAdapter(dict[Path, str])
 SourceFiles = Mapping[Path, str]
-"""The user's source files that the modules consist of, with a digest of each."""
+"""Source files of the user's modules, with a digest of each."""
 _LOAD_TOOLS = (Component.WORKER, Component.API)
 
 
 class ToolReloader:
-    """Replaces worker and API of a stack when the tools have changed and can be loaded; `run` until it is cancelled."""
+    """Replaces worker and API of a stack when the tools have changed and can be loaded."""
 
     def __init__(
         self, config: StackConfig, processes: Sequence[SupervisedProcess], files: SourceFiles, on_event: OnEvent
@@ -36,33 +36,30 @@ class ToolReloader:
         self._on_event = on_event
 
     async def run(self) -> None:
-        """Replace worker and API after each change that can be loaded; report one that cannot, and change nothing."""
+        """Until cancelled, replace worker and API after each change that can be loaded, and report other changes."""
         while True:
             async for _ in changes_of(self._files):
-                loaded = await self._load()
-                if loaded is not None and loaded != self._files:
+                try:
+                    loaded = await check_tool_modules(self._config)
+                except ToolModuleError as error:
+                    self._report(StackEventKind.RELOAD_FAILED, f"{error} ({self._until_fixed()})")
+                    continue
+                if loaded != self._files:
                     await self._replace(loaded)
                     break  # other files may have to be watched now
 
-    async def _load(self) -> SourceFiles | None:
-        try:
-            return await check_tool_modules(self._config)
-        except ToolModuleError as error:
-            self._report(StackEventKind.RELOAD_FAILED, f"{error} ({self._meanwhile()})")
-            return None
-
-    def _meanwhile(self) -> str:
-        """State of worker and API until the tools load. A process that is being replaced reads the broken files."""
+    def _until_fixed(self) -> str:
+        """Return the state of worker and API. A process that is being replaced reads the broken files."""
         names = " and ".join(process.spec.name for process in self._processes)
         if all(process.is_ready for process in self._processes):
-            return f"{names} go on with the tools they have"
-        return f"{names} were being replaced, and start as soon as this is mended"
+            return f"{names} keep their current tools"
+        return f"{names} were being replaced, and start when this is fixed"
 
     async def _replace(self, loaded: SourceFiles) -> None:
         paths = sorted({*loaded.items()} ^ {*self._files.items()})
         changed = ", ".join(dict.fromkeys(_shown(path) for path, _ in paths))
         self._files = loaded
-        self._report(StackEventKind.RELOADING, f"{changed} changed: running tasks go on with the new tools")
+        self._report(StackEventKind.RELOADING, f"{changed} changed: running tasks continue with the new tools")
         await asyncio.gather(*(process.replace(f"{changed} changed") for process in self._processes))
 
     def _report(self, kind: StackEventKind, message: str) -> None:
@@ -72,7 +69,7 @@ class ToolReloader:
 async def check_tool_modules(config: StackConfig) -> SourceFiles:
     """Load the modules of `tools_from` in a child process and return their source files.
 
-    Raises `ToolModuleError`, whose message is one line with file and line number, when one of them cannot be used.
+    Raises `ToolModuleError`, with a message of one line with file and line number, if one of them cannot be used.
     """
     names = [name.strip() for name in (config.tools_from or "").split(",") if name.strip()]
     if not names:
@@ -105,7 +102,7 @@ async def changes_of(files: SourceFiles) -> AsyncGenerator[None]:
     """Yield after each change of a Python file in the folders of these files."""
     folders = {file.parent for file in files}
     seen = dict(files)
-    # It also yields without a change every few seconds: a change that was made before the watch began is found then.
+    # It also yields without a change every few seconds, which detects a change made before the watch began.
     async for events in awatch(*folders, recursive=False, watch_filter=_is_python, yield_on_timeout=True):
         now = {file: _digest(file) for file in files}
         if events or now != seen:

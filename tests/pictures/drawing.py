@@ -228,9 +228,11 @@ def _middle(axes: Axes, text: str, *, size: float, color: str) -> None:
 
 def _colour(panel: Panel, value: float) -> str:
     """The colour of a value by the panel's thresholds, as `rendering` tells them to Grafana."""
-    warn = panel.warn if panel.warn is not None else float("-inf" if panel.fewer_is_bad else "inf")
-    bad = panel.bad if panel.bad is not None else float("-inf" if panel.fewer_is_bad else "inf")
-    if panel.fewer_is_bad:
+    limits = panel.limits
+    never = float("-inf" if limits.fewer_is_bad else "inf")
+    warn = never if limits.warn is None else limits.warn
+    bad = never if limits.bad is None else limits.bad
+    if limits.fewer_is_bad:
         return _BAD if value < bad else _WARN if value < warn else _GOOD
     return _BAD if value >= bad else _WARN if value >= warn else _GOOD
 

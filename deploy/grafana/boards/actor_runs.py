@@ -1,6 +1,6 @@
 """Runs on the platform: starts, adoptions, failovers, aborts, and their cost."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, graph, number, row, runbook, stacked, temporal_query
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, number, row, runbook, stacked, workflows
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate
 
 _RUNS = 'outlast_actor_runs_total{namespace="$namespace"}'
@@ -13,10 +13,10 @@ _STARTS = {
     "first step": f"temporal_local_activity_execution_latency_seconds{_START_RUN}",
     "activity": f"temporal_activity_execution_latency_seconds{_START_RUN}",
 }
-_RUNNING = temporal_query(
+_RUNNING = workflows(
     "Runs that may be costing money", "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'"
 )
-_GUARDED = temporal_query(
+_GUARDED = workflows(
     "Runs under guard after the answer", "OutlastTaskStatus = 'completed' AND ExecutionStatus = 'Running'"
 )
 
@@ -38,22 +38,20 @@ ACTOR_RUNS = Board(
                 "Runs whose start was accepted but whose response was lost. They were found again, not paid twice.",
                 Query(_events("adopted")),
                 runbook("actor-runs"),
-                warn=1,
-                bad=10,
+                limits=Limits.above(1, 10),
             ),
             number(
                 "Taken over",
                 "Runs followed by another worker after theirs crashed, failed or stopped (failover).",
                 Query(_events("taken_over")),
                 [runbook("actor-runs"), runbook("workers")],
-                warn=1,
-                bad=50,
+                limits=Limits.above(1, 50),
             ),
             number(
                 "Aborts",
                 "Requests to abort a run: cancelled tasks, budgets, deadlines.",
                 Query(_events("abort_requested")),
-                temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'"),
+                workflows("Cancelled tasks", "OutlastTaskStatus = 'cancelled'"),
             ),
             number(
                 "Spent",
@@ -67,7 +65,7 @@ ACTOR_RUNS = Board(
                 "Calls that a spending limit refused before anything was started.",
                 Query(increase(_REFUSED) + " or vector(0)"),
                 runbook("money"),
-                warn=1,
+                limits=Limits.above(1),
             ),
         ),
         row(
@@ -96,8 +94,7 @@ ACTOR_RUNS = Board(
                 ],
                 runbook("actor-runs"),
                 Unit.SECONDS,
-                warn=5,
-                bad=30,
+                limits=Limits.above(5, 30),
             ),
         ),
         row(

@@ -1,12 +1,12 @@
 """Batches, schedules, reused answers, and webhooks."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked, temporal_query
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, row, runbook, stacked, workflows
 from outlast.deploy.grafana.boards.queries import increase, rate, share
 
 _NS = 'namespace="$namespace"'
-_BATCHES = temporal_query("Open batches", "WorkflowType = 'BatchWorkflow' AND ExecutionStatus = 'Running'")
-_FIRINGS = temporal_query("Firings", "WorkflowType = 'ScheduleFiringWorkflow'")
-_DELIVERIES = temporal_query("Deliveries", "WorkflowType = 'WebhookDeliveryWorkflow'")
+_BATCHES = workflows("Open batches", "WorkflowType = 'BatchWorkflow' AND ExecutionStatus = 'Running'")
+_FIRINGS = workflows("Firings", "WorkflowType = 'ScheduleFiringWorkflow'")
+_DELIVERIES = workflows("Deliveries", "WorkflowType = 'WebhookDeliveryWorkflow'")
 _NO_ANSWER = 'outcome=~"unreachable|timeout"'
 
 BULK = Board(
@@ -32,8 +32,7 @@ BULK = Board(
                 ),
                 [runbook("bulk"), _BATCHES],
                 Unit.SHARE,
-                warn=0.1,
-                bad=0.3,
+                limits=Limits.above(0.1, 0.3),
             ),
             graph(
                 "Batches that ended",
@@ -91,8 +90,7 @@ BULK = Board(
                 ),
                 [runbook("bulk"), _DELIVERIES],
                 Unit.SHARE,
-                warn=0.2,
-                bad=0.5,
+                limits=Limits.above(0.2, 0.5),
             ),
         ),
     ),

@@ -1,6 +1,6 @@
 """State of the service: rate, errors, duration, backlog, open tasks and spending."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, graph, number, row, runbook, stacked, temporal_query
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, number, row, runbook, stacked, workflows
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
 
 _CALLS = 'outlast_tool_calls_total{namespace="$namespace"}'
@@ -8,8 +8,8 @@ _FAILED = 'outlast_tool_calls_total{namespace="$namespace", outcome="failed"}'
 _DURATION = 'outlast_tool_call_duration_seconds{namespace="$namespace"}'
 _SPENT = 'outlast_spend_usd_sum{namespace="$namespace"}'
 _REQUESTS = "outlast_http_requests_total"
-_OPEN = temporal_query("Open tasks", "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'")
-_FAILED_TASKS = temporal_query("Failed tasks", "OutlastTaskStatus = 'failed'")
+_OPEN = workflows("Open tasks", "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus = 'Running'")
+_FAILED_TASKS = workflows("Failed tasks", "OutlastTaskStatus = 'failed'")
 
 OVERVIEW = Board(
     uid="outlast-overview",
@@ -27,8 +27,7 @@ OVERVIEW = Board(
                 Query(share(_FAILED, _CALLS)),
                 [runbook("tool-failures"), _FAILED_TASKS],
                 Unit.SHARE,
-                warn=0.1,
-                bad=0.3,
+                limits=Limits.above(0.1, 0.3),
             ),
             number(
                 "Server errors",
@@ -36,8 +35,7 @@ OVERVIEW = Board(
                 Query(share('outlast_http_requests_total{status=~"5.."}', _REQUESTS)),
                 runbook("api-errors"),
                 Unit.SHARE,
-                warn=0.001,
-                bad=0.05,
+                limits=Limits.above(0.001, 0.05),
             ),
             number(
                 "Open tasks",
@@ -53,9 +51,7 @@ OVERVIEW = Board(
                     'poller_type="workflow_task"} > 0) or vector(0)'
                 ),
                 runbook("workers"),
-                warn=1,
-                bad=1,
-                fewer_is_bad=True,
+                limits=Limits.below(1, 1),
             ),
             number(
                 "Spent",
@@ -82,8 +78,7 @@ OVERVIEW = Board(
                 ],
                 runbook("slow-calls"),
                 Unit.SECONDS,
-                warn=1,
-                bad=5,
+                limits=Limits.above(1, 5),
             ),
             stacked(
                 "HTTP requests by status",
@@ -102,8 +97,7 @@ OVERVIEW = Board(
                     "{{taskqueue}}",
                 ),
                 [runbook("slow-calls"), runbook("workers")],
-                warn=100,
-                bad=1000,
+                limits=Limits.above(100, 1000),
             ),
             graph(
                 "Open tasks",
@@ -137,7 +131,7 @@ OVERVIEW = Board(
                 Query(rate("outlast_limited_total", "limit") + " or vector(0)", "{{limit}}"),
                 runbook("limits"),
                 Unit.PER_SECOND,
-                warn=1,
+                limits=Limits.above(1),
             ),
             graph(
                 "Share of each limit in use",
@@ -145,8 +139,7 @@ OVERVIEW = Board(
                 Query("max by (limit) (outlast_limit_used_ratio)", "{{limit}}"),
                 runbook("limits"),
                 Unit.SHARE,
-                warn=0.7,
-                bad=0.9,
+                limits=Limits.above(0.7, 0.9),
             ),
         ),
     ),

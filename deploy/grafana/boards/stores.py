@@ -1,11 +1,11 @@
 """The output store and its sweeps, the audit log, the policy file."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked, temporal_query
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, row, runbook, stacked, workflows
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate
 
 _NS = 'namespace="$namespace"'
 _OUTPUTS = f'{_NS}, task_queue="outlast-outputs"'
-_SWEEPS = temporal_query("Sweeps", "WorkflowType = 'RetentionWorkflow'")
+_SWEEPS = workflows("Sweeps", "WorkflowType = 'RetentionWorkflow'")
 
 STORES = Board(
     uid="outlast-stores",
@@ -32,8 +32,7 @@ STORES = Board(
                 ),
                 runbook("output-store"),
                 Unit.SECONDS,
-                warn=10,
-                bad=60,
+                limits=Limits.above(10, 60),
             ),
             graph(
                 "Attempts that failed",
@@ -44,7 +43,7 @@ STORES = Board(
                 ),
                 runbook("output-store"),
                 Unit.PER_SECOND,
-                bad=0.001,
+                limits=Limits.above(bad=0.001),
             ),
         ),
         row(

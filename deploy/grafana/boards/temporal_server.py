@@ -1,6 +1,6 @@
 """The Temporal server: requests, errors, waiting times, database, billable actions."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, graph, row, runbook, stacked
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, row, runbook, stacked
 from outlast.deploy.grafana.boards.queries import quantile, rate
 
 _LINKS = [runbook("temporal-server")]
@@ -33,8 +33,7 @@ TEMPORAL_SERVER = Board(
                 ),
                 _LINKS,
                 Unit.SECONDS,
-                warn=0.5,
-                bad=2,
+                limits=Limits.above(0.5, 2),
             ),
             graph(
                 "Errors",
@@ -42,8 +41,7 @@ TEMPORAL_SERVER = Board(
                 Query(rate(_ERRORS, "error_type") + " or vector(0)", "{{error_type}}"),
                 _LINKS,
                 Unit.PER_SECOND,
-                warn=1,
-                bad=10,
+                limits=Limits.above(1, 10),
             ),
         ),
         row(
@@ -56,8 +54,7 @@ TEMPORAL_SERVER = Board(
                     "{{taskqueue}}",
                 ),
                 [runbook("workers"), *_LINKS],
-                warn=100,
-                bad=1000,
+                limits=Limits.above(100, 1000),
             ),
             graph(
                 "Age of the backlog",
@@ -69,8 +66,7 @@ TEMPORAL_SERVER = Board(
                 ),
                 [runbook("workers"), *_LINKS],
                 Unit.SECONDS,
-                warn=5,
-                bad=60,
+                limits=Limits.above(5, 60),
             ),
             stacked(
                 "Billable actions",
@@ -93,8 +89,7 @@ TEMPORAL_SERVER = Board(
                 Query(quantile(0.95, "persistence_latency", "service_name"), "{{service_name}}"),
                 _LINKS,
                 Unit.SECONDS,
-                warn=0.1,
-                bad=0.5,
+                limits=Limits.above(0.1, 0.5),
             ),
             graph(
                 "Memory",

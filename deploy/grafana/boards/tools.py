@@ -1,6 +1,6 @@
 """Tools: calls, failures, durations, sizes of answers."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, Variable, graph, row, runbook, stacked, workflows
 from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
 
 _OF = 'namespace="$namespace", tool=~"$tool"'
@@ -9,8 +9,8 @@ _FAILED = f'outlast_tool_calls_total{{{_OF}, outcome="failed"}}'
 _CANCELLED = f'outlast_tool_calls_total{{{_OF}, outcome="cancelled"}}'
 _DURATION = f"outlast_tool_call_duration_seconds{{{_OF}}}"
 _BYTES = f"outlast_result_bytes_total{{{_OF}}}"
-_FAILED_TASKS = temporal_query("Failed tasks", "OutlastTaskStatus = 'failed'")
-_ALL_TASKS = temporal_query("All tasks", "WorkflowType = 'ToolCallWorkflow'")
+_FAILED_TASKS = workflows("Failed tasks", "OutlastTaskStatus = 'failed'")
+_ALL_TASKS = workflows("All tasks", "WorkflowType = 'ToolCallWorkflow'")
 
 TOOLS = Board(
     uid="outlast-tools",
@@ -32,14 +32,13 @@ TOOLS = Board(
                 Query(share(_FAILED, _CALLS, "tool"), "{{tool}}"),
                 [runbook("tool-failures"), _FAILED_TASKS],
                 Unit.SHARE,
-                warn=0.1,
-                bad=0.3,
+                limits=Limits.above(0.1, 0.3),
             ),
             graph(
                 "Share that was cancelled",
                 "Cancelled by callers, or because a budget or deadline was exceeded.",
                 Query(share(_CANCELLED, _CALLS, "tool"), "{{tool}}"),
-                temporal_query("Cancelled tasks", "OutlastTaskStatus = 'cancelled'"),
+                workflows("Cancelled tasks", "OutlastTaskStatus = 'cancelled'"),
                 Unit.SHARE,
             ),
         ),

@@ -1,6 +1,6 @@
 """Conversations with models: turns, tokens, caches, and time outside the models."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, Variable, graph, row, runbook, stacked, workflows
 from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
 
 _NS = 'namespace="$namespace"'
@@ -10,7 +10,7 @@ _OF = f'{_NS}, provider=~"$provider"'
 _CALLS = f"outlast_model_calls_total{{{_OF}}}"
 _CALL_TIME = f"outlast_model_call_duration_seconds{{{_OF}}}"
 _TOKENS = f"outlast_model_tokens_total{{{_OF}}}"
-_OPEN = temporal_query("Open turns", "WorkflowType = 'TurnWorkflow' AND ExecutionStatus = 'Running'")
+_OPEN = workflows("Open turns", "WorkflowType = 'TurnWorkflow' AND ExecutionStatus = 'Running'")
 
 
 def _tokens(kind: str) -> str:
@@ -64,8 +64,7 @@ TURNS = Board(
                 Query(quantile(0.95, _CALL_TIME, "provider"), "{{provider}}"),
                 runbook("models"),
                 Unit.SECONDS,
-                warn=60,
-                bad=300,
+                limits=Limits.above(60, 300),
             ),
             graph(
                 "Mean time of a call",

@@ -1,6 +1,6 @@
 """Capacity of the workers: slots, pollers, waiting times, caches, failures."""
 
-from outlast.deploy.grafana.board import Board, Query, Unit, Variable, graph, row, runbook, stacked, temporal_query
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, Variable, graph, row, runbook, stacked, workflows
 from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
 
 _OF = 'namespace="$namespace", task_queue=~"$queue"'
@@ -13,7 +13,7 @@ _MISS = f"temporal_sticky_cache_miss_total{{{_OF}}}"
 _FAILED = f"temporal_activity_execution_failed_total{{{_OF}}}"
 _WORKFLOW_FAILED = f"temporal_workflow_task_execution_failed_total{{{_OF}}}"
 _LOCAL_READS = f"outlast_local_reads_total{{{_OF}}}"
-_STUCK = temporal_query("Stuck tasks", "TemporalReportedProblems IS NOT NULL")
+_STUCK = workflows("Stuck tasks", "TemporalReportedProblems IS NOT NULL")
 
 WORKERS = Board(
     uid="outlast-workers",
@@ -31,9 +31,7 @@ WORKERS = Board(
                     "{{task_queue}} {{poller_type}}",
                 ),
                 runbook("workers"),
-                warn=1,
-                bad=1,
-                fewer_is_bad=True,
+                limits=Limits.below(1, 1),
             ),
             graph(
                 "Share of slots in use",
@@ -45,17 +43,14 @@ WORKERS = Board(
                 ),
                 runbook("workers"),
                 Unit.SHARE,
-                warn=0.7,
-                bad=0.95,
+                limits=Limits.above(0.7, 0.95),
             ),
             graph(
                 "Free slots",
                 "Lowest number in any worker process, by queue and kind.",
                 Query(f"min by (task_queue, worker_type) ({_FREE})", "{{task_queue}} {{worker_type}}"),
                 runbook("workers"),
-                warn=10,
-                bad=1,
-                fewer_is_bad=True,
+                limits=Limits.below(10, 1),
             ),
         ),
         row(
@@ -66,8 +61,7 @@ WORKERS = Board(
                 Query(quantile(0.95, _WORKFLOW_WAIT, "task_queue"), "{{task_queue}}"),
                 runbook("slow-calls"),
                 Unit.SECONDS,
-                warn=0.2,
-                bad=1,
+                limits=Limits.above(0.2, 1),
             ),
             graph(
                 "Activities until they start",
@@ -75,8 +69,7 @@ WORKERS = Board(
                 Query(quantile(0.95, _ACTIVITY_WAIT, "task_queue"), "{{task_queue}}"),
                 runbook("slow-calls"),
                 Unit.SECONDS,
-                warn=0.2,
-                bad=1,
+                limits=Limits.above(0.2, 1),
             ),
             graph(
                 "Share of polls that found work at once",
@@ -90,9 +83,7 @@ WORKERS = Board(
                 ),
                 runbook("workers"),
                 Unit.SHARE,
-                warn=0.99,
-                bad=0.9,
-                fewer_is_bad=True,
+                limits=Limits.below(0.99, 0.9),
             ),
         ),
         row(
@@ -109,8 +100,7 @@ WORKERS = Board(
                 Query(share(_MISS, _HIT), "missed"),
                 runbook("workers"),
                 Unit.SHARE,
-                warn=0.2,
-                bad=0.5,
+                limits=Limits.above(0.2, 0.5),
             ),
             stacked(
                 "Activities per second",
@@ -143,7 +133,7 @@ WORKERS = Board(
                 Query(rate(_WORKFLOW_FAILED, "workflow_type") + " or vector(0)", "{{workflow_type}}"),
                 [runbook("stuck-tasks"), _STUCK],
                 Unit.PER_SECOND,
-                bad=0.001,
+                limits=Limits.above(bad=0.001),
             ),
             graph(
                 "Stuck workflows",
@@ -158,7 +148,7 @@ WORKERS = Board(
                     ),
                 ],
                 [runbook("stuck-tasks"), _STUCK],
-                bad=1,
+                limits=Limits.above(bad=1),
             ),
         ),
     ),

@@ -18,7 +18,7 @@ def test_a_port_that_was_asked_for_and_is_taken_is_an_error(outlast: Outlast, co
         port = taken.getsockname()[1]
         ended = outlast(command, "--api-port", str(port), "--temporal-port", "0", "--temporal-ui-port", "0")
     assert ended.code == 2
-    assert f"Port {port} on 127.0.0.1, asked for as the API port, is already in use" in ended.said
+    assert f"Port {port} on 127.0.0.1, selected as the API port, is already in use" in ended.said
     assert "--api-port (OUTLAST_API_PORT)" in ended.said
 
 

@@ -87,8 +87,8 @@ async def test_a_change_of_the_tools_or_of_what_they_import_replaces_worker_and_
     assert not {*first} & {*second}
     assert not {*second} & {*third}
     assert [event.message for event in events if event.kind == "reloading"] == [
-        f"{more}, {tools} changed: running tasks go on with the new tools",
-        f"{more} changed: running tasks go on with the new tools",
+        f"{more}, {tools} changed: running tasks continue with the new tools",
+        f"{more} changed: running tasks continue with the new tools",
     ]
     assert state is not None
     assert {part.restarts for part in state.parts.values()} == {0}
@@ -106,7 +106,7 @@ async def test_a_change_that_does_not_load_is_one_line_and_the_old_processes_go_
         save(tools, TOOLS + "# mended\n")
         await ready_again(events, 2)
     assert f"{tools}, line 3: SyntaxError" in failed[0]
-    assert "worker and api go on with the tools they have" in failed[0]
+    assert "worker and api keep their current tools" in failed[0]
     assert len(failed[0].splitlines()) == 1
     assert "reloading" in events.kinds_of("tools")
 
@@ -128,7 +128,7 @@ async def test_a_broken_change_while_worker_and_api_are_replaced_does_not_say_th
         lambda: [event.message for event in events if event.kind == "reload_failed"], timeout_seconds=SECONDS
     )
     reloading.cancel()
-    assert failed[0].endswith("(worker and api were being replaced, and start as soon as this is mended)")
+    assert failed[0].endswith("(worker and api were being replaced, and start when this is fixed)")
 
 
 async def never_ready() -> bool:

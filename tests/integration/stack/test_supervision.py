@@ -361,7 +361,7 @@ async def test_a_child_is_never_left_unwatched_in_silence(tmp_path: Path) -> Non
         if event.kind == "exited":
             raise BrokenPipeError
 
-    with pytest.raises(SupervisionError, match="api cannot be watched any longer: BrokenPipeError"):
+    with pytest.raises(SupervisionError, match="api can no longer be supervised: BrokenPipeError"):
         async with Stack(api_config(tmp_path), on_event=deaf) as stack:
             pid = stack.pid("api")
             assert pid is not None

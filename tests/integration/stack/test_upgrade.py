@@ -56,7 +56,7 @@ def test_an_older_version_refuses_newer_data_and_leaves_it_alone(tmp_path: Path)
     )
     assert ended.returncode == 1
     message = " ".join(ended.stderr.split())  # as wide as its terminal
-    assert f"Outlast {newer} has worked on" in message
+    assert f"Outlast {newer} has used" in message
     assert f"this is {own_version()}, which is older" in message
     assert f"Install {newer} or newer" in message
     assert last_version(tmp_path) == newer

@@ -17,7 +17,7 @@ STATUS_INTERVAL_SECONDS = 1.0
 
 @dataclass
 class Progress:
-    """Progress so far."""
+    """Progress of the run."""
 
     settings: Settings
     started: float = field(default_factory=time.monotonic)
@@ -55,42 +55,32 @@ async def main() -> None:
 async def _make_table(settings: Settings, interruption: Interruption) -> Progress:
     progress = Progress(settings)
     reporter = asyncio.create_task(_report(progress, interruption))
+    # The run's `maxItems` limits the rows that the caller pays for.
+    limits = [limit for limit in (settings.rows, Actor.configuration.max_paid_dataset_items) if limit is not None]
+    rows = RowFactory.create(settings.seed, settings.profile).rows(min(limits, default=None))
     try:
-        await _push_all(_batches(settings), open_sink(), progress, interruption)
+        await _push_all(gather(rows, settings.target_bytes), open_sink(), progress, interruption)
     finally:
         reporter.cancel()
         await asyncio.gather(reporter, return_exceptions=True)
     return progress
 
 
-def _batches(settings: Settings) -> Iterator[Batch]:
-    rows = RowFactory.create(settings.seed, settings.profile).rows(_row_limit(settings))
-    return gather(rows, settings.target_bytes)
-
-
-def _row_limit(settings: Settings) -> int | None:
-    """The requested number of rows, but at most the run's `maxItems`, which limits what the caller pays for."""
-    limits = [limit for limit in (settings.rows, Actor.configuration.max_paid_dataset_items) if limit is not None]
-    return min(limits, default=None)
-
-
-async def _push_all(batches: Iterator[Batch], sink: Sink, progress: Progress, interruption: Interruption) -> None:
-    """Push batch after batch. The next one is made while one is sent, so at most two are in memory."""
+async def _push_all(batches: Iterator[Batch], push: Sink, progress: Progress, interruption: Interruption) -> None:
+    """Push all batches. The next batch is made while one is sent, so that at most two are in memory."""
     batch = await asyncio.to_thread(next, batches, None)
     while batch is not None and not interruption.requested:
         following = asyncio.create_task(asyncio.to_thread(next, batches, None))
-        await sink.push(batch)
+        await push(batch)
         progress.add(batch)
         batch = await following
 
 
 async def _report(progress: Progress, interruption: Interruption) -> None:
     """Set the status message every second until cancelled."""
-    while True:
+    while not interruption.requested:
         await Actor.set_status_message(str(progress))
         await interruption.wait(STATUS_INTERVAL_SECONDS)
-        if interruption.requested:
-            return
 
 
 def _output(progress: Progress, aborted: bool) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """Rows of a shop's catalogue, as JSON text: deterministic in (seed, profile, row number).
 
-A row is put together from JSON fragments that are made once. Serialising it field by field costs ten times as much,
-and this Actor exists to produce gigabytes.
+A row consists of JSON fragments that are made once. Serialising it field by field would cost ten times as much.
 """
 
 import json
@@ -71,7 +70,7 @@ SENTENCE_PATTERNS = (
 
 @dataclass(frozen=True)
 class Pools:
-    """JSON fragments to choose from. `sentences` lack their quotes (they are joined), the others are whole values."""
+    """JSON fragments to choose from. `sentences` have no quotes (they are joined), the others are whole values."""
 
     sentences: Sequence[str]
     titles: Sequence[str]
@@ -82,7 +81,7 @@ class Pools:
 
 @dataclass(frozen=True)
 class RowFactory:
-    """Makes the rows of one table.
+    """Maker of the rows of one table.
 
     The random numbers are reseeded every `ROWS_PER_BLOCK` rows, so that a block can be made without those before it.
     """
@@ -93,11 +92,11 @@ class RowFactory:
 
     @classmethod
     def create(cls, seed: int, profile: str) -> "RowFactory":
-        """A factory with the pools of its seed."""
+        """Make a factory with the pools of its seed."""
         return cls(seed, profile, build_pools(seed))
 
     def rows(self, count: int | None) -> Iterator[str]:
-        """The first `count` rows, each a JSON object; without a count the rows never end."""
+        """Yield the first `count` rows, each a JSON object; without a count the rows never end."""
         first = 0
         while count is None or first < count:
             block = self._block(first)
@@ -111,7 +110,7 @@ class RowFactory:
         return [f"{{{make(rng, index, minute)}}}" for index in range(first, first + ROWS_PER_BLOCK)]
 
     def _narrow(self, rng: random.Random, index: int, minute: str) -> str:
-        """Identity and numbers only, some 300 bytes."""
+        """Make a row with identity and numbers only, some 300 bytes."""
         draw = rng.random
         title = int(draw() * len(self.pools.titles))
         price = 100 + int(draw() ** 3 * 250_000)
@@ -128,7 +127,7 @@ class RowFactory:
         )
 
     def _standard(self, rng: random.Random, index: int, minute: str) -> str:
-        """A page of a shop: three paragraphs, tags, seller; some 1.7 kB."""
+        """Make the row of a shop's page: three paragraphs, tags, seller; some 1.7 kB."""
         pools, draw = self.pools, rng.random
         seller = pools.sellers[int(draw() * len(pools.sellers))]
         tags = pools.tag_lists[int(draw() * len(pools.tag_lists))]
@@ -139,10 +138,9 @@ class RowFactory:
         )
 
     def _wide(self, rng: random.Random, index: int, minute: str) -> str:
-        """A standard row with a long text and reviews; some 8 kB."""
-        people = PEOPLE
+        """Make a standard row with a long text and reviews; some 8 kB."""
         reviews = ",".join(
-            f'{{"author":"{people[int(rng.random() * len(people))]}","stars":{1 + int(rng.random() * 5)}'
+            f'{{"author":"{PEOPLE[int(rng.random() * len(PEOPLE))]}","stars":{1 + int(rng.random() * 5)}'
             f',"text":"{self._text(rng, 3)}"}}'
             for _ in range(6)
         )
@@ -158,7 +156,7 @@ class RowFactory:
 
 
 def build_pools(seed: int) -> Pools:
-    """The pools of a seed; the same seed gives the same pools. Takes about 60 ms."""
+    """Make the pools of a seed; the same seed gives the same pools. Takes about 60 ms."""
     rng = random.Random(f"pools:{seed}")
     titles = [_title(rng) for _ in range(TITLE_COUNT)]
     return Pools(
@@ -171,7 +169,7 @@ def build_pools(seed: int) -> Pools:
 
 
 def encode(value: object) -> str:
-    """Compact JSON with its Unicode left as it is."""
+    """Return compact JSON with unescaped Unicode."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -196,7 +194,7 @@ def _title(rng: random.Random) -> str:
 
 
 def _slug(title: str) -> str:
-    """The ASCII letters and digits of a title, as in the URL of a shop."""
+    """Return the ASCII letters and digits of a title, as in the URL of a shop."""
     plain = "".join(char if char.isascii() and char.isalnum() else " " for char in title.lower())
     return "-".join(plain.split())
 

@@ -13,12 +13,12 @@ MAX_SEED = 2**53 - 1
 
 
 class InputError(ValueError):
-    """The run's input breaks a rule; the text says which one."""
+    """Input of the run that breaks a rule, which the message names."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The table to make: it ends at `rows` or with the row that reaches `target_bytes`, whichever comes first."""
+    """Table to make: it ends at `rows` or with the row that reaches `target_bytes`, whichever comes first."""
 
     rows: int | None
     target_bytes: int | None
@@ -58,7 +58,7 @@ def _as_mapping(raw: object) -> Mapping[str, object]:
 
 
 def _integer(fields: Mapping[str, object], name: str, low: int, high: int) -> int | None:
-    """A whole number in `low..high`; None when the field is absent or null."""
+    """Return a whole number in `low..high`, None if the field is absent or null."""
     value = fields.get(name)
     if value is None:
         return None

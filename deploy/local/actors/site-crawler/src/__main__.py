@@ -26,13 +26,13 @@ async def main() -> None:
 
 
 def _page_limit(settings: Settings) -> int:
-    """The requested number of pages, but at most the run's `maxItems`, which limits what the caller pays for."""
+    """Return the requested number of pages, at most the run's `maxItems`, which limits the cost for the caller."""
     paid = Actor.configuration.max_paid_dataset_items
     return settings.max_pages if paid is None else min(settings.max_pages, paid)
 
 
 async def _run_reporting(crawl: SiteCrawl, interruption: Interruption) -> None:
-    """Crawl to the end, or until the run is asked to stop, with live status messages."""
+    """Crawl to the end, or until the run is asked to stop, with status messages."""
     reporter = asyncio.create_task(report(crawl.progress, crawl.count_queued))
     crawling = asyncio.create_task(crawl.run())
     stopping = asyncio.create_task(interruption.wait())

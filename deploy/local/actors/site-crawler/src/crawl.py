@@ -1,4 +1,4 @@
-"""One crawl: Crawlee's crawler with this Actor's scope, rows and limits, and the status messages on its progress."""
+"""Crawl: Crawlee's crawler with this Actor's scope, rows and limits, and status messages on its progress."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,7 +23,7 @@ USER_AGENT = "outlast-site-crawler/0.1"
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 FIRST_CONCURRENCY = 10
 MAX_RATE_LIMITED_SECONDS = 300
-"""How long a site may answer every request with 429 before the crawl gives up."""
+"""The crawl fails if a site answers every request with 429 for this time."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 NOT_PAGES = frozenset(
     (
@@ -36,7 +36,7 @@ NOT_PAGES = frozenset(
 
 
 class SiteCrawl:
-    """A crawl of the pages that the settings describe. Use once, inside `async with Actor`."""
+    """Crawl of the pages that the settings describe. Use once, inside `async with Actor`."""
 
     def __init__(self, settings: Settings, max_pages: int) -> None:
         self.progress = Progress(max_pages)
@@ -58,7 +58,7 @@ class SiteCrawl:
             self.progress.add_failure("rate limit", str(error))
 
     async def count_queued(self) -> int:
-        """The number of pages that are known but not yet crawled."""
+        """Return the number of pages that are known but not yet crawled."""
         if self._queue is None:
             return 0
         return await self._queue.get_total_count() - await self._queue.get_handled_count()
@@ -70,7 +70,7 @@ class SiteCrawl:
         crawler = BeautifulSoupCrawler(
             request_manager=queue,
             storage_client=storage,
-            # The crawler does not pose as a browser: sites may know who reads them, as robots.txt assumes.
+            # The crawler does not pretend to be a browser: sites can identify it, as robots.txt assumes.
             http_client=ImpitHttpClient(browser=None, headers={"User-Agent": USER_AGENT}),
             request_handler=self._handle_page,
             navigation_timeout=timedelta(seconds=settings.request_timeout_seconds),
@@ -103,9 +103,9 @@ class SiteCrawl:
             await context.add_requests([link for link in links if self._scope.follows(link)])
 
     def _is_wanted(self, page: FetchedPage, context: BeautifulSoupCrawlingContext) -> bool:
-        """Whether the fetched page belongs in the dataset.
+        """Return whether the fetched page belongs in the dataset.
 
-        A start URL always belongs to the crawl, also after a redirect to another host, provided that it is HTML.
+        A start URL always belongs to the crawl, also after a redirect to another host, if it is HTML.
         """
         content_type = context.http_response.headers.get("content-type", "text/html")
         is_html = content_type.lower().startswith(HTML_TYPES)
@@ -119,7 +119,7 @@ class SiteCrawl:
         return not self.progress.is_complete and page.loaded_url not in self._loaded_urls
 
     async def _store(self, page: FetchedPage, row: dict[str, object]) -> None:
-        """Push the row unless the limit was reached or another URL led to the same page meanwhile."""
+        """Push the row unless the limit was reached or the same page was stored for another URL."""
         if self.progress.is_complete or page.loaded_url in self._loaded_urls:
             return
         self._loaded_urls.add(page.loaded_url)
@@ -146,7 +146,7 @@ class SiteCrawl:
         self.progress.disallowed += 1
 
     def _described(self, error: Exception) -> str:
-        """A description of the error for users of the Actor."""
+        """Describe the error for users of the Actor."""
         if isinstance(error, HttpStatusCodeError):
             return f"the server answered with status {error.status_code}"
         if isinstance(error, TimeoutError):
@@ -156,16 +156,16 @@ class SiteCrawl:
 
     def _stop(self) -> None:
         if self._crawler:
-            self._crawler.stop(f"{self.progress.crawled} pages were asked for and crawled")
+            self._crawler.stop(f"{self.progress.crawled} pages were requested and crawled")
 
 
 class NotHtmlError(Exception):
-    """The address holds something other than a web page."""
+    """Address of a resource that is not a web page."""
 
 
 @dataclass
 class Progress:
-    """Counts of one crawl; `disallowed` are the pages that robots.txt forbids."""
+    """Counts of one crawl; `disallowed` counts the pages that robots.txt forbids."""
 
     max_pages: int
     crawled: int = 0
@@ -175,7 +175,7 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the requested number of pages was crawled."""
+        """True if the requested number of pages was crawled."""
         return self.crawled >= self.max_pages
 
     def add_failure(self, url: str, error: str) -> None:
@@ -184,23 +184,23 @@ class Progress:
         self.first_error = self.first_error or f"{url}: {error}"
 
     def running(self, queued: int) -> str:
-        """The status message of a running crawl."""
+        """Return the status message of a running crawl."""
         return f"Crawled {self.crawled}/{self.max_pages} pages ({self.failed} failed), {queued} queued"
 
     def finished(self, queued: int) -> str:
-        """The last status message of a crawl with at least one page."""
+        """Return the last status message of a crawl with at least one page."""
         message = f"Crawled {_pages(self.crawled)} ({self.failed} failed)"
         return f"{message}; the limit is reached, {queued} more found" if self.is_complete and queued else message
 
     def gave_nothing(self) -> str:
-        """The last status message of a crawl without any page."""
+        """Return the last status message of a crawl without any page."""
         reasons = [f"{self.first_error} ({self.failed} failed)"] if self.first_error else []
         if self.disallowed:
             reasons.append(f"robots.txt disallows {_pages(self.disallowed)}; respectRobotsTxt: false ignores it")
         return f"No page could be crawled. {'; '.join(reasons) or 'Nothing was found at the start URLs'}"
 
     def summary(self, queued: int) -> dict[str, int]:
-        """The run's OUTPUT record."""
+        """Return the run's OUTPUT record."""
         return {
             "crawled": self.crawled,
             "failed": self.failed,
@@ -210,7 +210,7 @@ class Progress:
 
 
 async def report(progress: Progress, count_queued: Callable[[], Awaitable[int]]) -> None:
-    """Keep the run's status message up to date until cancelled; a call is made only when something has changed."""
+    """Keep the run's status message up to date until cancelled; a call is made only after a change."""
     last = ""
     while True:
         message = progress.running(await count_queued())
@@ -225,10 +225,10 @@ def _pages(count: int) -> str:
 
 
 async def _open_queue(settings: Settings, storage: MemoryStorageClient) -> ThrottlingRequestManager[RequestQueue]:
-    """The queue of URLs, in memory; hosts of start URLs are slowed down on 429 and by robots.txt's Crawl-delay.
+    """Open a queue of URLs in memory; hosts of start URLs are slowed down on 429 and by robots.txt's Crawl-delay.
 
-    The run's own request queue would cost several API calls per page, more time than a page of a nearby site takes, and
-    is not read afterwards. The drawback: a run that the platform migrates to another machine starts from the beginning.
+    The run's request queue would cost several API calls per page, which take longer than a page of a nearby site, and
+    is not read afterwards. Drawback: a run that the platform migrates to another machine starts from the beginning.
     """
     return ThrottlingRequestManager(
         await RequestQueue.open(storage_client=storage),
@@ -250,10 +250,10 @@ def _fetched_page(context: BeautifulSoupCrawlingContext) -> FetchedPage:
 
 
 class Scope:
-    """The hosts and patterns of one crawl.
+    """Hosts and patterns of one crawl.
 
-    Crawlee's own `same-hostname` is not used: it ignores ports, which distinguish sites on a loopback address, and it
-    stops where a start URL redirects to another host (`example.com` to `www.example.com`).
+    Crawlee's `same-hostname` is not used: it ignores ports, which distinguish sites on a loopback address, and it does
+    not follow the redirect of a start URL to another host (`example.com` to `www.example.com`).
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -269,7 +269,7 @@ class Scope:
         self._hosts.add(_host(urlsplit(url)))
 
     def contains(self, url: str) -> bool:
-        """Whether the URL lies on a host of the crawl."""
+        """Return whether the URL is on a host of the crawl."""
         parts = urlsplit(url)
         if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
             return False
@@ -283,16 +283,14 @@ class Scope:
                 return (host, port) in self._hosts
 
     def follows(self, url: str) -> bool:
-        """Whether a link to this URL is followed."""
-        return self.contains(url) and _may_be_page(url) and self._matches(url) and is_web_address(url)
-
-    def _matches(self, url: str) -> bool:
-        """Whether the URL matches some include pattern, where there are any, and no exclude pattern."""
-        return (not self._include or _any_matches(self._include, url)) and not _any_matches(self._exclude, url)
+        """Return whether a link to this URL is followed."""
+        is_included = not self._include or _any_matches(self._include, url)
+        is_wanted = is_included and not _any_matches(self._exclude, url)
+        return is_wanted and self.contains(url) and _may_be_page(url) and is_web_address(url)
 
 
 def _host(parts: SplitResult) -> tuple[str, int | None]:
-    """Host and port. All default ports count as the same, because http and https of a host are one site."""
+    """Return host and port. All default ports are equal, because http and https of a host are one site."""
     port = parts.port
     return (parts.hostname or "").rstrip("."), None if port == DEFAULT_PORTS.get(parts.scheme) else port
 

@@ -1,11 +1,10 @@
 """Requests to stop: the platform's `aborting` event, and SIGTERM from the container runtime.
 
-The Actors beside this one contain the same module: an Actor folder has to build and run alone, with the SDK only.
+Each Actor has a copy of this module, because an Actor folder has to build and run alone, with only the SDK.
 """
 
 import asyncio
 import signal
-from types import TracebackType
 from typing import Self
 
 from apify import Actor, Event
@@ -14,7 +13,7 @@ EXIT_CODE_SIGTERM = 128 + signal.SIGTERM
 
 
 class Interruption:
-    """Waits that end early once the run was asked to stop. Use as a context manager inside `async with Actor`."""
+    """Waits that end early when the run is asked to stop. Use as a context manager inside `async with Actor`."""
 
     def __init__(self) -> None:
         self._requested = asyncio.Event()
@@ -25,26 +24,21 @@ class Interruption:
         Actor.on(Event.ABORTING, self._on_aborting)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
 
     @property
     def requested(self) -> bool:
-        """Whether the run was asked to stop."""
+        """True if the run was asked to stop."""
         return self._requested.is_set()
 
     @property
     def word(self) -> str:
-        """The word for a status message. SIGTERM can mean an abort or a timeout."""
+        """Word for a status message. SIGTERM can mean an abort or a timeout."""
         return "Stopped" if self.exit_code == EXIT_CODE_SIGTERM else "Aborted"
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Sleep, forever without `seconds`. Returns early, and True, when the run is asked to stop."""
+        """Sleep, forever without `seconds`. Return early, and True, when the run is asked to stop."""
         try:
             await asyncio.wait_for(self._requested.wait(), timeout=seconds)
         except TimeoutError:

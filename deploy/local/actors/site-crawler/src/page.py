@@ -1,4 +1,4 @@
-"""From an HTML document to a row."""
+"""Conversion of an HTML document to a row."""
 
 import copy
 import hashlib
@@ -29,7 +29,7 @@ BLOCKS = (
 
 @dataclass(frozen=True)
 class FetchedPage:
-    """A fetched page: the requested URL, the URL after redirects, and the depth in the crawl."""
+    """Fetched page: the requested URL, the URL after redirects, and the depth in the crawl."""
 
     url: str
     loaded_url: str
@@ -40,7 +40,7 @@ class FetchedPage:
 def build_row(
     page: FetchedPage, soup: BeautifulSoup, links: Sequence[str], main_content_only: bool
 ) -> dict[str, object]:
-    """The row of an HTML page. Does not change the document."""
+    """Make the row of an HTML page without changing the document."""
     content = _content(soup, page.loaded_url, main_content_only)
     markdown = _markdown(content)
     text = _text(content)
@@ -63,12 +63,12 @@ def build_row(
 
 
 def build_error_row(url: str, depth: int, status_code: int | None, error: str) -> dict[str, object]:
-    """The row of a page that could not be crawled."""
+    """Make the row of a page that could not be crawled."""
     return {"url": url, "depth": depth, "statusCode": status_code, "error": error, "crawledAt": now()}
 
 
 def page_links(base_url: str, soup: BeautifulSoup) -> Iterator[str]:
-    """The http(s) URLs that the page links to: absolute, without fragments, each once, in document order."""
+    """Yield the http(s) URLs that the page links to: absolute, without fragments, each once, in document order."""
     base = soup.find("base", href=True)
     if base:
         base_url = _absolute(base_url, str(base["href"])) or base_url
@@ -77,7 +77,7 @@ def page_links(base_url: str, soup: BeautifulSoup) -> Iterator[str]:
 
 
 def now() -> str:
-    """This moment in UTC, to the millisecond."""
+    """Return the current time in UTC, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -109,7 +109,7 @@ def _language(soup: BeautifulSoup) -> str | None:
 
 
 def _content(soup: BeautifulSoup, base_url: str, main_content_only: bool) -> Tag:
-    """A copy of the content part of the page, with absolute links."""
+    """Copy the content part of the page, with absolute links."""
     root = soup.body or soup
     if main_content_only:
         root = next((found for selector in MAIN_CONTENT if (found := soup.select_one(selector))), root)
@@ -124,7 +124,7 @@ def _content(soup: BeautifulSoup, base_url: str, main_content_only: bool) -> Tag
 
 
 def _joined(base_url: str, href: str) -> str:
-    """The absolute URL; `href` itself when it is not a URL."""
+    """Return the absolute URL, or `href` if it is not a URL."""
     try:
         return urljoin(base_url, href)
     except ValueError:
@@ -137,7 +137,7 @@ def _markdown(content: Tag) -> str:
 
 
 def _text(content: Tag) -> str:
-    """The text with one line per block, white space collapsed except in `pre`. Changes `content`."""
+    """Return the text with one line per block, white space collapsed except in `pre`. Changes `content`."""
     for string in content.find_all(string=True):
         if type(string) is NavigableString and not string.find_parent("pre"):
             string.replace_with(NavigableString(re.sub(r"\s+", " ", string)))

@@ -13,12 +13,12 @@ LINK_SCOPES = ("same-host", "subdomains", "any")
 
 
 class InputError(ValueError):
-    """The run's input breaks a rule; the text says which one."""
+    """Input of the run that breaks a rule, which the message names."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where to start, which links to follow, and when to stop."""
+    """Start, scope and limits of a crawl."""
 
     start_urls: tuple[str, ...]
     link_scope: str
@@ -54,10 +54,10 @@ class Settings:
 
 
 def is_web_address(url: str) -> bool:
-    """Whether every part that handles the URL (urllib, Crawlee, its HTTP client) accepts it.
+    """Return whether all users of the URL (urllib, Crawlee, its HTTP client) accept it.
 
-    They do not agree, and Crawlee aborts the whole crawl for a host name that only some of them accept. A URL with a
-    password is not accepted: it would appear in rows, logs and status messages.
+    Crawlee aborts the whole crawl for a host name that only some of them accept. A URL with a password is not accepted:
+    it would appear in rows, logs and status messages.
     """
     try:
         parts = urlsplit(url)
@@ -73,12 +73,12 @@ def is_web_address(url: str) -> bool:
 
 
 def without_fragment(url: str) -> str:
-    """The URL without its fragment."""
+    """Return the URL without its fragment."""
     return urldefrag(url).url
 
 
 def _start_urls(fields: Mapping[str, object]) -> tuple[str, ...]:
-    """The start URLs without repetition; each given as a string or as `{"url": ...}`, the form of Apify's editor."""
+    """Return the start URLs without repetition, given as strings or as `{"url": ...}`, the form of Apify's editor."""
     entries = _list(fields, "startUrls")
     urls = dict.fromkeys(_start_url(entry) for entry in entries)
     if not urls:
@@ -97,7 +97,7 @@ def _start_url(entry: object) -> str:
 
 
 def _choice(fields: Mapping[str, object], name: str, choices: Sequence[str]) -> str:
-    """One of the choices; the first of them when the field is absent."""
+    """Return one of the choices, the first of them if the field is absent."""
     value = fields.get(name)
     if value is None:
         return choices[0]
@@ -107,7 +107,7 @@ def _choice(fields: Mapping[str, object], name: str, choices: Sequence[str]) -> 
 
 
 def _strings(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
-    """A list of strings. Objects like `{"glob": ...}`, which Apify's glob editor makes, are accepted too."""
+    """Return a list of strings. Objects like `{"glob": ...}`, from Apify's glob editor, are accepted, too."""
     texts: list[str] = []
     for entry in _list(fields, name):
         text = cast("Mapping[str, object]", entry).get("glob") if isinstance(entry, Mapping) else entry

@@ -42,9 +42,9 @@ async def _run(settings: Settings, interruption: Interruption) -> None:
 
 
 async def _sleep_in_steps(settings: Settings, interruption: Interruption, started: float) -> int:
-    """Sleep in steps; after each, report the progress and push its share of the rows. Returns the rows pushed.
+    """Sleep in steps; after each, report the progress and push its share of the rows. Return the rows pushed.
 
-    Each step ends at a time fixed at the start, so that the time spent on calls does not add up.
+    Each step ends at a time fixed at the start, so that the duration of calls does not add up.
     """
     pushed = 0
     await Actor.set_status_message(_described(settings, 0))
@@ -59,7 +59,7 @@ async def _sleep_in_steps(settings: Settings, interruption: Interruption, starte
 
 
 async def _push_rows(settings: Settings, first: int, end: int, interruption: Interruption) -> int:
-    """Push the rows `first..end` in batches of a bounded size. Returns the index after the last row pushed."""
+    """Push the rows `first..end` in batches of a bounded size. Return the index after the last row pushed."""
     rows_per_batch = max(1, PUSH_BATCH_BYTES // (settings.row_bytes + ROW_OVERHEAD_BYTES))
     while first < end and not interruption.requested:
         batch_end = min(end, first + rows_per_batch)
@@ -97,7 +97,7 @@ def _described(settings: Settings, slept: float) -> str:
 
 
 def _in_seconds(seconds: float) -> str:
-    """A number of seconds without trailing zeros: `3`, `0.25`."""
+    """Format seconds without trailing zeros: `3`, `0.25`."""
     return f"{seconds:.2f}".rstrip("0").rstrip(".")
 
 

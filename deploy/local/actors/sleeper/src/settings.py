@@ -13,12 +13,12 @@ NumberT = TypeVar("NumberT", int, float)
 
 
 class InputError(ValueError):
-    """The run's input breaks a rule; the text says which one."""
+    """Input of the run that breaks a rule, which the message names."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How the run fails."""
+    """Failure of the run."""
 
     exit_code: int
     message: str
@@ -26,7 +26,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Settings:
-    """The run: sleep, set `steps` status messages, push `rows` rows of `row_bytes` bytes, and optionally fail."""
+    """Steps of the run: sleep, set `steps` status messages, push `rows` rows of `row_bytes` bytes, optionally fail."""
 
     seconds: float
     steps: int
@@ -68,7 +68,7 @@ def _as_mapping(raw: object, name: str) -> Mapping[str, object]:
 
 
 def _number(fields: Mapping[str, object], name: str, default: NumberT, low: NumberT, high: NumberT) -> NumberT:
-    """A number in `low..high`, of the type of its default; an absent or null field gives the default."""
+    """Return a number in `low..high`, of the type of its default; an absent or null field gives the default."""
     value = fields.get(name)
     if value is None:
         return default
