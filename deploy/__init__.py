@@ -1,1 +1,1 @@
-"""How Outlast is run: the embedded stack, and what a cluster needs."""
+"""Deployment of Outlast: the embedded stack, and files for clusters."""

@@ -1,7 +1,7 @@
-"""Whether the process of a container is well: exit code 0, else 1 and one line that says why.
+"""Health check of a container's process: exit code 0, or 1 and one line with the reason.
 
-Without an argument it asks the process that announced itself in OUTLAST_READY_FILE: an API for `/healthz`, a worker
-for its metrics. With an address, that has to answer 200. It needs the standard library only, so it starts at once.
+Without an argument it checks the process in OUTLAST_READY_FILE: `/healthz` of an API, the metrics of a worker. An
+address as argument has to answer 200. It needs only the standard library, so that it starts at once.
 """
 
 import json
@@ -15,7 +15,7 @@ _SECONDS = 4
 
 
 def main(arguments: list[str]) -> int:
-    """Ask, and say what is wrong."""
+    """Check the process and print the reason of a failure."""
     try:
         address = arguments[0] if arguments else _announced()
         if address is not None:
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _announced() -> str | None:
-    """Where the process answers; None for a worker without metrics, which is well while it lives."""
+    """Return the address of the process, None for a worker without metrics, which is healthy while it runs."""
     ready = json.loads(Path(os.environ["OUTLAST_READY_FILE"]).read_text(encoding="utf-8"))
     os.kill(ready["pid"], 0)
     return f"{ready['url']}/healthz" if "url" in ready else ready.get("metrics_url")

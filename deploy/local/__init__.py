@@ -1,1 +1,1 @@
-"""The embedded stack: everything Outlast needs, as supervised processes on this machine."""
+"""The embedded stack: everything that Outlast needs, as supervised processes on this machine."""

@@ -112,24 +112,22 @@ _READY_SECONDS = 120.0
 
 
 @asynccontextmanager
-async def used_stack(
-    config: StackConfig, meanwhile: Callable[[], None] = lambda: None
-) -> AsyncGenerator[StackAddresses]:
+async def used_stack(config: StackConfig, on_wait: Callable[[], None] = lambda: None) -> AsyncGenerator[StackAddresses]:
     """Yield the addresses of the stack on the data directory, which runs at least until the end of the block.
 
-    A running stack is joined, or a new one is started; `meanwhile` is called once before waiting for it. Raises
+    A running stack is joined, or a new one is started; `on_wait` is called once before waiting for it. Raises
     `StackError` if it does not become ready, `EmbeddedMissingError` if packages of its servers are missing.
     """
     private_data_dir(config.data_dir)
     lock = os.open(config.data_dir / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        yield await _joined(config, meanwhile)
+        yield await _joined(config, on_wait)
     finally:
         os.close(lock)
 
 
-async def _joined(config: StackConfig, meanwhile: Callable[[], None]) -> StackAddresses:
+async def _joined(config: StackConfig, on_wait: Callable[[], None]) -> StackAddresses:
     starting: subprocess.Popen[bytes] | None = None
     is_first = True
     deadline = time.monotonic() + _READY_SECONDS
@@ -147,7 +145,7 @@ async def _joined(config: StackConfig, meanwhile: Callable[[], None]) -> StackAd
         elif state is None and starting is not None and starting.poll() is not None:
             break
         if is_first:
-            meanwhile()
+            on_wait()
             is_first = False
         await asyncio.sleep(0.1)
     log = config.data_dir / "logs" / LOG_NAME

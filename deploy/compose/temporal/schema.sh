@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates the two databases of Temporal, or brings them up to date. It may be run again at any time.
+# Creates or updates the two databases of Temporal. It can be repeated at any time.
 set -eu
 SQL_PASSWORD=$(cat /run/secrets/postgres_password)
 export SQL_PASSWORD

@@ -1,5 +1,5 @@
-"""The sandbox platform: an HTTP server on loopback that speaks the Apify API v2 and runs real Actors as subprocesses.
+"""The sandbox platform: an HTTP server on loopback with the Apify API v2 that runs real Actors as subprocesses.
 
-Start it with `python -m outlast.deploy.local.sandbox`; README.md in this folder describes it. It imports nothing of the
-rest of Outlast: its behaviour follows the public API reference and the official clients.
+README.md describes it. It does not depend on the rest of Outlast: its behaviour follows the public API reference and
+the official clients.
 """

@@ -161,7 +161,7 @@ class RunLog:
         folder.mkdir(parents=True, exist_ok=True)
         self._taken_over = self._position()
 
-    def say(self, line: str) -> None:
+    def add(self, line: str) -> None:
         """Add a line of the platform: `ACTOR: ...`."""
         with self.raw_path.open("ab") as raw:
             raw.write(f"ACTOR: {line}\n".encode())
@@ -283,7 +283,7 @@ class Surroundings:
 
     datasets: Datasets
     stores: KeyValueStores
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     aborting: asyncio.Event
     """Set when the run is aborted gracefully, in place of the platform's event of that name."""
 
@@ -306,7 +306,7 @@ async def sleeper(run: Run, surroundings: Surroundings) -> int:
             await asyncio.wait_for(surroundings.aborting.wait(), max(0.0, due - run.duration_seconds()))
             break
         slept = due
-        surroundings.say(f"Slept {_written(due)} of {_written(seconds)} s{suffix}")
+        surroundings.report(f"Slept {_written(due)} of {_written(seconds)} s{suffix}")
         until = rows * step // steps
         if until > pushed:
             await surroundings.datasets.push(run.dataset_id, orjson.dumps(_rows(settings, seconds, pushed, until)))
@@ -316,12 +316,12 @@ async def sleeper(run: Run, surroundings: Surroundings) -> int:
     output["aborted"] = aborted
     surroundings.stores.put(run.store_id, "OUTPUT", "application/json; charset=utf-8", orjson.dumps(output))
     if aborted:
-        surroundings.say(f"Aborted after {_written(slept)} of {_written(seconds)} s")
+        surroundings.report(f"Aborted after {_written(slept)} of {_written(seconds)} s")
         return 0
     failure = cast("JsonObject | None", settings.get("failWith"))
     if failure is None:
         return 0
-    surroundings.say(str(failure.get("message", "Failed because the input asked for it.")))
+    surroundings.report(str(failure.get("message", "Failed because the input asked for it.")))
     return int(failure.get("exitCode", 1))
 
 

@@ -102,7 +102,7 @@ def _check_terms(accepted: JsonObject, authorization: JsonObject) -> None:
     if accepted not in ACCEPTS or accepted["scheme"] != "exact":
         raise ValueError("not one of the required terms")
     if authorization["to"] != accepted["payTo"] or int(authorization["value"]) < int(accepted["amount"]):
-        raise ValueError("too little, or to somebody else")
+        raise ValueError("the amount is too low, or the payee is wrong")
     if not int(authorization["validAfter"]) <= now() < int(authorization["validBefore"]):
         raise ValueError("not valid now")
 

@@ -57,7 +57,7 @@ class Platform:
             self.runs,
             self.catalogue,
             self.users,
-            lambda say, aborting: Surroundings(self.datasets, self.stores, say, aborting),
+            lambda report, aborting: Surroundings(self.datasets, self.stores, report, aborting),
             self.webhooks.emit,
         )
         self.limits = Limits(settings.memory_limit_mbytes, settings.max_concurrent_runs)

@@ -87,7 +87,7 @@ class Run:
 
     @property
     def is_final(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self.status in FINAL_STATUSES
 
     @property

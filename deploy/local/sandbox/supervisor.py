@@ -135,11 +135,11 @@ class Supervisor:
         if run.id in self._live:
             self._runs.save_soon(run)
 
-    def say(self, run: Run, line: str) -> None:
+    def log(self, run: Run, line: str) -> None:
         """Add a line of the platform to the run's log."""
         live = self._live.get(run.id)
         if live is not None and live.log is not None:
-            live.log.say(line)
+            live.log.add(line)
 
     def is_open(self, run_id: str) -> bool:
         """Return whether the run is open, so that its log may still grow."""
@@ -217,13 +217,13 @@ class Supervisor:
         run = live.run
         if live.log is None:
             inside = IN_PROCESS_ACTORS[actor.full_name]
-            say: Callable[[str], None] = lambda text: self.set_status_message(run, text, is_terminal=None)  # noqa: E731
-            return executions.CoroutineExecution(inside(run, self._surroundings(say, live.aborting)))
+            report: Callable[[str], None] = lambda text: self.set_status_message(run, text, is_terminal=None)  # noqa: E731
+            return executions.CoroutineExecution(inside(run, self._surroundings(report, live.aborting)))
         token = f"apify_api_run_{secrets.token_urlsafe(24)}"
         self._users.add_token(token, run.user_id, run.id)
         home = live.log.folder / "home"
         home.mkdir(exist_ok=True)
-        live.log.say(f"Starting {actor.full_name} build {run.build_number} with {run.memory_mbytes} MB of memory")
+        live.log.add(f"Starting {actor.full_name} build {run.build_number} with {run.memory_mbytes} MB of memory")
         base_url = self._settings.base_url
         execution = executions.start_process(
             actor.command,
@@ -281,7 +281,7 @@ class Supervisor:
             run.status_message = self._final_status_message(live, exit_code)
         if live.log is not None:
             live.log.take_over(everything=True)
-            live.log.say(f"The run ended: {run.status}" + (f", exit code {exit_code}" if exit_code is not None else ""))
+            live.log.add(f"The run ended: {run.status}" + (f", exit code {exit_code}" if exit_code is not None else ""))
         run.process_id = run.process_started_at = None
         self._runs.save(run)
         self._close(live)
@@ -341,7 +341,7 @@ class Supervisor:
             if used_bytes > run.memory_mbytes * 1024 * 1024 and live.failure is None and live.execution is not None:
                 live.failure = f"The Actor used more memory than its limit of {run.memory_mbytes} MB"
                 live.is_out_of_memory = True
-                self.say(run, live.failure)
+                self.log(run, live.failure)
                 live.execution.kill()
 
     @staticmethod

@@ -153,7 +153,7 @@ def test_nothing_is_overwritten(data_dir: Path, tmp_path: Path, monkeypatch: pyt
 def test_a_stack_on_a_temporal_server_of_its_own_and_an_empty_folder_have_no_backup(
     data_dir: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(BackupError, match="has backups of its own"):
+    with pytest.raises(BackupError, match="has its own backups"):
         back_up(data_dir, tmp_path / "b", {"TEMPORAL_ADDRESS": "temporal.example:7233"})
     with pytest.raises(BackupError, match="holds no tasks"):
         back_up(tmp_path / "nothing", tmp_path / "b", {})

@@ -1,1 +1,1 @@
-"""The big table: as many rows of realistic text as asked for, the same ones for the same seed."""
+"""The big table: any number of rows of realistic text, the same ones for the same seed."""
