@@ -1,4 +1,4 @@
-"""A tool's arguments from the command line: JSON, a file, standard input, or one by one."""
+"""Parses arguments and option values of the command line."""
 
 import json
 import re
@@ -14,23 +14,23 @@ from pydantic import JsonValue
 
 from outlast.activities.bounds import MAX_SECONDS, MAX_USD, USD_DECIMALS, is_usd
 from outlast.activities.json_numbers import number_flaws
-from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.client import Task
+from outlast.cli.errors import BadInput
 
 
-def json_object(file: Path, takes: str) -> "dict[str, JsonValue]":
-    """The object in `file`. Raises `BadParameter`, which names the file and says what it `takes`."""
+def json_object(file: Path, expected: str) -> dict[str, JsonValue]:
+    """Read a JSON object from `file`. Raises `BadParameter` with the file and what is `expected` in it."""
     try:
         found = json.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise _unreadable(file, str(error), takes) from error
+        raise typer.BadParameter(f"{file} cannot be read ({error}). Expected: {expected}.") from error
     if not isinstance(found, dict):
-        raise _unreadable(file, "it is no JSON object", takes)
-    return cast("dict[str, JsonValue]", found)
+        raise typer.BadParameter(f"{file} cannot be read (it is not a JSON object). Expected: {expected}.")
+    return cast(dict[str, JsonValue], found)
 
 
-def _unreadable(file: Path, reason: str, takes: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{file} cannot be read ({reason}). It takes {takes}.")
+def names_in(text: str | None) -> list[str]:
+    """Return the names in a list that is separated by commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 _WHOLE = frozenset({"rows", "matches"})
@@ -38,7 +38,7 @@ _CONDITIONS = ("rows", "expression", "matches", "usd")
 
 
 def until_of(texts: Sequence[str]) -> dict[str, JsonValue] | None:
-    """The conditions as the API takes them; None without any. Raises `BadInput`."""
+    """Return the stop conditions in the form of the API, None if there are none. Raises `BadInput`."""
     found: dict[str, JsonValue] = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -47,23 +47,24 @@ def until_of(texts: Sequence[str]) -> dict[str, JsonValue] | None:
                 f"--until takes rows=, expression=, matches= or usd=, not {text!r}.",
                 hint="An example: --until rows=100",
             )
-        found[name] = _number(name, value) if name != "expression" else value
+        try:
+            found[name] = value if name == "expression" else int(value) if name in _WHOLE else str(float(value))
+        except ValueError:
+            raise BadInput(f"--until {name}={value}: {value!r} is not a number.") from None
     return found or None
-
-
-def _number(name: str, text: str) -> JsonValue:
-    try:
-        return int(text) if name in _WHOLE else str(float(text))
-    except ValueError:
-        raise BadInput(f"--until {name}={text}: that is no number.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `start` up to `end`, which is excluded; None means to the last one."""
+    """Numbers from `start` to before `end`; None means to the last one."""
 
-    start: int
-    end: int | None
+    start: int = 0
+    end: int | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """Maximum number of entries."""
+        return None if self.end is None else self.end - self.start
 
 
 def parse_span(text: str, option: str) -> Span:
@@ -73,7 +74,7 @@ def parse_span(text: str, option: str) -> Span:
         raise BadInput(f"{option} takes FROM:TO, not {text!r}.", hint=f"For example `{option} 100:200`")
     span = Span(int(start or 0), int(end) if end else None)
     if span.end is not None and span.end <= span.start:
-        raise BadInput(f"{option} {text} is empty.", hint="TO is the first one that is not included.")
+        raise BadInput(f"{option} {text} is empty.", hint="TO is excluded: it must be greater than FROM.")
     return span
 
 
@@ -83,7 +84,7 @@ _USD = re.compile(r"\d{0,10}(?:\.\d{1,40})?", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """Seconds. Raises `typer.BadParameter`."""
+    """Return seconds. Raises `typer.BadParameter`."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise typer.BadParameter(f"{text!r} is not a duration; write seconds, or 90s, 10m, 2h, 1d.")
@@ -94,7 +95,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_usd(text: str) -> float:
-    """US dollars. Raises `typer.BadParameter`."""
+    """Return US dollars. Raises `typer.BadParameter`."""
     written = text.strip()
     try:
         amount = Decimal(written) if _USD.fullmatch(written) else None
@@ -112,9 +113,9 @@ _EXAMPLE = """An example: outlast call outlast--sleeper '{"seconds": 5}'"""
 
 
 def read_arguments(source: str | None, pairs: list[str]) -> dict[str, Any]:
-    """The arguments from JSON, `@file` or `-` (standard input), overridden by each `name=value` of `pairs`.
+    """Return the arguments in JSON, `@file` or `-` (standard input), overridden by each `name=value` of `pairs`.
 
-    Raises `BadInput` with the place of the mistake.
+    Raises `BadInput` with the position of the error.
     """
     arguments = _parse_object(*_read_source(source)) if source is not None else {}
     for pair in pairs:
@@ -123,7 +124,7 @@ def read_arguments(source: str | None, pairs: list[str]) -> dict[str, Any]:
 
 
 def _read_source(source: str) -> tuple[str, str]:
-    """The JSON text and its origin, for errors."""
+    """Return the JSON text, and its origin for error messages."""
     if source == "-":
         return sys.stdin.read(), "standard input"
     if not source.startswith("@"):
@@ -143,16 +144,16 @@ def _parse_object(text: str, origin: str) -> dict[str, Any]:
         value: Any = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise BadInput(f"Not valid JSON in {origin}, {place}: {error.msg}.", hint=_EXAMPLE) from error
+        raise BadInput(f"Invalid JSON in {origin}, {place}: {error.msg}.", hint=_EXAMPLE) from error
     except RecursionError as error:
         raise BadInput(f"The JSON in {origin} is nested too deeply.") from error
     if not isinstance(value, dict):
-        raise BadInput(f"The arguments must be a JSON object; {origin} holds {_kind(value)}.", hint=_EXAMPLE)
+        raise BadInput(f"The arguments must be a JSON object; {origin} contains {_kind(value)}.", hint=_EXAMPLE)
     return cast("dict[str, Any]", value)
 
 
 def _put(arguments: dict[str, Any], pair: str) -> None:
-    """Set one `name=value`. A dotted name sets a field of a nested object."""
+    """Set one `name=value`; a dotted name sets a field of a nested object."""
     name, separator, value = pair.partition("=")
     *path, last = name.split(".")
     if not separator or not all([*path, last]):
@@ -167,7 +168,7 @@ def _put(arguments: dict[str, Any], pair: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """The value of valid JSON, else the text itself: `5`, `true`, `["a"]`, `hello`."""
+    """Return the value of valid JSON (`5`, `true`, `["a"]`), otherwise the text itself."""
     try:
         return text if number_flaws(text.encode()) else json.loads(text)
     except ValueError:
@@ -177,47 +178,3 @@ def _value(text: str) -> Any:
 def _kind(value: Any) -> str:
     names: dict[Any, str] = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return names.get(type(value), "null")
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The options of `outlast tasks answer`."""
-
-    source: str | None
-    pairs: list[str]
-    key: str | None
-    decision: str | None
-    note: str | None
-    decline: bool
-
-    @property
-    def says_something(self) -> bool:
-        """Whether they contain an answer. Raises `BadInput` if not, and there is no terminal to ask on."""
-        if self.source is not None or self.pairs or self.decision or self.decline:
-            return True
-        if not sys.stdin.isatty():
-            raise BadInput("There is no answer.", hint="Give --yes, --no, --decline, JSON, or -a name=value.")
-        return False
-
-    def answer(self) -> dict[str, Any]:
-        """The answer in the form of the API. Raises `BadInput`."""
-        if self.decline:
-            return {"action": "decline"}
-        content = read_arguments(self.source, self.pairs)
-        if self.decision:
-            content["decision"] = self.decision
-        if self.note:
-            content["note"] = self.note
-        return {"action": "accept", "content": content}
-
-
-def question_key(task: "Task", given: Given) -> str:
-    """The key of the question to answer. Raises `CliError` when none is open, `BadInput` when several are."""
-    asked = list(task.input_requests or {})
-    if given.key is not None:
-        return given.key
-    if not asked:
-        raise CliError(f"Task {task.id} asks nothing: it is {task.status}.", exit_code=ExitCode.USAGE)
-    if len(asked) > 1:
-        raise BadInput(f"Task {task.id} asks several things.", hint=f"Name one with --key: {', '.join(asked)}.")
-    return asked[0]

@@ -1,4 +1,4 @@
-"""Exit codes of `outlast`, and the failures that lead to them. Every one says what to do."""
+"""Exit codes of `outlast`, and the errors that lead to them."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
 
 class CliError(Exception):
-    """A command cannot go on. `message` says what is wrong, `hint` what to do, `lines` the particulars."""
+    """A command cannot continue: `message` is the error, `hint` the remedy, `lines` the details."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class CliError(Exception):
         self.problem = problem
 
     def document(self) -> dict[str, Any]:
-        """The document that `--json` prints: the server's problem document where there is one."""
+        """Return what `--json` prints, with the server's problem document if there is one."""
         error: dict[str, Any] = {"message": self.message, "exit_code": int(self.exit_code)}
         error |= {"hint": self.hint} if self.hint else {}
         error |= {"problem": dict(self.problem)} if self.problem else {}
@@ -46,7 +46,7 @@ class CliError(Exception):
 
 
 class BadInput(CliError):
-    """The user's input cannot be used; nothing was sent."""
+    """The input of the user is not valid; nothing was sent."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, exit_code=ExitCode.USAGE, hint=hint)

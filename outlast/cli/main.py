@@ -1,4 +1,4 @@
-"""`outlast`, the command line: its commands, and the start and end of the process."""
+"""The command `outlast`: its commands, and the begin and end of its process."""
 
 import gc
 import inspect
@@ -41,46 +41,19 @@ from outlast.cli.errors import ExitCode
 from outlast.extras import command_that_adds, extra_of
 
 EXIT_CODES = (
-    "Exit codes: [bold]0[/] it worked; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
+    "Exit codes: [bold]0[/] success; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
     "not run; [bold]2[/] bad input; [bold]3[/] the server cannot be reached; [bold]4[/] no valid credential; "
-    "[bold]5[/] the server failed; [bold]6[/] there is no result yet; [bold]130[/] Ctrl-C (the task goes on)."
+    "[bold]5[/] the server failed; [bold]6[/] no result yet; [bold]130[/] Ctrl-C (the task continues)."
 )
 _ALLOCATIONS = 50_000
-"""Allocations between two garbage collections. Most commands make fewer objects that are not those of modules."""
-_STACK: dict[str, typer.Typer | Callable[..., None]] = {
-    "up": up,
-    "down": down,
-    "demo": demo,
-    "backup": backup,
-    "restore": restore,
-    "doctor": doctor,
-    "top": top,
-    "mcp": mcp.app,
-}
+"""Allocations between two garbage collections: more than most commands make."""
 _STARTING = frozenset({"up", "down", "demo", "backup", "restore", "mcp"})
 """Commands of the embedded stack."""
-_TASKS: dict[str, typer.Typer | Callable[..., None]] = {
-    "call": call,
-    "chat": chat,
-    "client": client,
-    "providers": providers,
-    "usage": usage,
-    "sessions": sessions.app,
-    "tasks": tasks.app,
-    "batch": batch.app,
-    "schedules": schedules.app,
-    "saved": saved.app,
-    "webhooks": webhooks.app,
-    "output": outputs.app,
-    "tools": tools.app,
-}
-_OPERATION: dict[str, typer.Typer | Callable[..., None]] = {
-    "admin": admin.app,
-    "keys": keys.app,
-    "policy": policy.app,
-    "audit": audit.app,
-    "bench": bench.app,
-}
+_Commands = tuple[typer.Typer | Callable[..., None], ...]
+_STACK: _Commands = (up, down, demo, backup, restore, doctor, top, mcp.app)
+_CALLS: _Commands = (call, chat, client, providers, usage)
+_STORED: _Commands = (sessions.app, tasks.app, batch.app, schedules.app, saved.app, webhooks.app, outputs.app)
+_OPERATION: _Commands = (admin.app, keys.app, policy.app, audit.app, bench.app)
 
 
 def main() -> None:
@@ -90,12 +63,12 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     gc.set_threshold(_ALLOCATIONS)
-    # An orderly end takes 20 ms, and threads of the Temporal SDK may abort it (a known race).
+    # A regular exit takes 20 ms, and threads of the Temporal SDK can abort it (a known race).
     os._exit(_exit_code_of(command_line()))
 
 
 def command_line() -> typer.Typer:
-    """The command line with all commands."""
+    """Return the command line with all commands."""
     app = typer.Typer(
         name="outlast",
         help="Durable tool execution for AI agents: every tool call is a Temporal workflow.",
@@ -107,12 +80,16 @@ def command_line() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(outlast)
-    for panel, commands in (("The stack", _STACK), ("Tools and tasks", _TASKS), ("The stack", _OPERATION)):
-        for name, command in commands.items():
+    for panel, commands in (
+        ("The stack", _STACK),
+        ("Tools and tasks", (*_CALLS, *_STORED, tools.app)),
+        ("The stack", _OPERATION),
+    ):
+        for command in commands:
             if isinstance(command, typer.Typer):
-                app.add_typer(command, name=name, rich_help_panel=panel)
+                app.add_typer(command, rich_help_panel=panel)
             else:
-                app.command(name, rich_help_panel=panel)(command)
+                app.command(rich_help_panel=panel)(command)
     return with_flowing_help(app)
 
 
@@ -131,7 +108,7 @@ def outlast(
 
 
 def _exit_code_of(app: typer.Typer) -> int:
-    """Run the command of `sys.argv` to its end, and write all of its output."""
+    """Run the command of `sys.argv`, write all of its output, and return its exit code."""
     try:
         app(prog_name="outlast")
     except ModuleNotFoundError as error:
@@ -154,7 +131,7 @@ def _exit_code_of(app: typer.Typer) -> int:
 
 
 def with_flowing_help(app: typer.Typer) -> typer.Typer:
-    """Remove the line breaks inside paragraphs of the commands' help: a terminal wraps it at its own width."""
+    """Remove the line breaks within paragraphs of help texts, so that the terminal wraps them."""
     for command in app.registered_commands:
         command.help = flowing(command.help or inspect.getdoc(command.callback) or "")
     for group in app.registered_groups:
@@ -167,7 +144,7 @@ def with_flowing_help(app: typer.Typer) -> typer.Typer:
 
 
 def flowing(text: str) -> str:
-    """`text` without line breaks inside paragraphs. Paragraphs with indented lines, such as examples, are kept."""
+    """Return `text` without line breaks within paragraphs, except those with indented lines, such as examples."""
     return "\n\n".join(
         paragraph if "\n " in paragraph else paragraph.replace("\n", " ")
         for paragraph in inspect.cleandoc(text).split("\n\n")

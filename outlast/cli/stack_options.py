@@ -1,36 +1,25 @@
-"""The options of the commands that start a stack, each with its environment variable."""
+"""Flags of the commands that start a stack or offer MCP, each with its environment variable."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import typer
 
-from outlast.cli.args import parse_duration
+from outlast.cli.options import time_option
 
-_PORTS = "Ports (a default that is taken gives way; one asked for is used or refused; 0 is any free one)"
+_PORTS = "Ports (a default that is in use is replaced; one that you set is used or refused; 0 is any free port)"
+PANEL_OF_CONNECTION = "What the connection offers"
 
 StackDataDirOption = Annotated[
-    Path, typer.Option("--data-dir", envvar="OUTLAST_DATA_DIR", help="Where everything is kept.")
+    Path, typer.Option("--data-dir", envvar="OUTLAST_DATA_DIR", help="Directory with the state of the stack.")
 ]
-ActorsOption = Annotated[
+ActorFoldersOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--actors",
         envvar="OUTLAST_ACTORS",
         exists=True,
         file_okay=False,
-        help="Folder of an Actor of your own, or of several, for the sandbox. Repeatable.",
-    ),
-]
-ReadyTimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        "--ready-timeout",
-        envvar="OUTLAST_READY_TIMEOUT",
-        parser=parse_duration,
-        metavar="TIME",
-        show_default="60s",
-        help="Give up when a part is not ready after this; more for a slow machine.",
+        help="Folder with one or more Actors of your own, for the sandbox. Repeatable.",
     ),
 ]
 ToolsFromOption = Annotated[
@@ -42,17 +31,16 @@ ToolsFromOption = Annotated[
         help="Python modules with tools of your own, by name or file.",
     ),
 ]
-ReloadOption = Annotated[
+BeginAnewOption = Annotated[
     bool,
-    typer.Option("--reload", help="Restart worker and API when the files of --tools-from change; running tasks go on."),
-]
-LogFormatOption = Annotated[
-    Literal["text", "json"] | None,
-    typer.Option(envvar="OUTLAST_LOG_FORMAT", help="Form of the logs; json also prints this command's events as JSON."),
+    typer.Option(
+        "--begin-anew",
+        help="If parts of the data directory are missing or damaged, move the old ones aside and start empty.",
+    ),
 ]
 
 
-def _port_option(what: str, default: int, name: str) -> Any:
+def _port(what: str, default: int, name: str) -> Any:
     return typer.Option(
         envvar=f"OUTLAST_{name.upper()}_PORT",
         min=0,
@@ -64,47 +52,94 @@ def _port_option(what: str, default: int, name: str) -> Any:
     )
 
 
-ApiPortOption = Annotated[int | None, _port_option("the API", 8400, "api")]
-TemporalPortOption = Annotated[int | None, _port_option("the Temporal server", 7233, "temporal")]
-TemporalUiPortOption = Annotated[int | None, _port_option("the Temporal UI", 8233, "temporal_ui")]
-ApiHostOption = Annotated[
-    str | None,
-    typer.Option(
-        envvar="OUTLAST_API_HOST",
-        show_default="127.0.0.1",
-        help="Address that the API listens on. Beyond loopback, set OUTLAST_API_KEYS.",
-    ),
-]
-TemporalHttpPortOption = Annotated[int | None, _port_option("Temporal's HTTP API", 7243, "temporal_http")]
-TemporalMetricsPortOption = Annotated[int | None, _port_option("Temporal's metrics", 7253, "temporal_metrics")]
-SandboxPortOption = Annotated[int | None, _port_option("the sandbox platform", 8401, "sandbox")]
-WorkerMetricsPortOption = Annotated[int | None, _port_option("the worker's metrics", 8402, "worker_metrics")]
-SiteDirOption = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="OUTLAST_SITE_DIR",
-        exists=True,
-        file_okay=False,
-        help="Folder of Markdown that the sandbox serves as a site.",
-        show_default="this project's docs",
-    ),
-]
-RetentionDaysOption = Annotated[
-    int | None,
-    typer.Option(
-        envvar="OUTLAST_RETENTION_DAYS",
-        min=1,
-        show_default="30",
-        help="How long the embedded Temporal server keeps ended tasks with their results.",
-    ),
-]
-BeginAnewOption = Annotated[
-    bool,
-    typer.Option(
-        "--begin-anew",
-        help="When parts of the data directory are missing or damaged, move the old ones aside and begin with nothing.",
-    ),
-]
-DetachOption = Annotated[
-    bool, typer.Option("--detach", "-d", help="Return when everything is ready; `outlast down` stops it.")
-]
+class DemoFlags(TypedDict, total=False):
+    """Flags of `demo`, named as in `StackConfig`."""
+
+    actors: ActorFoldersOption
+    api_port: Annotated[int | None, _port("the API", 8400, "api")]
+    temporal_port: Annotated[int | None, _port("the Temporal server", 7233, "temporal")]
+    temporal_ui_port: Annotated[int | None, _port("the Temporal UI", 8233, "temporal_ui")]
+    log_format: Annotated[
+        Literal["text", "json"] | None,
+        typer.Option(
+            envvar="OUTLAST_LOG_FORMAT", help="Form of the logs; json also prints events of this command as JSON."
+        ),
+    ]
+    ready_timeout_seconds: Annotated[
+        float | None,
+        time_option(
+            "Maximum time until a part is ready; increase it for a slow machine.",
+            "--ready-timeout",
+            envvar="OUTLAST_READY_TIMEOUT",
+            show_default="60s",
+        ),
+    ]
+    begin_anew: BeginAnewOption
+
+
+class UpFlags(DemoFlags, total=False):
+    """Flags of `up`, named as in `StackConfig`."""
+
+    api_host: Annotated[
+        str | None,
+        typer.Option(
+            envvar="OUTLAST_API_HOST",
+            show_default="127.0.0.1",
+            help="Address that the API listens on. For other machines to reach it, set OUTLAST_API_KEYS too.",
+        ),
+    ]
+    temporal_http_port: Annotated[int | None, _port("Temporal's HTTP API", 7243, "temporal_http")]
+    temporal_metrics_port: Annotated[int | None, _port("Temporal's metrics", 7253, "temporal_metrics")]
+    sandbox_port: Annotated[int | None, _port("the sandbox platform", 8401, "sandbox")]
+    worker_metrics_port: Annotated[int | None, _port("the worker's metrics", 8402, "worker_metrics")]
+    site_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="OUTLAST_SITE_DIR",
+            exists=True,
+            file_okay=False,
+            help="Folder of Markdown that the sandbox serves as a site.",
+            show_default="this project's docs",
+        ),
+    ]
+    tools_from: ToolsFromOption
+    reload_tools: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="Restart worker and API when the files of --tools-from change; running tasks continue."
+        ),
+    ]
+    retention_days: Annotated[
+        int | None,
+        typer.Option(
+            envvar="OUTLAST_RETENTION_DAYS",
+            min=1,
+            show_default="30",
+            help="How long the embedded Temporal server keeps ended tasks with their results.",
+        ),
+    ]
+
+
+def _offer(help_text: str) -> Any:
+    return typer.Option(help=help_text, rich_help_panel=PANEL_OF_CONNECTION)
+
+
+class ConnectionFlags(TypedDict, total=False):
+    """Parameters of an MCP connection."""
+
+    mode: Annotated[str | None, _offer("Mode of the tools: default, openai (also: apps, true) or apify.")]
+    ui: Annotated[
+        str | None, _offer("In mode apify: apps, default or auto, whether tools have widgets. Otherwise as --mode.")
+    ]
+    tools: Annotated[str | None, _offer("Categories, tools and Actors to offer, comma-separated.")]
+    actors: Annotated[str | None, _offer("Actors to offer as additional tools, comma-separated.")]
+    payment: Annotated[str | None, _offer("Payment of calls: skyfire, in mode apify also x402.")]
+    telemetry_enabled: Annotated[
+        str | None,
+        _offer("In mode apify: true or false, whether report-problem is offered. Nothing is sent to anybody."),
+    ]
+
+
+def connection_query(flags: ConnectionFlags) -> dict[str, str]:
+    """Return the parameters that are given, as they are in the query of an address."""
+    return {name.replace("_", "-"): str(value) for name, value in flags.items() if value is not None}

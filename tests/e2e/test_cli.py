@@ -179,7 +179,7 @@ def test_ctrl_c_leaves_the_task_running_and_cancel_stops_its_run(stack: RunningS
         terminal.wait_for("RUNNING")
         terminal.press_ctrl_c()
         assert terminal.end() == 130
-    task_id = terminal.wait_for(r"task (\S+) goes on").group(1)
+    task_id = terminal.wait_for(r"task (\S+) continues").group(1)
     assert outlast(stack, "tasks", "get", task_id, "--json").document["status"] == "working"
     assert outlast(stack, "tasks", "cancel", task_id, "--wait").code == 0
     task = outlast(stack, "tasks", "get", task_id, "--json").document

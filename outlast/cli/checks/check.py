@@ -1,11 +1,11 @@
-"""One thing that was looked at."""
+"""The result of one check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Health(StrEnum):
-    """How it is."""
+    """The state of a part."""
 
     OK = "ok"
     WARN = "warn"
@@ -15,7 +15,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A finding, and what to do about it."""
+    """A finding, and its remedy."""
 
     name: str
     health: Health
@@ -24,20 +24,20 @@ class Check:
 
 
 def ok(name: str, finding: str) -> Check:
-    """All is well."""
+    """Return a check without problems."""
     return Check(name, Health.OK, finding)
 
 
 def warn(name: str, finding: str, advice: str) -> Check:
-    """It works, but not as it should."""
+    """Return a check of a part that works with a limitation."""
     return Check(name, Health.WARN, finding, advice)
 
 
 def fail(name: str, finding: str, advice: str) -> Check:
-    """It does not work."""
+    """Return a check of a part that does not work."""
     return Check(name, Health.FAIL, finding, advice)
 
 
 def skip(name: str, finding: str) -> Check:
-    """It was not looked at, for this reason."""
+    """Return a check that was not made, with the reason."""
     return Check(name, Health.SKIP, finding)

@@ -1,4 +1,4 @@
-"""The parts of a running system: the stack's processes, the API, Temporal, the worker, the platform."""
+"""Checks of the parts of a running system: processes of the stack, API, Temporal, worker, platform."""
 
 import os
 from collections.abc import Mapping
@@ -14,43 +14,32 @@ from pydantic import SecretStr
 
 from outlast.activities.secrets.secret_files import secret_from_file
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
-from outlast.cli.checks.machine import Clock, clock_at
+from outlast.cli.checks.machine import Clock, clock_at, http_response
 from outlast.cli.connection import cli_error, trying_once
 from outlast.cli.options import Options
 from outlast.cli.show.wording import counted
-from outlast.client import (
-    AsyncClient,
-    Connection,
-    ConnectionFailed,
-    OutlastError,
-    PermissionDenied,
-    Readiness,
-    Unauthenticated,
-    UnexpectedAnswer,
-)
+from outlast.client import AsyncClient, Connection, Readiness, errors
 from outlast.deploy.local.external_services import APIFY_API_BASE_URL
 from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE
 from outlast.deploy.local.state import ProcessState, StackState
 
-_TIMEOUT_SECONDS = 5
-
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Facts that the checks have before they ask anybody."""
+    """The data directory, the running stack and the environment that checks use."""
 
     data_dir: Path
     state: StackState | None
-    """Of the running stack, None when none runs on the data directory."""
+    """Of the stack on the data directory; None if it does not run."""
     environment: Mapping[str, str]
 
     def log_of(self, component: str) -> str:
-        """Where to read more about a part."""
-        return f"Its log: {self.data_dir / 'logs' / f'{component}.log'}" if self.state else "Look at its log."
+        """Return advice that points to the log of a part."""
+        return f"Its log: {self.data_dir / 'logs' / f'{component}.log'}" if self.state else "Read its log."
 
 
 def check_stack(around: Surroundings) -> Check:
-    """The processes of the stack are alive."""
+    """Check that the processes of the stack are alive."""
     state = around.state
     if state is None:
         return skip("Stack", f"none runs on {around.data_dir}")
@@ -67,18 +56,20 @@ def check_stack(around: Surroundings) -> Check:
 
 
 async def check_server(options: Options, around: Surroundings) -> list[Check]:
-    """The API, and through it Temporal, the worker, the credential and the tools."""
+    """Check the API, and through it Temporal, the worker, the credential and the tools."""
     try:
         async with trying_once(options) as client:
             readiness = await client.readiness()
             api = ok("API", client.connection.url)
             return [api, *_check_readiness(readiness, around), *await _check_access(client)]
-    except (ConnectionFailed, UnexpectedAnswer) as error:
-        return [fail("API", error.message, error.hint or ""), *_unasked("Temporal", "Worker", "Credential", "Tools")]
+    except (errors.ConnectionFailed, errors.UnexpectedAnswer) as error:
+        others = ("Temporal", "Worker", "Credential", "Tools")
+        skipped = [skip(name, "the API must answer first") for name in others]
+        return [fail("API", error.message, error.hint or ""), *skipped]
 
 
 def clocks(options: Options, around: Surroundings) -> dict[str, Clock]:
-    """The clocks that this machine's has to agree with: the platform's and the API's."""
+    """Return the clocks that this machine must agree with: those of the platform and the API."""
     base_url, _, _ = _platform_of(around)
     found: dict[str, Clock] = {"the API": partial(_time_of_the_api, options)}
     return {"the platform": partial(clock_at, base_url), **found} if base_url else found
@@ -88,37 +79,37 @@ async def _time_of_the_api(options: Options) -> datetime | None:
     try:
         async with trying_once(options) as client:
             return await client.server_time()
-    except ConnectionFailed:  # a row of its own says so
+    except errors.ConnectionFailed:  # reported by `check_server`
         return None
 
 
 async def check_platform(around: Surroundings) -> Check:
-    """The Actor platform answers and knows the token."""
+    """Check that the Actor platform answers and accepts the token."""
     name = "Platform"
     base_url, token, kind = _platform_of(around)
     if base_url is None:
         return skip(name, "the sandbox starts with the stack")
     if token is None:
-        return fail(
-            name, f"{base_url}: no token", f"{around.data_dir / SANDBOX_TOKEN_FILE} is missing; restart the stack."
-        )
-    answer = await _ask(f"{base_url.rstrip('/')}/v2/users/me", token=token)
+        missing = f"{around.data_dir / SANDBOX_TOKEN_FILE} is missing; restart the stack."
+        return fail(name, f"{base_url}: no token", missing)
+    advice = around.log_of("sandbox") if kind == "sandbox" else "Check the network and APIFY_API_BASE_URL."
+    answer = await http_response(f"{base_url.rstrip('/')}/v2/users/me", token=token)
     if answer is None:
-        return fail(name, f"{base_url} does not answer", _platform_advice(kind, around))
+        return fail(name, f"{base_url} does not answer", advice)
     if answer.status_code in (401, 403):
-        advice = "Set APIFY_TOKEN to a token of that platform, or unset it to use the sandbox; then restart."
-        return fail(name, f"{base_url} does not accept APIFY_TOKEN", advice)
+        own = "Set APIFY_TOKEN to a token of that platform, or unset it to use the sandbox; then restart."
+        return fail(name, f"{base_url} does not accept APIFY_TOKEN", own)
     if not answer.is_success:
-        return fail(name, f"{base_url} answers {answer.status_code}", _platform_advice(kind, around))
+        return fail(name, f"{base_url} answers {answer.status_code}", advice)
     return ok(name, f"{kind}, {base_url}, as {_username(answer)}")
 
 
 async def check_metrics(around: Surroundings) -> Check:
-    """The worker's metrics can be scraped."""
+    """Check that the metrics of the worker can be scraped."""
     url = around.state.addresses.metrics_url if around.state else None
     if url is None:
-        return skip("Worker metrics", "known for a stack on this machine only")
-    answer = await _ask(url)
+        return skip("Worker metrics", "known only for a stack on this machine")
+    answer = await http_response(url)
     if answer is None or not answer.is_success or "temporal" not in answer.text:
         return fail("Worker metrics", f"{url} serves no metrics", around.log_of("worker"))
     series = sum(1 for line in answer.text.splitlines() if line and not line.startswith("#"))
@@ -126,36 +117,32 @@ async def check_metrics(around: Surroundings) -> Check:
 
 
 async def check_temporal_ui(around: Surroundings) -> Check:
-    """The Temporal UI answers."""
+    """Check that the Temporal UI answers."""
     url = around.state.addresses.temporal_ui_url if around.state else None
     if url is None:
-        return skip("Temporal UI", "known for a stack on this machine only")
-    answer = await _ask(url)
+        return skip("Temporal UI", "known only for a stack on this machine")
+    answer = await http_response(url)
     if answer is None or answer.is_error:
-        return warn("Temporal UI", f"{url} does not answer", f"Tasks go on without it. {around.log_of('temporal')}")
+        return warn("Temporal UI", f"{url} does not answer", f"Tasks continue without it. {around.log_of('temporal')}")
     return ok("Temporal UI", url)
 
 
 def _check_readiness(readiness: Readiness, around: Surroundings) -> list[Check]:
     parts = readiness.checks
-    found = [
-        ok("Temporal", "reached by the API")
-        if parts.get("temporal") == "ok"
-        else fail("Temporal", "the API cannot reach it", _temporal_advice(around))
-    ]
+    found = [ok("Temporal", "reached by the API")]
+    if parts.get("temporal") != "ok":
+        own = f"The stack restarts it. {around.log_of('temporal')}"
+        elsewhere = "Is the server at TEMPORAL_ADDRESS up, and the address right?"
+        advice = elsewhere if around.environment.get("TEMPORAL_ADDRESS") else own
+        found = [fail("Temporal", "the API cannot reach it", advice)]
     if parts.get("disk") == "failing":
-        advice = (
-            "Free disk space where the API runs: it is not ready below OUTLAST_DISK_RESERVE_MBYTES, and again above."
-        )
+        advice = "Free disk space where the API runs: below OUTLAST_DISK_RESERVE_MBYTES it is not ready."
         found.append(fail("API's disk", "less space than the reserve", advice))
     if parts.get("worker") == "ok":
         found.append(ok("Worker", "polls for tasks"))
     elif parts.get("temporal") == "ok":
-        advice = (
-            f"Tasks wait until one does. {around.log_of('worker')}"
-            if around.state
-            else "Start `python -P -m outlast.worker`."
-        )
+        own = f"Tasks wait until one does. {around.log_of('worker')}"
+        advice = own if around.state else "Start `python -P -m outlast.worker`."
         found.append(fail("Worker", "no worker polls for tasks", advice))
     else:
         found.append(skip("Worker", "unknown while Temporal cannot be reached"))
@@ -165,9 +152,9 @@ def _check_readiness(readiness: Readiness, around: Surroundings) -> list[Check]:
 async def _check_access(client: AsyncClient) -> list[Check]:
     try:
         tools = await client.tools()
-    except (Unauthenticated, PermissionDenied) as error:
+    except (errors.Unauthenticated, errors.PermissionDenied) as error:
         return [fail("Credential", error.message, cli_error(error).hint or ""), skip("Tools", "need a credential")]
-    except OutlastError as error:
+    except errors.OutlastError as error:
         return [skip("Credential", "not tried"), fail("Tools", error.message, cli_error(error).hint or "")]
     found = [_credential(client.connection)]
     actors = [tool.name for tool in tools if tool.actor]
@@ -185,18 +172,8 @@ def _credential(connection: Connection) -> Check:
     return ok("Credential", "accepted")
 
 
-def _unasked(*names: str) -> list[Check]:
-    return [skip(name, "the API has to answer first") for name in names]
-
-
-def _temporal_advice(around: Surroundings) -> str:
-    if around.environment.get("TEMPORAL_ADDRESS"):
-        return "Is the server at TEMPORAL_ADDRESS up, and the address right?"
-    return f"The stack restarts it. {around.log_of('temporal')}"
-
-
 def _platform_of(around: Surroundings) -> tuple[str | None, SecretStr | None, str]:
-    """Address, token and kind of the platform that the tools work on."""
+    """Return address, token and kind of the platform that the tools use."""
     own_token = _own_token(around)
     if own_token:
         base_url = around.environment.get("APIFY_API_BASE_URL") or APIFY_API_BASE_URL
@@ -210,15 +187,11 @@ def _platform_of(around: Surroundings) -> tuple[str | None, SecretStr | None, st
 
 
 def _own_token(around: Surroundings) -> str | None:
-    """The operator's token; None also when its file cannot be read, which is a row of the settings."""
+    """Return the token of the operator; None also if its file cannot be read, which `check_variables` reports."""
     try:
         return around.environment.get("APIFY_TOKEN") or secret_from_file("APIFY_TOKEN", around.environment)
     except ValueError:
         return None
-
-
-def _platform_advice(kind: str, around: Surroundings) -> str:
-    return around.log_of("sandbox") if kind == "sandbox" else "Check the network and APIFY_API_BASE_URL."
 
 
 def _username(answer: httpx.Response) -> str:
@@ -227,17 +200,6 @@ def _username(answer: httpx.Response) -> str:
         return str(body["data"]["username"])
     except (ValueError, KeyError, TypeError):
         return "an unknown user"
-
-
-async def _ask(url: str, *, token: SecretStr | None = None) -> httpx.Response | None:
-    """The answer, or None when there is none."""
-    headers = {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
-    host = httpx.URL(url).host
-    try:
-        async with httpx.AsyncClient(trust_env=host not in ("127.0.0.1", "::1"), timeout=_TIMEOUT_SECONDS) as http:
-            return await http.get(url, headers=headers)
-    except httpx.HTTPError:
-        return None
 
 
 def _is_alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""This machine: Python, the data directory, disk, keys, the Temporal server's executable, ports."""
+"""Checks of this machine: Python, data directory, disk, keys, Temporal server, ports, clock; and of limits."""
 
 import os
 import platform
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+from pydantic import SecretStr
 
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets.encryption import SecretSealer
@@ -30,80 +32,92 @@ from outlast.disk_space import free_bytes, written_places
 _LIMITS = "Limits"
 _SERIES = "outlast_limit_near_ratio"
 _NEAR = 0.8
+NO_METRICS = "the API shows no metrics here"
 
 
-async def check_limits(options: Options) -> Check:
-    """No caller is near a limit of the policy. Each API process reports its own share."""
+async def metrics_of_the_api(options: Options) -> dict[str, list[Sample]] | str:
+    """Return the samples of each metric of the API, or the reason if there are none."""
     try:
         async with trying_once(options) as client:
             metrics = await client.metrics()
     except ConnectionFailed:
-        return skip(_LIMITS, "the API does not answer")
+        return "the API does not answer"
     except OutlastError:
-        return skip(_LIMITS, "the API shows no metrics here")
+        return NO_METRICS
+    return {family.name: family.samples for family in text_string_to_metric_families(metrics)}
+
+
+async def check_limits(options: Options) -> Check:
+    """Check that no caller is near a limit of the policy. Each API process reports its own share."""
+    metrics = await metrics_of_the_api(options)
+    if isinstance(metrics, str):
+        return skip(_LIMITS, metrics)
     if _SERIES not in metrics:
-        return skip(_LIMITS, "the API shows no metrics here")
-    near = [f"{caller} uses {share:.0%} of {limit}" for caller, limit, share in _shares(metrics) if share >= _NEAR]
+        return skip(_LIMITS, NO_METRICS)
+    near = [
+        f"{one.labels['caller']} uses {one.value:.0%} of {one.labels['limit']}"
+        for one in metrics[_SERIES]
+        if one.value >= _NEAR
+    ]
     if near:
-        return warn(
-            _LIMITS, "; ".join(near), "Raise these limits in the policy (docs/policy.md), or ask the caller why."
-        )
+        advice = "Raise these limits in the policy (docs/policy.md), or ask the caller for the reason."
+        return warn(_LIMITS, "; ".join(near), advice)
     return ok(_LIMITS, "nobody is near one")
 
 
-def _shares(metrics: str) -> list[tuple[str, str, float]]:
-    return [
-        (sample.labels["caller"], sample.labels["limit"], sample.value)
-        for family in text_string_to_metric_families(metrics)
-        for sample in family.samples
-        if sample.name == _SERIES
-    ]
-
-
 Clock = Callable[[], Awaitable[datetime | None]]
-"""Asks a server what time it is, in whole seconds; gives None where it does not answer or does not say."""
+"""Returns the time of a server, in whole seconds; None if the server does not answer, or has no `Date` header."""
 
 _CLOCK = "Clock"
 _TIMEOUT_SECONDS = 5
 _NOTICEABLE_SECONDS = 5
 _TOO_FAR_SECONDS = 120
-"""A run whose start was not answered is looked for in the time since, less two minutes (docs/decisions/0002)."""
-_ADVICE = "Set the clock by NTP (chrony, systemd-timesyncd) on the machine that is wrong."
+"""A lost run is searched for from two minutes before its start (docs/decisions/0002)."""
+_ADVICE = "Synchronize the clock of the wrong machine with NTP (chrony, systemd-timesyncd)."
 
 
 async def check_clock(clocks: Mapping[str, Clock]) -> Check:
-    """This machine agrees with these servers, by their names, on what time it is.
+    """Check that the clock of this machine agrees with those of these servers, by name.
 
-    A server that does not answer is a row of its own elsewhere.
+    Other checks report servers that do not answer.
     """
     off = {name: skew for name, clock in clocks.items() if (skew := await _skew(clock)) is not None}
     if not off:
-        return skip(_CLOCK, "nobody answers to compare it with")
+        return skip(_CLOCK, "no server answers to compare it with")
     name, worst = max(off.items(), key=lambda one: abs(one[1]))
     offset = f"{abs(worst):.0f} s {'behind' if worst > 0 else 'ahead of'} that of {name}"
     if abs(worst) > _TOO_FAR_SECONDS:
-        return fail(_CLOCK, offset, f"A run whose start was not answered may be started again. {_ADVICE}")
+        return fail(_CLOCK, offset, f"A run whose start got no response can be started twice. {_ADVICE}")
     if abs(worst) > _NOTICEABLE_SECONDS:
-        return warn(_CLOCK, offset, f"Deadlines, keys and access tokens end early or late. {_ADVICE}")
+        return warn(_CLOCK, offset, f"Deadlines, keys and access tokens expire early or late. {_ADVICE}")
     return ok(_CLOCK, f"as that of {', '.join(off)}")
 
 
 async def clock_at(url: str) -> datetime | None:
-    """The time of the HTTP server at `url` (the header `Date`, RFC 9110 section 6.6.1)."""
-    loopback = httpx.URL(url).host in ("127.0.0.1", "::1", "localhost")
+    """Return the time of the HTTP server at `url` (the header `Date`, RFC 9110 section 6.6.1)."""
+    answer = await http_response(url, method="HEAD")
     try:
-        async with httpx.AsyncClient(trust_env=not loopback, timeout=_TIMEOUT_SECONDS) as http:
-            answer = await http.head(url)
-        return parsedate_to_datetime(answer.headers["Date"])
-    except (httpx.HTTPError, KeyError, ValueError):
+        return parsedate_to_datetime(answer.headers["Date"]) if answer is not None else None
+    except (KeyError, ValueError):
+        return None
+
+
+async def http_response(url: str, *, method: str = "GET", token: SecretStr | None = None) -> httpx.Response | None:
+    """Return the response to a request, or None if there is none. Proxies are not used on this machine."""
+    headers = {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
+    is_local = httpx.URL(url).host in ("127.0.0.1", "::1", "localhost")
+    try:
+        async with httpx.AsyncClient(trust_env=not is_local, timeout=_TIMEOUT_SECONDS) as http:
+            return await http.request(method, url, headers=headers)
+    except httpx.HTTPError:
         return None
 
 
 async def _skew(clock: Clock) -> float | None:
-    """By how many seconds that clock is ahead of this one; None when it does not say."""
-    asked = time.time()
+    """Return by how many seconds that clock is ahead of this one; None if it is unknown."""
+    before = time.time()
     server_time = await clock()
-    between = (asked + time.time()) / 2
+    between = (before + time.time()) / 2
     # Fractions of a second are left out: half a second on average.
     return None if server_time is None else server_time.timestamp() + 0.5 - between
 
@@ -123,44 +137,45 @@ _PORTS = {
 
 
 def check_python() -> Check:
-    """The interpreter is new enough."""
+    """Check that the interpreter is new enough."""
     version = platform.python_version()
     if sys.version_info < _OLDEST_PYTHON:
-        return fail("Python", version, "Outlast needs Python 3.11 or newer: install it with such a Python.")
+        return fail("Python", version, "Outlast needs Python 3.11 or newer: install it with one.")
     return ok("Python", version)
 
 
 def check_data_dir(data_dir: Path) -> Check:
-    """The data directory is writable or can be created."""
+    """Check that the data directory is writable or can be created."""
     name = "Data directory"
-    nearest = _nearest(data_dir)
+    path = data_dir.absolute()
+    nearest = next(place for place in (path, *path.parents) if place.exists())
     if not nearest.is_dir():
         return fail(name, f"{nearest} is not a directory", "Choose another one with --data-dir or OUTLAST_DATA_DIR.")
     if not os.access(nearest, os.W_OK | os.X_OK):
         return fail(name, f"{nearest} cannot be written to", f"Get write permission (chmod or chown {nearest}).")
     shown = _relative(data_dir)
     if data_dir.is_dir() and not is_private(data_dir):
-        return warn(name, f"{shown} can be read by others", f"chmod 700 {shown}, or use a directory of Outlast's own.")
+        return warn(name, f"{shown} can be read by others", f"chmod 700 {shown}, or use a separate directory.")
     return ok(name, shown if data_dir.exists() else f"{shown}, created by the first `outlast up`")
 
 
 def check_data(data_dir: Path, environment: Mapping[str, str]) -> Check:
-    """The parts of an embedded stack's data directory are there and belong together."""
+    """Check that the parts of the data directory exist and belong together."""
     name = "Data"
     if not data_dir.is_dir():
         return skip(name, "none yet")
     try:
         broken = broken_parts(data_dir, environment, look_outside(environment))
     except (StackError, OSError) as error:
-        return fail(name, str(error), "Get read permission, or correct the configuration that is named.")
+        return fail(name, str(error), "Get read permission, or correct the named configuration.")
     if broken:
-        advice = "`outlast up` refuses to start on it. Put the parts back, or restore a backup into another directory."
+        advice = "`outlast up` does not start on it. Put the parts back, or restore a backup into another directory."
         return fail(name, "\n".join(broken), advice)
-    return ok(name, "whole")
+    return ok(name, "complete")
 
 
 def check_disk(data_dir: Path, environment: Mapping[str, str] | None = None) -> Check:
-    """There is enough disk space for histories, datasets, outputs and the audit log, wherever they are."""
+    """Check the disk space for histories, datasets, outputs and the audit log."""
     environment = environment or {}
     audit = environment.get("OUTLAST_AUDIT_FILE")
     written = written_places(data_dir, environment.get("OUTLAST_STORE_URL"), audit if audit != "-" else None)
@@ -175,7 +190,7 @@ def check_disk(data_dir: Path, environment: Mapping[str, str] | None = None) -> 
 
 
 def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
-    """There is a key ring to seal secrets with, and only its owner can read it."""
+    """Check that there is a key ring for encryption, and that only its owner can read it."""
     name = "Sealing keys"
     if environment.get("OUTLAST_SEAL_KEYS"):
         return _readable_ring(name, environment["OUTLAST_SEAL_KEYS"], "OUTLAST_SEAL_KEYS")
@@ -186,14 +201,12 @@ def check_seal_keys(data_dir: Path, environment: Mapping[str, str]) -> Check:
     if named:
         return fail(name, f"{path} (OUTLAST_SEAL_KEYS_FILE) does not exist", "Correct the path, or unset it.")
     if (data_dir / TEMPORAL_DATABASE).exists():
-        return fail(
-            name, f"{path} is missing", "Restore it: without it, open tasks cannot read the tokens sealed with it."
-        )
+        return fail(name, f"{path} is missing", "Restore it: without it, open tasks cannot decrypt their tokens.")
     return ok(name, "created by the first `outlast up`")
 
 
 def check_encryption(environment: Mapping[str, str]) -> Check:
-    """Whether histories and outputs are encrypted, and whether the ids of the keys that are configured allow it."""
+    """Check whether histories and outputs are encrypted, and whether the ids of the keys allow it."""
     name, value = "Encryption", environment.get("OUTLAST_ENCRYPTION", "off")
     if value == "off":
         return skip(name, "off")
@@ -216,7 +229,7 @@ def _ring_file(name: str, path: Path) -> Check:
 
 
 def check_temporal_server(environment: Mapping[str, str]) -> Check:
-    """The embedded Temporal server is installed."""
+    """Check that the embedded Temporal server is installed."""
     name = "Temporal binary"
     if environment.get("TEMPORAL_ADDRESS"):
         return skip(name, "TEMPORAL_ADDRESS is set to another server")
@@ -227,7 +240,7 @@ def check_temporal_server(environment: Mapping[str, str]) -> Check:
 
 
 def check_ports(environment: Mapping[str, str]) -> list[Check]:
-    """The ports that a stack would use are free."""
+    """Check that the ports of a stack are free."""
     found: list[Check] = []
     taken: list[str] = []
     host = environment.get("OUTLAST_API_HOST") or "127.0.0.1"
@@ -242,7 +255,9 @@ def check_ports(environment: Mapping[str, str]) -> list[Check]:
         else:
             taken.append(str(port))
     if taken:
-        found.append(warn("Ports", f"{', '.join(taken)} taken", "Nothing to do: `outlast up` picks and prints others."))
+        found.append(
+            warn("Ports", f"{', '.join(taken)} taken", "Nothing to do: `outlast up` chooses and prints others.")
+        )
     return found or [ok("Ports", "all free")]
 
 
@@ -254,13 +269,7 @@ def _readable_ring(name: str, text: str, origin: str) -> Check:
     return ok(name, origin)
 
 
-def _nearest(path: Path) -> Path:
-    """The path itself, or the nearest directory above it that exists."""
-    absolute = path.absolute()
-    return next(place for place in (absolute, *absolute.parents) if place.exists())
-
-
 def _relative(path: Path) -> str:
-    """The path as a user in this folder would write it; whole in `/`, where it would seem to be relative."""
+    """Return the path relative to this folder; absolute in `/`, where it would look relative."""
     here = Path.cwd()
     return str(path.relative_to(here)) if here != Path(here.anchor) and path.is_relative_to(here) else str(path)

@@ -1,6 +1,6 @@
-"""The settings: what is misspelt, cannot be read, or names something that does not answer.
+"""Checks of the settings: misspelt names, invalid values, and stores and folders that cannot be used.
 
-`outlast up` makes these checks before it starts anything, `outlast doctor` shows each as a row.
+`outlast up` makes these checks before it starts anything; `outlast doctor` shows each as a row.
 """
 
 import asyncio
@@ -17,28 +17,22 @@ from outlast.activities.failures.output_errors import StoreUnavailable
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.api.settings import ApiSettings
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
-from outlast.cli.checks.components import Surroundings, check_platform
 from outlast.deploy.local.sandbox.actors import broken_folders
 from outlast.fingerprints import StoreOwner, owner_key, ring_problem
 from outlast.worker.bootstrap import unknown_variables
 from outlast.worker.connection import output_objects, plain_objects, sealer_from
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors
 
-_SEE_SETTINGS = "The page Settings of the documentation (settings.md) lists them all."
-_SEE_VALUES = "The page Settings of the documentation (settings.md) says what it takes."
+_SEE_SETTINGS = "docs/settings.md lists all settings."
+_SEE_VALUES = "docs/settings.md lists its values."
 _STORE_SECONDS = 10
 _SLOW_STORE_SECONDS = 1.0
 _PROBE = "doctor"
-"""The folder of the store in which nothing stays."""
-
-
-async def check_all(around: Surroundings, actors: Sequence[Path]) -> list[Check]:
-    """Every check of the settings in this process's environment."""
-    return [*check_variables(), await check_store(around.data_dir), await check_platform(around), check_actors(actors)]
+"""Folder of the store for objects that are deleted at once."""
 
 
 def check_variables() -> list[Check]:
-    """All variables exist and have values that make sense; a row for each that does not."""
+    """Check that all variables exist and have valid values; return a check for each that does not."""
     bad = [fail("Settings", line, _SEE_SETTINGS) for line in unknown_variables(os.environ)]
     lines: list[str] = []
     kinds: tuple[type[BaseSettings], ...] = (ApiSettings, WorkerSettings)
@@ -52,22 +46,23 @@ def check_variables() -> list[Check]:
 
 
 async def check_store(data_dir: Path) -> Check:
-    """The output store takes an object, gives it back and removes it, and how fast.
+    """Write, read and delete an object in the output store, and measure the time.
 
-    It is the one of `OUTLAST_STORE_URL`, or the folder in the data directory, if there is one yet.
+    The store is that of `OUTLAST_STORE_URL`, or the folder in the data directory if it exists.
     """
     name = "Output store"
     named = os.environ.get("OUTLAST_STORE_URL")
     own = data_dir / "outputs"
-    if not named and not _is_there(own):
+    # A broken link does not exist here: the store would create its target. `Path.exists` can raise.
+    if not named and not os.path.exists(own):  # noqa: ASYNC240, PTH110
         return skip(name, "in the data directory")
     place = f"{named} (OUTLAST_STORE_URL)" if named else str(own)
     advice = (
         "Correct OUTLAST_STORE_URL or the store's credentials, or unset it to keep outputs in the data directory."
         if named
-        else "It has to be a folder that worker and API can write. Tasks with large outputs wait until it is."
+        else "Worker and API must be able to write to this folder. Tasks with large outputs wait until then."
     )
-    # What encrypts is not asked for the keys: those of the data directory are the stack's to find.
+    # No encryption for the folder in the data directory: only the stack finds the keys there.
     chosen = Settings(store_url=named) if named else Settings(store_url=str(own), encryption="off")
     try:
         objects = output_objects(chosen)
@@ -75,19 +70,23 @@ async def check_store(data_dir: Path) -> Check:
             await objects.folders("")
             slowest = await _slowest_access(objects)
     except ValueError as error:
-        return fail(name, str(error) if named else f"{own} is no folder that can be written", advice)
+        return fail(name, str(error) if named else f"{own} is not a folder that can be written", advice)
     except TimeoutError:
         return fail(name, f"{place} does not answer within {_STORE_SECONDS} s", advice)
     except (StoreUnavailable, OSError) as error:
-        return fail(name, f"{place}: {_first_line(error)}", advice)
+        reason = str(error).partition("\n")[0]
+        return fail(name, f"{place}: {reason}", advice)
     took = f"{named or own}, written and read in {slowest * 1000:.0f} ms"
     if slowest > _SLOW_STORE_SECONDS:
-        return warn(name, took, "Use a store near worker and API: large answers and arguments wait for it.")
+        return warn(name, took, "Use a store closer to worker and API: large answers and arguments wait for it.")
     return ok(name, took if named else "in the data directory")
 
 
 async def check_store_owner(environment: Mapping[str, str]) -> list[Check]:
-    """The store of OUTLAST_STORE_URL was written with the ring of this environment; no row where either is unknown."""
+    """Check that the store of OUTLAST_STORE_URL was written with the key ring of this environment.
+
+    Return no check if either is unknown.
+    """
     name = "Store and keys"
     if not environment.get("OUTLAST_STORE_URL"):
         return []
@@ -101,27 +100,22 @@ async def check_store_owner(environment: Mapping[str, str]) -> list[Check]:
     except ValidationError:
         return [fail(name, f"the object {key} of the store is damaged", "Restore it; no worker starts without it.")]
     except (ValueError, StoreUnavailable, OSError, TimeoutError):
-        return []  # rows of their own say so
+        return []  # reported by other checks
     if problem is not None:
-        advice = "Correct the sealing keys of workers and APIs: with others, what was sealed before fails for good."
+        advice = "Correct the encryption keys of workers and APIs: other keys cannot decrypt earlier data."
         return [fail(name, f"the store was written with other keys: {problem}", advice)]
     return [ok(name, "they belong together" if content is not None else "no worker has used the store yet")]
 
 
-def _is_there(path: Path) -> bool:
-    """False for a link to what is not there: the store would create it. A start names such a link."""
-    return os.path.exists(path)  # noqa: PTH110  # that of Path raises
-
-
 async def _slowest_access(objects: OutputObjects) -> float:
-    """Write, read and delete a small object; the seconds that the slowest of them took."""
+    """Write, read and delete a small object; return the seconds that the slowest step took."""
     key, content = f"{_PROBE}/{uuid4().hex}", b"outlast doctor"
     began = time.monotonic()
     await objects.put(key, content)
     written = time.monotonic()
     try:
         if await objects.get(key) != content:
-            raise StoreUnavailable("it gives back something else than was written")
+            raise StoreUnavailable("it returns other content than was written")
         read = time.monotonic()
     finally:
         await objects.delete([key])
@@ -129,7 +123,7 @@ async def _slowest_access(objects: OutputObjects) -> float:
 
 
 def check_actors(folders: Sequence[Path]) -> Check:
-    """The Actors of the user's own can be read."""
+    """Check that the Actors of the user can be read."""
     name = "Actor folders"
     if not folders:
         return skip(name, "OUTLAST_ACTORS names none")
@@ -137,7 +131,3 @@ def check_actors(folders: Sequence[Path]) -> Check:
     if problems:
         return fail(name, "\n".join(problems), "Repair it, or leave it out of OUTLAST_ACTORS (--actors).")
     return ok(name, ", ".join(map(str, folders)))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The namespace of Temporal, looked at directly: attributes, retention, queues, versions of workers, certificate."""
+"""Checks of the Temporal namespace: search attributes, retention, queues, workers, certificate."""
 
 import asyncio
 import os
@@ -31,16 +31,21 @@ _RETENTION = "Retention"
 
 
 async def check_retention(client: Client, *, embedded: bool) -> Check:
-    """Ended tasks are kept at least as long as sessions, deadlines and stored outputs live.
+    """Check that ended tasks are kept at least as long as sessions, deadlines and stored outputs.
 
-    Raises `RPCError` when Temporal does not answer, or has no such namespace.
+    Raises `RPCError` if Temporal does not answer or does not have the namespace.
     """
     described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     kept = described.config.workflow_execution_retention_ttl.ToTimedelta()
     try:
-        lifetimes = _lifetimes(ApiSettings())
+        settings = ApiSettings()
     except ValidationError:
-        return skip(_RETENTION, "the settings have to be right first")
+        return skip(_RETENTION, "the settings must be valid first")
+    lifetimes = {
+        "sessions live": settings.session_idle,
+        "deadlines reach": timedelta(seconds=MAX_DEADLINE_SECONDS),
+        "outputs are stored": timedelta(seconds=settings.output_ttl_seconds),
+    }
     longer = {what: lifetime for what, lifetime in lifetimes.items() if lifetime > kept}
     if not longer:
         return ok(_RETENTION, f"ended tasks are kept for {in_words(kept)}, as long as all that refers to them")
@@ -52,20 +57,12 @@ async def check_retention(client: Client, *, embedded: bool) -> Check:
     return warn(
         _RETENTION,
         f"ended tasks are kept for {in_words(kept)}; {names}",
-        f"Results and events end before what refers to them. {how}",
+        f"Results and events expire before what refers to them. {how}",
     )
 
 
-def _lifetimes(settings: ApiSettings) -> Mapping[str, timedelta]:
-    return {
-        "sessions live": settings.session_idle,
-        "deadlines reach": timedelta(seconds=MAX_DEADLINE_SECONDS),
-        "outputs are stored": timedelta(seconds=settings.output_ttl_seconds),
-    }
-
-
 def in_words(time: timedelta) -> str:
-    """`30 days`, `36 hours`."""
+    """Format a duration: `30 days`, `36 hours`."""
     days, hours = time.days, time.seconds // 3600
     return f"{days} days" if days > 1 else f"{days * 24 + hours} hours"
 
@@ -79,7 +76,7 @@ _NAMESPACE = "Temporal namespace"
 
 
 async def check_namespace(around: Surroundings) -> list[Check]:
-    """Every row that needs a connection to Temporal; one row when there is none."""
+    """Make the checks that need a connection to Temporal; return one check if there is none."""
     embedded = around.state is not None and around.state.addresses.temporal_http_url is not None
     try:
         environment = _environment(around)
@@ -108,7 +105,7 @@ _CONNECTION_ADVICE = "Check TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, and the API ke
 
 
 async def check_search_attributes(client: Client) -> Check:
-    """The namespace has the search attributes of tasks, each of its type."""
+    """Check that the namespace has the search attributes of tasks, with the right types."""
     name = "Search attributes"
     try:
         missing = await missing_search_attributes(client)
@@ -116,19 +113,19 @@ async def check_search_attributes(client: Client) -> Check:
         return skip(name, f"the server does not list them ({error.status.name})")
     if missing:
         return fail(
-            name, f"missing or of another type: {', '.join(sorted(missing))}", "`outlast admin setup` adds them."
+            name, f"missing or with another type: {', '.join(sorted(missing))}", "`outlast admin setup` adds them."
         )
-    return ok(name, "all there")
+    return ok(name, "complete")
 
 
 async def check_queues(client: Client) -> list[Check]:
-    """Every queue is served and none has waited for long; all workers have one version."""
+    """Check that every queue is served without a long backlog, and that all workers have one version."""
     served = await served_queues(client)
     return [_backlogs(served.queues), _versions(served.workers)]
 
 
 async def check_stuck(client: Client) -> Check:
-    """No workflow fails in the same step again and again."""
+    """Check that no workflow fails in the same step repeatedly."""
     name, found, example = "Stuck workflows", Counter[str](), ""
     try:
         async for one in reported(client, limit=_MAX_STUCK):
@@ -139,9 +136,7 @@ async def check_stuck(client: Client) -> Check:
     if not found:
         return ok(name, "none")
     kinds = ", ".join(f"{number} {kind}" for kind, number in found.most_common())
-    return fail(
-        name, f"{kinds}; one is {example}", "Their code or their data has a defect: docs/runbooks/stuck-tasks.md."
-    )
+    return fail(name, f"{kinds}; one is {example}", "Their code or data has a defect: docs/runbooks/stuck-tasks.md.")
 
 
 def _backlogs(queues: tuple[QueueState, ...]) -> Check:
@@ -169,17 +164,17 @@ def _backlogs(queues: tuple[QueueState, ...]) -> Check:
 def _versions(workers: tuple[WorkerState, ...]) -> Check:
     name = "Worker versions"
     if not workers:
-        return skip(name, "no worker asks for work")
+        return skip(name, "no worker polls for tasks")
     versions = Counter(worker.version or "unknown" for worker in workers)
     found = ", ".join(f"{version} ({number})" for version, number in versions.most_common())
     if len(versions) > 1:
-        advice = "Right while a new version is brought in. Otherwise stop the old workers: `outlast top` names them."
+        advice = "This is normal during an upgrade. Otherwise stop the old workers: `outlast top` names them."
         return warn(name, f"{counted(len(workers), 'worker')} of different versions: {found}", advice)
     return ok(name, f"{counted(len(workers), 'worker')}, version {found.rpartition(' ')[0]}")
 
 
 def check_certificate(environment: Mapping[str, str], now: datetime | None = None) -> Check:
-    """The client certificate for Temporal is valid for some time."""
+    """Check that the client certificate for Temporal does not expire soon."""
     name, path = "Certificate", environment.get(_CERTIFICATE)
     if not path:
         return skip(name, f"no {_CERTIFICATE}")
@@ -188,16 +183,16 @@ def check_certificate(environment: Mapping[str, str], now: datetime | None = Non
     except (OSError, ValueError) as error:
         return fail(name, f"{path} cannot be read: {error}", f"{_CERTIFICATE} takes a certificate in PEM form.")
     left = ends - (now or datetime.now(UTC))
-    advice = "Issue a new one, upload its CA where that is new too, and restart workers and APIs (docs/cluster.md)."
+    advice = "Issue a new one, upload its CA if that is new too, and restart workers and APIs (docs/cluster.md)."
     if left <= timedelta(0):
-        return fail(name, f"{path} ended on {ends:%F}", advice)
+        return fail(name, f"{path} expired on {ends:%F}", advice)
     if left < _EXPIRES_SOON:
-        return warn(name, f"{path} ends on {ends:%F}", advice)
+        return warn(name, f"{path} expires on {ends:%F}", advice)
     return ok(name, f"{path}, until {ends:%F}")
 
 
 def _environment(around: Surroundings) -> dict[str, str] | None:
-    """The variables for a connection: those of the running stack, or the user's own; None where none is named."""
+    """Return the variables for a connection: those of the running stack, or of the user; None if there are none."""
     addresses = around.state.addresses if around.state else None
     if addresses is not None and addresses.temporal_address and addresses.temporal_http_url:
         plain = {name: value for name, value in around.environment.items() if not name.startswith("TEMPORAL_")}

@@ -1,1 +1,1 @@
-"""`outlast client`: client phases of tools, carried out on this machine."""
+"""`outlast client`: client phases of tools, executed on this machine."""

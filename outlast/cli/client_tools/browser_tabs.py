@@ -1,4 +1,4 @@
-"""The tabs of a browser, as the server's `list_tabs` takes them. The browser is asked only for what the call wants."""
+"""The tabs of a browser for the tool `list_tabs`. Only what the call needs is read from the browser."""
 
 import asyncio
 import ipaddress
@@ -24,21 +24,20 @@ JsonObject = dict[str, Any]
 
 
 class BrowserError(Exception):
-    """The browser cannot be reached, or refuses; the message says what to do."""
+    """The browser cannot be reached, or refuses; the message contains the remedy."""
 
 
 class DevTools:
     """One connection to a browser."""
 
     def __init__(self, socket: ClientConnection) -> None:
-        """Speak over `socket`."""
         self._socket = socket
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[JsonObject]] = {}
         self._reader = asyncio.create_task(self._read_messages())
 
     async def call(self, method: str, *, session_id: str | None = None, **params: Any) -> JsonObject:
-        """The result of a command. Raises `BrowserError`, also when no answer comes within `CALL_SECONDS`."""
+        """Return the result of a command. Raises `BrowserError`, also after `CALL_SECONDS` without a response."""
         number = next(self._numbers)
         message: JsonObject = {"id": number, "method": method, "params": params}
         if session_id is not None:
@@ -56,7 +55,7 @@ class DevTools:
             self._waiting.pop(number, None)
 
     async def close(self) -> None:
-        """Let go of the browser, which goes on."""
+        """End the connection; the browser keeps running."""
         self._reader.cancel()
         with suppress(asyncio.CancelledError):
             await self._reader
@@ -66,7 +65,7 @@ class DevTools:
             async for message in self._socket:
                 self._take(json.loads(message))
         except (WebSocketException, OSError, ValueError):
-            pass  # The error below says what was awaited.
+            pass  # Open calls get the error below.
         finally:
             for answer in self._waiting.values():
                 if not answer.done():
@@ -84,7 +83,7 @@ class DevTools:
 
 @asynccontextmanager
 async def devtools_of(browser_url: str) -> AsyncGenerator[DevTools]:
-    """A connection to the browser whose debugging port is at `browser_url`. Raises `BrowserError`."""
+    """Connect to the browser with its debugging port at `browser_url`. Raises `BrowserError`."""
     address = await _socket_address(browser_url)
     try:
         socket = await connect(
@@ -101,23 +100,23 @@ async def devtools_of(browser_url: str) -> AsyncGenerator[DevTools]:
 
 
 def checked_browser_url(url: str, *, allow_remote: bool) -> str:
-    """`url` as the address of a debugging port. Raises `BadInput`; so it does for other machines, unless allowed."""
+    """Return `url` as the address of a debugging port. Raises `BadInput`, also for other machines unless allowed."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError as error:
-        raise BadInput(f"{url!r} is not the address of a browser.", hint=_READS_LIKE) from error
+        raise BadInput(f"{url!r} is not the address of a browser.", hint=_EXAMPLE) from error
     if not usable or parts.username or parts.path.strip("/") or parts.query:
-        raise BadInput("This is not the address of a browser's debugging port.", hint=_READS_LIKE)
+        raise BadInput("This is not the address of a browser's debugging port.", hint=_EXAMPLE)
     if not allow_remote and not _is_loopback(parts):
         raise BadInput(
-            f"The browser at {parts.hostname} is on another machine; who reaches its debugging port controls it.",
-            hint="Forward the port over SSH, or, if the network is yours alone, say --allow-remote-browser.",
+            f"The browser at {parts.hostname} is on another machine; whoever reaches its debugging port controls it.",
+            hint="Forward the port over SSH, or, if only you use the network, add --allow-remote-browser.",
         )
     return url.rstrip("/")
 
 
-_READS_LIKE = "It reads like http://127.0.0.1:9222."
+_EXAMPLE = "An example: http://127.0.0.1:9222"
 
 
 def _is_loopback(parts: SplitResult) -> bool:
@@ -129,18 +128,18 @@ def _is_loopback(parts: SplitResult) -> bool:
 
 
 async def _socket_address(browser_url: str) -> str:
-    """Where the browser's own target is: the path that it says, at the address that was named."""
+    """Return the address of the browser's own target: its path, at the host of `browser_url`."""
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=CONNECT_SECONDS) as http:
             response = await http.get(f"{browser_url}/json/version")
             path = urlsplit(str(response.raise_for_status().json()["webSocketDebuggerUrl"])).path
     except httpx.TransportError as error:
         raise BrowserError(
-            f"No browser answers at {browser_url}. Start it with --remote-debugging-port and a --user-data-dir of its "
-            "own, or name another address with --browser-url."
+            f"No browser answers at {browser_url}. Start it with --remote-debugging-port and a separate "
+            "--user-data-dir, or give another address with --browser-url."
         ) from error
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise BrowserError(f"What answers at {browser_url} is not a browser's debugging port.") from error
+        raise BrowserError(f"{browser_url} is not the debugging port of a browser.") from error
     return f"ws{browser_url.removeprefix('http')}{path}"
 
 
@@ -148,17 +147,17 @@ MAX_TABS = 2_000
 MAX_URL_CHARS = 1_000
 MAX_TITLE_CHARS = 200
 MAX_PROBLEM_CHARS = 500
-"""What the server takes; a test compares them."""
+"""Limits of the server; a test compares them."""
 
 STATE_SECONDS = 1.0
-"""How long a page may take to say whether it is loading. One that is busy longer counts as loading."""
+"""Time for a page to report whether it is loading. A page that takes longer counts as loading."""
 ALL_STATES_SECONDS = 15.0
 _AT_ONCE = 32
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a call of `list_tabs` wants to know of the tabs, beside title and address."""
+    """Properties that a call of `list_tabs` needs beside title and address."""
 
     windows: bool = False
     loading: bool = False
@@ -167,7 +166,7 @@ class Wanted:
 
     @classmethod
     def by(cls, parameters: Mapping[str, Any]) -> "Wanted":
-        """What a call with these arguments wants. Incognito windows are left out unless it asks for them."""
+        """Return what a call with these arguments needs. Incognito windows must be asked for explicitly."""
         sorts, mode = (parameters.get("groupBy"), parameters.get("orderBy")), parameters.get("mode")
         return cls(
             windows=parameters.get("windowId") is not None or "window" in sorts or "windowId" in sorts,
@@ -178,50 +177,52 @@ class Wanted:
 
 
 async def answer_with_tabs(browser_url: str, parameters: Mapping[str, Any]) -> JsonObject:
-    """The answer to the hand-off: the tabs, or why they cannot be listed."""
+    """Return the answer to the handoff: the tabs, or the reason why they cannot be listed."""
     try:
         async with asyncio.timeout(2 * ALL_STATES_SECONDS), devtools_of(browser_url) as browser:
             return await collected(browser, Wanted.by(parameters))
     except BrowserError as error:
         problem = str(error)
     except TimeoutError:
-        problem = f"The browser at {browser_url} takes too long to tell its tabs."
+        problem = f"The browser at {browser_url} takes too long to list its tabs."
     return {"tabs": [], "omitted": 0, "problem": problem[:MAX_PROBLEM_CHARS]}
 
 
 async def collected(browser: DevTools, wanted: Wanted) -> JsonObject:
-    """The tabs of `browser` that are wanted. Raises `BrowserError`."""
+    """Return the wanted tabs of `browser`. Raises `BrowserError`."""
     contexts = await browser.call("Target.getBrowserContexts")
     targets: list[JsonObject] = (await browser.call("Target.getTargets"))["targetInfos"]
-    pages = [target for target in targets if _is_tab(target) and _is_wanted(target, contexts, wanted)]
+    pages = [
+        target
+        for target in targets
+        if _is_tab(target) and (wanted.incognito if _is_incognito(target, contexts) else wanted.normal)
+    ]
     shown = pages[:MAX_TABS]
     states = asyncio.create_task(_loading(browser, shown if wanted.loading else []))
     windows = [await _window_id(browser, page) if wanted.windows else 0 for page in shown]
     loading = await states
     tabs = [
-        _tab(
-            page,
-            window_id,
-            is_incognito=_is_incognito(page, contexts),
-            loading=loading.get(page["targetId"], True) if wanted.loading else None,
-        )
+        {
+            "id": page["targetId"],
+            "windowId": window_id,
+            "title": _cut(str(page["title"]), MAX_TITLE_CHARS),
+            "url": _cut(str(page["url"]), MAX_URL_CHARS),
+            "mode": "incognito" if _is_incognito(page, contexts) else "normal",
+            "loading": loading.get(page["targetId"], True) if wanted.loading else None,
+        }
         for page, window_id in zip(shown, windows, strict=True)
         if window_id is not None
     ]
     return {"tabs": tabs, "omitted": len(pages) - len(shown), "problem": None}
 
 
-def _is_wanted(page: JsonObject, contexts: JsonObject, wanted: Wanted) -> bool:
-    return wanted.incognito if _is_incognito(page, contexts) else wanted.normal
-
-
 def _is_tab(target: JsonObject) -> bool:
-    """Pages that a person sees as tabs: none that is only prepared, no developer tools."""
+    """Return whether a user sees the page as a tab: not a preloaded page, nor the developer tools."""
     return target["type"] == "page" and not target.get("subtype") and not str(target["url"]).startswith("devtools://")
 
 
 def _is_incognito(page: JsonObject, contexts: JsonObject) -> bool:
-    """Whether the page keeps its cookies apart from those of the browser's profile."""
+    """Return whether the page has other cookies than the profile of the browser."""
     context, default = page.get("browserContextId"), contexts.get("defaultBrowserContextId")
     if default is None:  # a browser older than 2025
         return context in contexts.get("browserContextIds", [])
@@ -229,7 +230,7 @@ def _is_incognito(page: JsonObject, contexts: JsonObject) -> bool:
 
 
 async def _window_id(browser: DevTools, page: JsonObject) -> int | None:
-    """The window's number, 0 for a page without one; None for a page that was closed meanwhile."""
+    """Return the number of the window, 0 for a page without a window; None for a page that has been closed."""
     try:
         return (await browser.call("Browser.getWindowForTarget", targetId=page["targetId"]))["windowId"]
     except BrowserError as error:
@@ -237,7 +238,7 @@ async def _window_id(browser: DevTools, page: JsonObject) -> int | None:
 
 
 async def _loading(browser: DevTools, pages: list[JsonObject]) -> Mapping[str, bool]:
-    """Which pages are loading, by id; those that could not say in time are left out."""
+    """Return by id whether pages are loading, without those that do not answer in time."""
     states: dict[str, bool] = {}
     at_once = asyncio.Semaphore(_AT_ONCE)
 
@@ -254,7 +255,7 @@ async def _loading(browser: DevTools, pages: list[JsonObject]) -> Mapping[str, b
 
 
 async def _is_loading(browser: DevTools, target_id: str) -> bool:
-    """Whether the page's document is not complete, or is too busy to say."""
+    """Return whether the document of the page is incomplete, or the page does not answer."""
     try:
         async with asyncio.timeout(STATE_SECONDS):
             session_id = (await browser.call("Target.attachToTarget", targetId=target_id, flatten=True))["sessionId"]
@@ -265,18 +266,7 @@ async def _is_loading(browser: DevTools, target_id: str) -> bool:
     return answer.get("result", {}).get("value") != "complete"
 
 
-def _tab(page: JsonObject, window_id: int, *, is_incognito: bool, loading: bool | None) -> dict[str, Any]:
-    return {
-        "id": page["targetId"],
-        "windowId": window_id,
-        "title": _cut(str(page["title"]), MAX_TITLE_CHARS),
-        "url": _cut(str(page["url"]), MAX_URL_CHARS),
-        "mode": "incognito" if is_incognito else "normal",
-        "loading": loading,
-    }
-
-
 def _cut(text: str, limit: int) -> str:
-    """At most `limit` characters, with a mark where something is missing; without halves of characters."""
+    """Return at most `limit` characters, with an ellipsis if some are missing; never half a character."""
     whole = text.encode("utf-8", errors="replace").decode()
     return whole if len(whole) <= limit else whole[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""`outlast client`: the client's part of tools, on the user's machine."""
+"""`outlast client`: run the client phases of tools on the machine of the user."""
 
 import sys
 from contextlib import AsyncExitStack
@@ -10,15 +10,13 @@ from outlast.cli.errors import BadInput, CliError, ExitCode
 from outlast.cli.prompts import typed_lines
 from outlast.cli.runner import Context, server_command
 
-DEFAULT_BROWSER_URL = "http://127.0.0.1:9222"
-
 
 @server_command()
 async def client(
     context: Context,
     browser_url: Annotated[
         str, typer.Option(envvar="OUTLAST_BROWSER_URL", help="Address of the browser's debugging port.")
-    ] = DEFAULT_BROWSER_URL,
+    ] = "http://127.0.0.1:9222",
     allow_remote_browser: Annotated[
         bool, typer.Option("--allow-remote-browser", help="Accept a browser on another machine.")
     ] = False,
@@ -27,29 +25,26 @@ async def client(
         typer.Option(
             "--tools-from",
             metavar="FILE[,FILE]",
-            help="Client tools of your own: Python modules with CLIENT_TOOLS, or manifests of programs (.json).",
+            help="Your own client tools: Python modules with CLIENT_TOOLS, or manifests of programs (.json).",
         ),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before a tool first sends something of this machine.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send data of this machine without a prompt.")] = False,
 ) -> ExitCode:
-    """Answer what your tasks ask of this machine, until Ctrl-C.
+    """Answer questions of your tasks to this machine, until Ctrl-C.
 
     Offers `list_tabs`, the tabs of a browser that was started with --remote-debugging-port=9222, and the client tools
     of --tools-from.
     """
-    # Loads websockets, which only this command needs.
-    from outlast.cli.client_tools.browser_tabs import checked_browser_url  # noqa: PLC0415
+    from outlast.cli.client_tools.browser_tabs import checked_browser_url  # noqa: PLC0415 (websockets)
     from outlast.cli.client_tools.handoff_answers import Consent, Serving, offered  # noqa: PLC0415
     from outlast.cli.client_tools.own_programs import own_tools  # noqa: PLC0415
 
     browser_url = checked_browser_url(browser_url, allow_remote=allow_remote_browser)
     tools = offered(browser_url, own_tools(tools_from or ""))
     if not yes and (context.output.as_json or not sys.stdin.isatty()):
-        raise BadInput("There is no terminal to ask you on.", hint="Say --yes when every call may have what it asks.")
-    context.interrupted = CliError(
-        "Stopped. What is asked from now on waits for the next client.", exit_code=ExitCode.INTERRUPTED
+        raise BadInput("There is no terminal to prompt on.", hint="Add --yes to allow every call what it asks for.")
+    context.output.interrupted = CliError(
+        "Stopped. Later questions wait for the next client.", exit_code=ExitCode.INTERRUPTED
     )
     async with AsyncExitStack() as stack:
         lines = await stack.enter_async_context(typed_lines()) if not yes else None

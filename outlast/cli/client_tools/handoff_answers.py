@@ -1,4 +1,4 @@
-"""Answering hand-offs: one after the other, each once, and leaving be what others have answered."""
+"""Answers handoffs one after the other, each once; those that others have answered are skipped."""
 
 import asyncio
 import json
@@ -15,39 +15,22 @@ from outlast.cli.connection import cli_error
 from outlast.cli.errors import BadInput
 from outlast.cli.prompts import Lines
 from outlast.cli.show.output import Output
-from outlast.client import (
-    ApiError,
-    AsyncClient,
-    ClientTool,
-    Conflict,
-    ConnectionFailed,
-    HandoffEvent,
-    NoAnswer,
-    NotFound,
-    OpenHandoff,
-    PermissionDenied,
-    RateLimited,
-    Unauthenticated,
-    Unavailable,
-)
-
-_YES = ("y", "yes")
+from outlast.client import AsyncClient, ClientTool, HandoffEvent, NoAnswer, OpenHandoff, errors
 
 
 class Consent:
-    """The permissions of the user, for as long as the client runs."""
+    """The permissions that the user gives while the client runs. Without `lines`, everything is allowed."""
 
     def __init__(self, output: Output, lines: Lines | None, server_url: str) -> None:
-        """Ask by `lines`; without them everything is allowed."""
         self._output = output
         self._lines = lines
         self._server_url = server_url
         self._allowed: set[tuple[str, str]] = set()
 
     async def given_for(self, tool: ClientTool, handoff: OpenHandoff) -> bool:
-        """Whether the tool may run for this hand-off.
+        """Return whether the tool may run for this handoff.
 
-        A yes is remembered for calls that send the same, a no is for this one time; so is the end of all input.
+        A yes also applies to later calls that send the same; a no, or the end of the input, only to this call.
         """
         if self._lines is None:
             return True
@@ -59,7 +42,7 @@ class Consent:
             answer = await self._lines.ask(self._output, "  Allow it while this client runs? [bold]yes or no[/]")
         except EOFError:
             return False
-        if answer.lower() not in _YES:
+        if answer.lower() not in ("y", "yes"):
             return False
         self._allowed.add((tool.tool, leaves))
         return True
@@ -70,7 +53,7 @@ Offered = Mapping[tuple[str, str], ClientTool]
 
 
 def offered(browser_url: str, own: Iterable[ClientTool] = ()) -> Offered:
-    """Everything that is offered. Raises `BadInput` when two client tools answer the same phase."""
+    """Return all client tools. Raises `BadInput` if two of them answer the same phase."""
     tools: dict[tuple[str, str], ClientTool] = {}
     for tool in (_list_tabs(browser_url), *own):
         if tools.setdefault((tool.tool, tool.phase), tool) is not tool:
@@ -93,12 +76,12 @@ def _list_tabs(browser_url: str) -> ClientTool:
 Identity = tuple[str, str, object]
 
 MAX_MESSAGE_CHARS = 500
-"""What the server takes of a reason."""
+"""Limit of the server for a reason."""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer to a hand-off, as it is sent."""
+    """An answer to a handoff."""
 
     action: Literal["accept", "decline", "cancel", "error"]
     content: JsonObject | None = None
@@ -106,10 +89,9 @@ class _Answer:
 
 
 class Serving:
-    """One client at work."""
+    """A client that answers the handoffs of `tools` with the consent of the user."""
 
     def __init__(self, client: AsyncClient, output: Output, tools: Offered, consent: Consent) -> None:
-        """Answer what `tools` can, when `consent` is given."""
         self._client = client
         self._output = output
         self._tools = tools
@@ -119,7 +101,7 @@ class Serving:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until it is cancelled. Raises `OutlastError` for what waiting cannot mend."""
+        """Serve until it is cancelled. Raises `OutlastError` for errors that a retry cannot solve."""
         parts = [asyncio.create_task(part) for part in (self._listen(), self._work())]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -140,7 +122,7 @@ class Serving:
         handoff = event.handoff
         if handoff is None:
             self._open.clear()
-            self._say("connected", f"Waiting for hand-offs from {self._client.connection.url}.")
+            self._say("connected", f"Waiting for handoffs from {self._client.connection.url}.")
         elif event.name == "closed":
             self._open.pop(handoff.identity, None)
             self._done.discard(handoff.identity)
@@ -157,14 +139,14 @@ class Serving:
             while self._open:
                 identity = next(iter(self._open))
                 handoff = self._open.pop(identity)
-                # Before it is answered: the server may offer it again while it takes the answer.
+                # Before the answer: the server can offer it again while it processes the answer.
                 self._done.add(identity)
                 await self._answer(handoff)
             self._changed.clear()
 
     async def _answer(self, handoff: OpenHandoff) -> None:
         tool = self._tools[handoff.tool, handoff.phase]
-        self._say("asked", f"{handoff.tool} is asked by task {handoff.task_id}.", handoff)
+        self._say("asked", f"Task {handoff.task_id} calls {handoff.tool}.", handoff)
         answer = await self._answer_of(tool, handoff)
         try:
             await self._client.answer(
@@ -174,19 +156,21 @@ class Serving:
                 action=answer.action,
                 message=answer.message[:MAX_MESSAGE_CHARS] or None,
             )
-        except (ConnectionFailed, RateLimited, Unavailable) as trouble:
+        except (errors.ConnectionFailed, errors.RateLimited, errors.Unavailable) as trouble:
             self._done.discard(handoff.identity)
             self._open[handoff.identity] = handoff
             self._say("unreachable", f"{trouble.message} The task still waits.", handoff)
-        except (Unauthenticated, PermissionDenied):
+        except (errors.Unauthenticated, errors.PermissionDenied):
             raise
-        except ApiError as refused:
-            self._refused(handoff, refused)
+        except (errors.Conflict, errors.NotFound) as closed:
+            self._say("closed", f"Nobody waits for this answer any longer: {closed.message}", handoff)
+        except errors.ApiError as refused:
+            self._say("refused", " ".join([refused.message, *cli_error(refused).lines]), handoff)
         else:
             self._say(*_outcome(answer), handoff)
 
     async def _answer_of(self, tool: ClientTool, handoff: OpenHandoff) -> _Answer:
-        """The tool's answer. An unexpected error is shown here in full, and only named to the server."""
+        """Return the answer of the tool. The server gets only the name of an unexpected error, the user all of it."""
         try:
             if not await self._consent.given_for(tool, handoff):
                 return _Answer("decline")
@@ -196,15 +180,9 @@ class Serving:
             return _Answer(none.action, message=none.message)
         except TimeoutError:
             return _Answer("error", message=f"It did not end within {tool.timeout_seconds:g} seconds.")
-        except Exception as error:  # noqa: BLE001  # the author of the tool needs the place, the server only a name
+        except Exception as error:  # noqa: BLE001  # the author of the tool needs the traceback
             self._output.note(escape("".join(traceback.format_exception(error)).rstrip()))
             return _Answer("error", message=f"The client's part of {tool.tool} has a defect ({type(error).__name__}).")
-
-    def _refused(self, handoff: OpenHandoff, error: ApiError) -> None:
-        if isinstance(error, Conflict | NotFound):
-            self._say("closed", f"Nobody waits for this answer any more: {error.message}", handoff)
-        else:
-            self._say("refused", " ".join([error.message, *cli_error(error).lines]), handoff)
 
     def _say(self, event: str, text: str, handoff: OpenHandoff | None = None) -> None:
         if self._output.as_json:
@@ -215,7 +193,7 @@ class Serving:
 
 
 def _as_json(value: Any) -> JsonObject:
-    """A dict or a model as the content of an answer. Raises for what is no JSON object."""
+    """Return a dict or a model as the content of an answer. Raises for anything but a JSON object."""
     content = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else dict(value)
     json.dumps(content, allow_nan=False)
     return content
@@ -234,8 +212,8 @@ _MARKS = {
 
 
 def _outcome(answer: _Answer) -> tuple[str, str]:
-    """An answered hand-off, as an event and in words."""
+    """Return the event of an answer, and its text."""
     if answer.action in ("decline", "cancel"):
         return "declined", f"Declined: {answer.message}" if answer.message else "Declined; nothing was sent."
     problem = answer.message if answer.action == "error" else (answer.content or {}).get("problem")
-    return ("failed", f"Answered that it cannot be done: {problem}") if problem else ("answered", "Answered.")
+    return ("failed", f"Answered with an error: {problem}") if problem else ("answered", "Answered.")

@@ -1,4 +1,4 @@
-"""Client tools of the user: from Python modules, and from manifests that name programs in any language."""
+"""Client tools of the user, from Python modules and from manifests of programs in any language."""
 
 import asyncio
 import json
@@ -11,19 +11,20 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from outlast.cli.args import names_in
 from outlast.cli.errors import BadInput
 from outlast.client import ClientTool, NoAnswer, OpenHandoff
 from outlast.client.client_tools import DEFAULT_TIMEOUT_SECONDS
 
 PROTOCOL_VERSION = 1
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""What the server takes."""
+"""Limit of the server."""
 _SECRETS = ("OUTLAST_TOKEN", "APIFY_TOKEN")
 _HANDED = {"tool", "phase", "task_id", "session_id", "message", "parameters", "answer_schema", "deadline"}
 
 
 class ProgramAnswer(BaseModel):
-    """The output of a program: `content`, or another `action` and a message that says why there is none."""
+    """The output of a program: `content`, or another `action` with a reason."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,7 +40,7 @@ class ProgramAnswer(BaseModel):
 
 
 def run_program(command: tuple[str, ...], folder: Path) -> Callable[[OpenHandoff], Awaitable[dict[str, JsonValue]]]:
-    """The run of a client tool that is a program, started in `folder` for each hand-off."""
+    """Return the function of a client tool that starts a program in `folder` for each handoff."""
 
     async def run(handoff: OpenHandoff) -> dict[str, JsonValue]:
         given = {"protocol": PROTOCOL_VERSION, **handoff.model_dump(mode="json", include=_HANDED)}
@@ -49,7 +50,7 @@ def run_program(command: tuple[str, ...], folder: Path) -> Callable[[OpenHandoff
 
 
 async def _output_of(command: tuple[str, ...], folder: Path, given: bytes) -> bytes:
-    """Standard output of the program. It and all that it starts are killed when the run is cancelled."""
+    """Return standard output of the program. It and its subprocesses are killed if the run is cancelled."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -93,7 +94,7 @@ class ProgramEntry(BaseModel):
     tool: str = Field(min_length=1)
     phase: str = Field(min_length=1)
     command: tuple[str, ...] = Field(min_length=1, description="Program and arguments; run in the manifest's folder.")
-    sends: str = Field(min_length=1, description="What leaves the machine, as the user is asked about it.")
+    sends: str = Field(min_length=1, description="What the program sends, for the prompt of the user.")
     timeout_seconds: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0)
 
 
@@ -106,12 +107,13 @@ class Manifest(BaseModel):
 
 
 def own_tools(tools_from: str) -> tuple[ClientTool, ...]:
-    """The client tools of `tools_from`: modules, Python files and manifests (`.json`), separated by commas.
+    """Return the client tools of `tools_from`: modules, Python files and manifests (`.json`), separated by commas.
 
-    Raises `BadInput` that names the one that cannot be used, and why.
+    Raises `BadInput` with the name that cannot be used, and the reason.
     """
-    names = [name.strip() for name in tools_from.split(",") if name.strip()]
-    return tuple(tool for name in names for tool in (_of_manifest if name.endswith(".json") else _of_module)(name))
+    return tuple(
+        tool for name in names_in(tools_from) for tool in (_of_manifest if name.endswith(".json") else _of_module)(name)
+    )
 
 
 def _of_manifest(name: str) -> Iterator[ClientTool]:
@@ -125,13 +127,8 @@ def _of_manifest(name: str) -> Iterator[ClientTool]:
         place = "/".join(str(part) for part in first["loc"]) or "the document"
         raise BadInput(f"{name}: {place}: {first['msg']}.", hint=_MANIFEST_HINT) from error
     for entry in manifest.client_tools:
-        yield ClientTool(
-            entry.tool,
-            entry.phase,
-            run_program(entry.command, file.parent),
-            entry.sends,
-            entry.timeout_seconds,
-        )
+        run = run_program(entry.command, file.parent)
+        yield ClientTool(entry.tool, entry.phase, run, entry.sends, entry.timeout_seconds)
 
 
 def _of_module(name: str) -> Iterator[ClientTool]:
@@ -148,7 +145,7 @@ def _of_module(name: str) -> Iterator[ClientTool]:
     yield from entries
 
 
-_MODULE_HINT = "Write CLIENT_TOOLS = [ClientTool(tool=..., phase=..., run=..., sends=...)] in it."
-_MANIFEST_HINT = "It reads like " + json.dumps(
+_MODULE_HINT = "Define CLIENT_TOOLS = [ClientTool(tool=..., phase=..., run=..., sends=...)] in it."
+_MANIFEST_HINT = "An example: " + json.dumps(
     {"client_tools": [{"tool": "pick_colour", "phase": "pick", "command": ["node", "pick.mjs"], "sends": "a colour"}]}
 )

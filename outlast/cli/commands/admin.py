@@ -1,4 +1,4 @@
-"""`outlast admin`: what an operator sets up once."""
+"""`outlast admin`: set up a deployment."""
 
 import asyncio
 from datetime import timedelta
@@ -7,55 +7,43 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import parse_duration
 from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import JsonOption
-from outlast.cli.runner import finish
+from outlast.cli.options import time_option
+from outlast.cli.runner import local_command
 from outlast.cli.show.output import Output
 
 if TYPE_CHECKING:
     from outlast.api.temporal.namespace_setup import SetupStep
 
-app = typer.Typer(no_args_is_help=True, help="Set a deployment up.")
+app = typer.Typer(name="admin", no_args_is_help=True, help="Set up a deployment.")
 
 _DAY_SECONDS = 86_400
-_RETENTION_DAYS = 30
 _TIMEOUT_SECONDS = 150
 _MARKS = {"there": "[green]✓[/]", "made": "[green]+[/]", "refused": "[bold red]✗[/]", "wrong": "[bold red]✗[/]"}
 
 
 @app.callback()
 def admin() -> None:
-    """Commands that set a deployment up."""
+    """Set up a deployment."""
 
 
-@app.command()
-def setup(
+@local_command(app)
+async def setup(
+    output: Output,
     retention: Annotated[
         float | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="TIME",
-            show_default="30d",
-            help="How long ended tasks are kept, at least: as long as sessions live.",
-        ),
+        time_option("Minimum time that ended tasks are kept: as long as sessions exist.", show_default="30d"),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Make what tasks need in Temporal: the namespace, its retention, its search attributes.
+) -> ExitCode:
+    """Create what tasks need in Temporal: the namespace, its retention, its search attributes.
 
-    Connects as worker and API do (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_*). Run it as
-    often as you like: what exists stays. For what this credential may not do, the commands are printed,
-    and the exit code is 1.
+    Connects as worker and API do (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_*). You can run
+    it any number of times: existing values do not change. If the credential lacks a permission, the commands for
+    somebody who has it are printed, and the exit code is 1.
     """
-    output = Output(as_json=as_json)
-    seconds = _RETENTION_DAYS * _DAY_SECONDS if retention is None else retention
+    seconds = 30 * _DAY_SECONDS if retention is None else retention
     if seconds < _DAY_SECONDS:
-        raise typer.BadParameter("Temporal keeps ended tasks for one day at least.", param_hint="--retention")
-    finish(output, lambda: _setup(output, timedelta(seconds=seconds)))
-
-
-async def _setup(output: Output, retention: timedelta) -> ExitCode:
+        raise typer.BadParameter("Temporal keeps ended tasks for at least one day.", param_hint="--retention")
     from temporalio.service import RPCError  # noqa: PLC0415
 
     from outlast.api.temporal.namespace_setup import set_up_namespace  # noqa: PLC0415 (the Temporal SDK)
@@ -65,7 +53,7 @@ async def _setup(output: Output, retention: timedelta) -> ExitCode:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             client = await connect_plainly()
             where = f"{client.namespace} at {client.service_client.config.target_host}"
-            steps = await set_up_namespace(client, retention=retention)
+            steps = await set_up_namespace(client, retention=timedelta(seconds=seconds))
     except (RPCError, RuntimeError, ValueError, OSError, TimeoutError) as error:
         reason = error.message if isinstance(error, RPCError) else str(error).partition("\n")[0]
         raise CliError(
@@ -88,4 +76,6 @@ def _show(output: Output, where: str, steps: "tuple[SetupStep, ...]") -> None:
         for command in step.commands:
             output.command(command)
     if any(step.commands for step in steps):
-        output.note("Have somebody who may type these commands, or do so in the Temporal UI; then run this again.")
+        output.note(
+            "Ask somebody who may do this to run these commands or to use the Temporal UI; then run this again."
+        )

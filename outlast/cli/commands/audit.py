@@ -1,4 +1,4 @@
-"""`outlast audit`: check the audit log."""
+"""`outlast audit`: verify the audit log."""
 
 import os
 from pathlib import Path
@@ -8,51 +8,46 @@ import typer
 from rich.markup import escape
 
 from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption, JsonOption
-from outlast.cli.runner import finish
+from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption
+from outlast.cli.runner import local_command
 from outlast.cli.show.output import Output
 
 if TYPE_CHECKING:
     from outlast.activities.secrets.encryption import SecretSealer
     from outlast.api.audit.chain import ChainReport
 
-app = typer.Typer(no_args_is_help=True, help="Check the audit log: who did what.")
+app = typer.Typer(name="audit", no_args_is_help=True, help="Verify the audit log.")
 
 
 @app.callback()
 def audit() -> None:
-    """Commands of the audit log."""
+    """Verify the audit log."""
 
 
-@app.command()
-def verify(
+@local_command(app)
+async def verify(
+    output: Output,
     files: Annotated[list[Path], typer.Argument(help="All files of the log, in any order.", exists=True)],
     seal_keys: Annotated[
-        Path | None,
-        typer.Option(envvar="OUTLAST_SEAL_KEYS_FILE", help="The ring of sealing keys that the API had."),
+        Path | None, typer.Option(envvar="OUTLAST_SEAL_KEYS_FILE", help="The key ring of the API that wrote the log.")
     ] = None,
-    as_json: JsonOption = False,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
-) -> None:
-    """Find lines that were changed, removed, moved or inserted. Exit code 1 when there are any.
+) -> ExitCode:
+    """Find lines that were changed, removed, moved or inserted. The exit code is 1 if there are any.
 
-    Compare the last number and code with those that you noted before: a log does not show that its last records were
-    removed.
+    Compare the last number and code with those that you noted before: a log cannot prove that its last records were
+    not removed.
     """
-    output = Output(as_json=as_json)
-    finish(output, lambda: _verify(output, files, seal_keys or data_dir / "seal.keys"))
-
-
-async def _verify(output: Output, files: list[Path], seal_keys: Path) -> ExitCode:
     from outlast.api.audit.chain import KEY_PURPOSE, verify  # noqa: PLC0415 (pydantic)
 
-    reports = verify(files, _ring(seal_keys).derived_keys(KEY_PURPOSE))
+    reports = verify(files, _ring(seal_keys or data_dir / "seal.keys").derived_keys(KEY_PURPOSE))
+    is_broken = any(report.problems for report in reports)
     if output.as_json:
-        output.document({"ok": not _is_broken(reports), "chains": [_document(report) for report in reports]})
+        output.document({"ok": not is_broken, "chains": [_document(report) for report in reports]})
     else:
         for report in reports:
             _show(output, report)
-    return ExitCode.FAILED if _is_broken(reports) else ExitCode.OK
+    return ExitCode.FAILED if is_broken else ExitCode.OK
 
 
 def _ring(path: Path) -> "SecretSealer":
@@ -64,12 +59,8 @@ def _ring(path: Path) -> "SecretSealer":
         return SecretSealer.from_text(given) if given else SecretSealer.from_file(path)
     except SealError as error:
         raise CliError(
-            f"{error} The log can be checked only with the keys of its API.", exit_code=ExitCode.USAGE
+            f"{error} The log can be verified only with the keys of its API.", exit_code=ExitCode.USAGE
         ) from error
-
-
-def _is_broken(reports: "list[ChainReport]") -> bool:
-    return any(report.problems for report in reports)
 
 
 def _document(report: "ChainReport") -> dict[str, object]:
@@ -92,6 +83,8 @@ def _show(output: Output, report: "ChainReport") -> None:
     what = f"{report.records} records, numbers {report.first} to {report.last.seq}"
     output.show(f"{mark} chain {escape(report.chain)}: {what}, the last with code {report.last.mac}")
     if report.first > 1 and not report.problems:
-        output.show(f"  The files before record {report.first} were not given.")
+        output.show(f"  Files with the records before {report.first} are missing.")
     if report.torn_bytes:
-        output.show(f"  The last line is unfinished ({report.torn_bytes} bytes): a crash, or it is being written.")
+        output.show(
+            f"  The last line is incomplete ({report.torn_bytes} bytes): after a crash, or it is being written."
+        )

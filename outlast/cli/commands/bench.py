@@ -1,23 +1,24 @@
-"""`outlast bench tools`: what conversations with tools cost, measured on a running server."""
+"""`outlast bench tools`: the cost of conversations with tools, measured on a running server."""
 
 import math
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
+from outlast.cli.args import names_in
 from outlast.cli.errors import BadInput, ExitCode
 from outlast.cli.runner import Context, server_command
-from outlast.client import Event
+from outlast.client import Event, SessionOptions
 
 _DECIMALS = 4
 
 
 @dataclass
 class Figures:
-    """Sums over all conversations with one model; `document` makes averages of them."""
+    """Sums over all conversations with one model."""
 
     conversations: int = 0
     turns: int = 0
@@ -31,19 +32,17 @@ class Figures:
     seconds: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
 
     def add_turn(self, events: Iterable[Event], *, offered: int = 0) -> None:
-        """Count one turn, given all its events and the number of tools that its session offers."""
+        """Count a turn by all its events; its session offers this number of tools."""
         self.turns += 1
         completed = False
         for event in events:
             match event.name:
                 case "tool-result":
-                    self._add_result(event.data)
+                    self.tool_calls += 1
+                    self.failed_tool_calls += bool(event.data.get("is_error"))
+                    self.stored_outputs += bool(event.data.get("compressed"))
                 case "step-finish":
-                    self._add_step(event.data)
-                    active = event.data.get("active_tools")
-                    self.masked_turns += (
-                        event.data.get("step") == 1 and isinstance(active, list) and len(active) < offered
-                    )
+                    self._add_step(event.data, offered)
                 case "finish":
                     completed = event.data.get("status") == "completed"
                 case _:
@@ -51,7 +50,7 @@ class Figures:
         self.failed_turns += not completed
 
     def document(self) -> dict[str, Any]:
-        """The figures as JSON for programs; null where there is no measurement."""
+        """Return averages, rates and percentiles; null if there is no measurement."""
         return {
             "conversations": self.conversations,
             "turns": self.turns,
@@ -79,16 +78,15 @@ class Figures:
         seconds = [step[part] for step in self.seconds if part != "tools" or step[part] > 0]
         return {"p50": _percentile(seconds, 50), "p95": _percentile(seconds, 95)}
 
-    def _add_result(self, data: dict[str, Any]) -> None:
-        self.tool_calls += 1
-        self.failed_tool_calls += bool(data.get("is_error"))
-        self.stored_outputs += bool(data.get("compressed"))
-
-    def _add_step(self, data: dict[str, Any]) -> None:
+    def _add_step(self, data: dict[str, Any], offered: int) -> None:
         self.steps += 1
         for name, number in data["usage"].items():
             self.tokens[name] = self.tokens.get(name, 0) + number
         self.seconds.append(data["seconds"])
+        active = data.get("active_tools")
+        self.masked_turns += (
+            data.get("step") == 1 and isinstance(active, list) and len(cast(list[Any], active)) < offered
+        )
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -96,7 +94,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _percentile(values: Sequence[float], percent: int) -> float | None:
-    """The smallest value that `percent` of the values do not exceed (nearest rank)."""
+    """Return the smallest value that `percent` of the values do not exceed (nearest rank)."""
     if not values:
         return None
     ordered = sorted(values)
@@ -105,14 +103,14 @@ def _percentile(values: Sequence[float], percent: int) -> float | None:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A message and the tools that answer it. With `--mask`, no other tools may be called."""
+    """A message and the tools that answer it. With `--mask`, only these may be called."""
 
     message: str
     tools: tuple[str, ...]
 
 
 TOOLS = ("actors", "docs", "get-actor-run", "restore-tool-output")
-"""The first message, unless the command line sets another."""
+"""The tools of the conversations, unless the command line names others."""
 
 PROMPTS = (
     Prompt(
@@ -132,43 +130,14 @@ PROMPTS = (
 
 
 def mask_of(prompt: Prompt, offered: Collection[str]) -> dict[str, bool]:
-    """The tool mask of a message: only the session's tools that answer it are active."""
+    """Return the tool mask of a message: only the session's tools that answer it are active."""
     return {name: name in prompt.tools for name in offered}
 
 
-app = typer.Typer(no_args_is_help=True, help="Measure a running server.")
+app = typer.Typer(name="bench", no_args_is_help=True, help="Measure a running server.")
 
-DEFAULT_STEPS = 8
 DEFAULT_MODELS = {"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "zai": "glm-4.7"}
-"""A small model of each provider, so that a first measurement costs little. `generic` is anybody's server: none."""
-
-
-@dataclass(frozen=True)
-class _Measurement:
-    """The measurement to make."""
-
-    providers: tuple[str, ...]
-    model_ids: tuple[str, ...]
-    runs: int
-    steps: int
-    tools: tuple[str, ...] | None
-    mask: bool
-    compression: bool
-
-    def models(self) -> list[tuple[str, str]]:
-        """Providers with their models, the default ones when none is given. Raises `BadInput` when one has none."""
-        if not self.model_ids:
-            return [(provider, _default_model(provider)) for provider in self.providers]
-        if len(self.providers) != len(self.model_ids):
-            raise BadInput("Give as many --model as --provider, or none: the first belongs to the first.")
-        return list(zip(self.providers, self.model_ids, strict=True))
-
-
-def _default_model(provider: str) -> str:
-    model = DEFAULT_MODELS.get(provider)
-    if model is None:
-        raise BadInput(f"The provider {provider!r} has no default model: give --model.")
-    return model
+"""A small model of each provider, so that a first measurement is cheap. `generic` can be any server: it has none."""
 
 
 @app.callback()
@@ -176,90 +145,84 @@ def bench() -> None:
     """Measure a running server."""
 
 
-@app.command()
-@server_command(as_json=True)
+@server_command(app, as_json=True)
 async def tools(
     context: Context,
-    provider: Annotated[list[str], typer.Option(metavar="ID", help="Provider of the model; repeat it for several.")],
+    provider: Annotated[list[str], typer.Option(metavar="ID", help="Provider of the model; repeatable.")],
     model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="The model of each provider; without it a small one of the provider's."),
+        list[str] | None, typer.Option(metavar="ID", help="Model of each provider. Default: a small one.")
     ] = None,
     runs: Annotated[int, typer.Option(min=1, metavar="N", help="Conversations with each model.")] = 3,
     steps: Annotated[
-        int, typer.Option(min=1, max=200, metavar="K", help="Calls of the model per message, at most.")
-    ] = DEFAULT_STEPS,
-    mask: Annotated[bool, typer.Option("--mask", help="Send a mask with each message, another for each.")] = False,
+        int, typer.Option(min=1, max=200, metavar="K", help="Maximum calls of the model for each message.")
+    ] = 8,
+    mask: Annotated[bool, typer.Option("--mask", help="Send a different tool mask with each message.")] = False,
     no_compression: Annotated[
-        bool, typer.Option("--no-compression", help="Have outputs of any size sent to the model as they are.")
+        bool, typer.Option("--no-compression", help="Send outputs of any size to the model unchanged.")
     ] = False,
     selected: Annotated[
         str | None, typer.Option("--tools", metavar="NAMES", help="Other tools for the conversations, comma-separated.")
     ] = None,
 ) -> ExitCode:
-    """Hold the same conversations with each model, and print one JSON document of what they cost.
+    """Hold the same conversations with each model, and print their cost as one JSON document.
 
-    Tokens are averages per conversation. The models are called for real, and so are the tools: both may cost money.
+    Token counts are averages per conversation. Models and tools are really called: both may cost money.
 
     Examples:
       outlast bench tools --provider anthropic --runs 5
-      outlast bench tools --provider openai --model gpt-5 --provider generic --model qwen3 --mask
+      outlast bench tools --provider generic --model qwen3 --mask
     """
-    names = tuple(name.strip() for name in selected.split(",") if name.strip()) if selected else None
-    measurement = _Measurement(
-        tuple(provider), tuple(model or ()), runs, steps, names, mask, compression=not no_compression
-    )
-    return await _bench(context, measurement)
-
-
-async def _bench(context: Context, measurement: _Measurement) -> ExitCode:
-
+    compression = not no_compression
+    settings: SessionOptions = {
+        "max_steps": steps,
+        "tools": tuple(names_in(selected)) or TOOLS,
+        "compress": compression,
+    }
     measured: list[dict[str, Any]] = []
     failed = 0
-    for provider_id, model_id in measurement.models():
+    for provider_id, model_id in _models(provider, model or []):
         figures = Figures()
-        for _ in range(measurement.runs):
-            await _converse(context, measurement, provider_id, model_id, figures)
+        for _ in range(runs):
+            wanted: SessionOptions = {**settings, "provider_id": provider_id, "model_id": model_id}
+            await _converse(context, wanted, figures, mask=mask)
         failed += figures.failed_turns
         measured.append({"providerId": provider_id, "modelId": model_id, **figures.document()})
-    if measurement.mask and not any(one["maskedTurns"] for one in measured):
+    masked = any(one["maskedTurns"] for one in measured)
+    if mask and not masked:
         # Not a note: those are silent beside a JSON document.
-        context.output.err.print(
-            "The server does not heed masks: OUTLAST_TOOL_MASKING is off, or its kill switch is on."
-        )
+        context.output.err.print("The server ignores masks: OUTLAST_TOOL_MASKING is off, or its kill switch is on.")
     context.output.document(
         {
-            "runs": measurement.runs,
+            "runs": runs,
             "messages": len(PROMPTS),
-            "maxSteps": measurement.steps,
-            "mask": measurement.mask,
-            "maskInForce": any(one["maskedTurns"] for one in measured),
-            "compression": measurement.compression,
+            "maxSteps": steps,
+            "mask": mask,
+            "maskInForce": masked,
+            "compression": compression,
             "providers": measured,
         }
     )
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-async def _converse(
-    context: Context, measurement: _Measurement, provider_id: str, model_id: str, figures: "Figures"
-) -> None:
-    """Hold one conversation from its beginning to its end."""
+def _models(providers: list[str], models: list[str]) -> list[tuple[str, str]]:
+    """Return the providers with their models. Raises `BadInput` if a provider has none."""
+    if models and len(providers) != len(models):
+        raise BadInput("Give one --model for each --provider, in the same order, or none.")
+    chosen = models or [DEFAULT_MODELS.get(provider, "") for provider in providers]
+    if "" in chosen:
+        raise BadInput(f"The provider {providers[chosen.index('')]!r} has no default model: give --model.")
+    return list(zip(providers, chosen, strict=True))
 
+
+async def _converse(context: Context, settings: SessionOptions, figures: Figures, *, mask: bool) -> None:
     sessions, session_id = context.client.sessions, f"s-{secrets.token_hex(6)}"
-    session = await sessions.create(
-        session_id=session_id,
-        provider_id=provider_id,
-        model_id=model_id,
-        max_steps=measurement.steps,
-        tools=measurement.tools or TOOLS,
-        # Otherwise the second conversation would be read from the cache of the first, word for word.
-        instructions=f"This is conversation {session_id}.",
-        compress=measurement.compression,
-    )
+    # Different instructions, or the model would read the second conversation from the cache of the first.
+    instructions = f"This is conversation {session_id}."
+    session = await sessions.create(**{**settings, "session_id": session_id, "instructions": instructions})
     figures.conversations += 1
     for prompt in PROMPTS:
-        mask = mask_of(prompt, list(session.tools)) if measurement.mask else None
-        turn = await sessions.send(session_id, prompt.message, tool_mask=mask)
+        tool_mask = mask_of(prompt, list(session.tools)) if mask else None
+        turn = await sessions.send(session_id, prompt.message, tool_mask=tool_mask)
         async with sessions.turn_events(session_id, turn.id) as events:
             figures.add_turn([event async for event in events], offered=len(session.tools))

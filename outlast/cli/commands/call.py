@@ -8,14 +8,14 @@ from rich.markup import escape
 from outlast.cli.args import read_arguments
 from outlast.cli.connection import complete_tool
 from outlast.cli.errors import CliError, ExitCode
+from outlast.cli.options import DetachOption
 from outlast.cli.runner import Context, server_command
-from outlast.cli.show.follow_task import exit_code_of, going_on, print_rows_beside_progress, show_progress, summary_line
+from outlast.cli.show import follow_task
 from outlast.cli.show.wording import duration
 from outlast.client import Task, TaskAnswer
 from outlast.contracts.options import CallOptions
 
 _RESULT_SECONDS = 120
-
 
 ToolArgument = Annotated[
     str,
@@ -26,16 +26,16 @@ ToolArgument = Annotated[
     ),
 ]
 JsonArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="JSON", help="The arguments: a JSON object, @FILE, or - for standard input."),
+    str | None, typer.Argument(metavar="JSON", help="The arguments: a JSON object, @FILE, or - for standard input.")
 ]
 PairOption = Annotated[
     list[str] | None,
-    typer.Option("--arg", "-a", metavar="NAME=VALUE", help="One argument; dots reach into objects. Repeatable."),
+    typer.Option(
+        "--arg", "-a", metavar="NAME=VALUE", help="One argument; dots separate fields of objects. Repeatable."
+    ),
 ]
-DetachOption = Annotated[bool, typer.Option("--detach", "-d", help="Print the task's id and leave.")]
 FollowRowsOption = Annotated[
-    bool, typer.Option("--follow-rows", help="Print the rows of its run as they come, one line of JSON each.")
+    bool, typer.Option("--follow-rows", help="Print the rows of its run as they arrive, as JSON lines.")
 ]
 
 
@@ -49,9 +49,9 @@ async def call(
     follow_rows: FollowRowsOption = False,
     **options: Unpack[CallOptions],
 ) -> ExitCode:
-    """Call a tool, show how far it is, print its answer.
+    """Call a tool, show its progress, and print its answer.
 
-    The call is a durable task: Ctrl-C stops the watching, not the task.
+    The call is a durable task: Ctrl-C stops this command, not the task.
 
     Examples:
       outlast call outlast--sleeper '{"seconds": 5}'
@@ -61,75 +61,60 @@ async def call(
       outlast call outlast--site-crawler @input.json --follow-rows > rows.jsonl
     """
     given = read_arguments(arguments, arg or [])
-    context.interrupted = CliError(
-        "Interrupted while the call was being sent; it may have been accepted.",
+    context.output.interrupted = CliError(
+        "Interrupted while the call was being sent; the server may have accepted it.",
         exit_code=ExitCode.INTERRUPTED,
         hint=f"`{context.options.command('tasks ls --limit 3')}` shows the newest tasks.",
     )
     task = await context.client.start(tool, given, **options)
-    if detach:
-        return leave(context, task)
-    answer = await see_through(context, task, rows=follow_rows)
-    return show_answer(context, answer, told=follow_rows)
+    return await follow(context, task, detach=detach, rows=follow_rows)
 
 
-def _origin_text(task: "Task") -> str:
-    """How the task came to answer the call, where it was there already."""
+async def follow(context: Context, task: Task, *, detach: bool, rows: bool = False) -> ExitCode:
+    """Follow `task` and print its answer; if detached, print its id."""
+    if not detach:
+        return show_answer(context, await wait_for_answer(context, task, rows=rows), with_rows=rows)
+    if context.output.as_json:
+        context.output.document(task.document())
+    else:
+        context.output.text(task.id)
+        context.suggest(watch=f"tasks watch {task.id}", result=f"tasks result {task.id} --wait 10m")
+    return ExitCode.OK
 
-    if task.reused is None:
-        return ""
-    return "already running" if task.reused.joined else f"answered {duration(task.reused.age_seconds)} ago"
 
-
-async def see_through(context: Context, task: "Task", *, rows: bool = False) -> "TaskAnswer":
-    """Follow `task` on the screen until its handler has returned, with its `rows` where they are wanted; its answer."""
-
-    context.interrupted = going_on(context, task.id)
-    url = context.client.connection.url
-    origin = _origin_text(task)
-    told = f"  [dim]reused, {origin}[/]" if origin else ""
-    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{told}  [dim]on {escape(url)}[/]")
+async def wait_for_answer(context: Context, task: Task, *, rows: bool = False) -> TaskAnswer:
+    """Show the progress of `task`, and its `rows` if wanted, until its handler has returned."""
+    context.output.interrupted = follow_task.after_ctrl_c(context, task.id)
+    reused = ""
+    if task.reused is not None:
+        age = "already running" if task.reused.joined else f"answered {duration(task.reused.age_seconds)} ago"
+        reused = f"  [dim]reused, {age}[/]"
+    url = escape(context.client.connection.url)
+    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{reused}  [dim]on {url}[/]")
     if rows:
-        await print_rows_beside_progress(context, task)
+        await follow_task.print_rows_beside_progress(context, task)
     elif task.finished_at is None:
-        await show_progress(context, task)
+        await follow_task.show_progress(context, task)
     return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)
 
 
-def show_answer(context: Context, answer: "TaskAnswer", *, told: bool = False) -> ExitCode:
-    """Print an answer; the exit code that goes with it. Where its rows were `told`, only an error is printed."""
-
-    output, task = context.output, answer.task
+def show_answer(context: Context, answer: TaskAnswer, *, with_rows: bool = False) -> ExitCode:
+    """Print an answer and return its exit code. After rows, only its first line or its error is printed, as a note."""
+    output, task, result = context.output, answer.task, answer.result
     if output.as_json:
-        output.line(answer.document()) if told else output.document(answer.document())
-    elif answer.result is not None:
-        output.note(summary_line(task))
-        if told:
-            output.note(escape(answer.result.text if answer.result.is_error else answer.result.text.partition("\n")[0]))
+        output.line(answer.document()) if with_rows else output.document(answer.document())
+    elif result is None:
+        doing = f": {task.status_message}" if task.status_message else "."
+        hint = f"`{context.options.command(f'tasks result {task.id} --wait 10m')}` waits for it."
+        output.error(CliError(f"Task {task.id} is {task.status}{doing}", exit_code=ExitCode.NOT_DONE, hint=hint))
+    else:
+        output.note(follow_task.summary_line(task))
+        if with_rows:
+            output.note(escape(result.text if result.is_error else result.text.partition("\n")[0]))
         else:
-            output.text(answer.result.text)
-        if answer.result.locator is not None:
-            output.command(f"all of it  {context.options.command(f'output get {answer.result.locator} -o FILE')}")
-    if answer.result is None and not output.as_json:
-        _say_not_done(context, task)
+            output.text(result.text)
+        if result.locator is not None:
+            context.suggest(all_of_it=f"output get {result.locator} -o FILE")
     if not task.is_final:
         return ExitCode.NOT_DONE
-    return ExitCode.FAILED if answer.result is not None and answer.result.is_error else exit_code_of(task)
-
-
-def _say_not_done(context: Context, task: "Task") -> None:
-    doing = f": {task.status_message}" if task.status_message else "."
-    again = f"`{context.options.command(f'tasks result {task.id} --wait 10m')}` waits for it."
-    context.output.error(CliError(f"Task {task.id} is {task.status}{doing}", exit_code=ExitCode.NOT_DONE, hint=again))
-
-
-def leave(context: Context, task: "Task") -> ExitCode:
-    """Print the id of a task that goes on by itself."""
-    output, command = context.output, context.options.command
-    if output.as_json:
-        output.document(task.document())
-        return ExitCode.OK
-    output.text(task.id)
-    output.command(f"watch   {command(f'tasks watch {task.id}')}")
-    output.command(f"result  {command(f'tasks result {task.id} --wait 10m')}")
-    return ExitCode.OK
+    return ExitCode.FAILED if result is not None and result.is_error else follow_task.exit_code_of(task)

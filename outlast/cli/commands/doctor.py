@@ -1,7 +1,6 @@
-"""`outlast doctor`: look at every part, say what is wrong and what to do."""
+"""`outlast doctor`: check every part of a system."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +9,8 @@ from rich.markup import escape
 
 from outlast.cli.connection import as_cli_errors
 from outlast.cli.errors import ExitCode
-from outlast.cli.options import Options, server_options
-from outlast.cli.runner import finish
+from outlast.cli.options import Options
+from outlast.cli.runner import local_command
 from outlast.cli.show.output import Output, with_commands
 from outlast.cli.show.tables import Entries
 
@@ -21,16 +20,9 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[bold red]✗[/]", "skip": "[dim]-[/]"}
 
 
-@server_options()
-def doctor(options: Options) -> None:
-    """Look at every part and say what is wrong. Exit code 1 when something is."""
-    output = Output(as_json=options.as_json)
-    finish(output, lambda: diagnose(output, options))
-
-
-async def diagnose(output: Output, options: Options) -> ExitCode:
-    """Make all checks and print them."""
-
+@local_command(with_server=True)
+async def doctor(output: Output, options: Options) -> ExitCode:
+    """Check every part, and show problems with their remedies. The exit code is 1 if a check fails."""
     with as_cli_errors():
         checks = await _all_checks(options)
     bad = [check for check in checks if check.health == "fail"]
@@ -47,6 +39,7 @@ async def _all_checks(options: Options) -> "list[Check]":
     from outlast.client.connection import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
+    actors = [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]
     around = components.Surroundings(data_dir, running_stack(data_dir), environment)
     return [
         machine.check_python(),
@@ -59,7 +52,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         *settings.check_variables(),
         await settings.check_store(data_dir),
         *await settings.check_store_owner(environment),
-        settings.check_actors(_actor_folders(environment)),
+        settings.check_actors(actors),
         machine.check_temporal_server(environment),
         *([] if around.state else machine.check_ports(environment)),
         components.check_stack(around),
@@ -76,11 +69,6 @@ async def _all_checks(options: Options) -> "list[Check]":
     ]
 
 
-def _actor_folders(environment: Mapping[str, str]) -> list[Path]:
-    """The folders that OUTLAST_ACTORS names, separated as `outlast up` takes them."""
-    return [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]
-
-
 def _findings(checks: "list[Check]") -> Entries:
     rows: list[tuple[str, ...]] = []
     for check in checks:
@@ -95,7 +83,7 @@ def _verdict(checks: "list[Check]") -> str:
     failed = [check.name for check in checks if check.health == "fail"]
     warned = [check.name for check in checks if check.health == "warn"]
     if failed:
-        return f"[bold red]Not well:[/] {', '.join(failed)}."
+        return f"[bold red]Failed:[/] {', '.join(failed)}."
     if warned:
-        return f"[green]It works.[/] Worth a look: {', '.join(warned)}."
-    return "[bold green]All is well.[/]"
+        return f"[green]It works.[/] Warnings: {', '.join(warned)}."
+    return "[bold green]No problems found.[/]"

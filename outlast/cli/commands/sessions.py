@@ -1,20 +1,21 @@
 """`outlast sessions`: list, read, rename, delete, export and import conversations."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import JsonValue
 from rich.markup import escape
 
 from outlast.cli.args import json_object
-from outlast.cli.errors import ExitCode
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show.tables import Column
 from outlast.cli.show.wording import ago, one_line
-from outlast.client import Message
+from outlast.contracts.sessions import SessionEntry
 
-app = typer.Typer(no_args_is_help=True, help="List, read, rename, delete, export and import conversations.")
+app = typer.Typer(
+    name="sessions", no_args_is_help=True, help="List, read, rename, delete, export and import conversations."
+)
 
 SessionIdArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session.", show_default=False)]
 _COLUMNS = (
@@ -26,142 +27,81 @@ _COLUMNS = (
 )
 
 
-@app.command()
-@server_command()
+@server_command(app)
 async def ls(
     context: Context,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Sessions to list at most.")] = 20,
-) -> ExitCode:
-    """List your conversations, those first that began last."""
-    return await _list(context, limit)
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of sessions.")] = 20,
+) -> None:
+    """List your conversations, the newest first."""
+    async with context.client.sessions.list(limit=limit) as listed:
+        found = [entry async for entry in listed]
+    none = "You have no conversations. `outlast chat` begins one."
+    context.output.listing("sessions", found, _COLUMNS, _row, none)
 
 
-@app.command()
-@server_command()
-async def get(
-    context: Context,
-    session_id: SessionIdArgument,
-) -> ExitCode:
-    """Print what was said in a conversation, from its beginning."""
-    return await _show_messages(context, session_id)
+@server_command(app)
+async def get(context: Context, session_id: SessionIdArgument) -> None:
+    """Print the messages of a conversation, the oldest first."""
+    messages = await context.client.sessions.conversation(session_id)
+    if context.output.as_json:
+        context.output.document({"messages": [message.document() for message in messages]})
+        return
+    for message in messages:
+        # Results of tools are only in the JSON.
+        calls = ", ".join(part.name or "" for part in message.parts if part.type == "tool_call")
+        shown = f"{escape(message.text)}{f' [dim]calls {escape(calls)}[/]' if calls else ''}".strip()
+        if shown:
+            context.output.show(f"[bold cyan]{escape(message.role)}[/] {shown}")
 
 
-@app.command()
-@server_command()
+@server_command(app)
 async def rename(
     context: Context,
     session_id: SessionIdArgument,
     title: Annotated[str, typer.Argument(metavar="TITLE", help="Its new title.", show_default=False)],
-) -> ExitCode:
-    """Give a conversation another title."""
-    return await _rename(context, session_id, title)
+) -> None:
+    """Change the title of a conversation."""
+    session = await context.client.sessions.rename(session_id, title)
+    context.output.done(session.document(), f"{escape(session.id)} is now called {escape(session.title or '')}.")
 
 
-@app.command()
-@server_command()
-async def delete(
-    context: Context,
-    session_id: SessionIdArgument,
-) -> ExitCode:
-    """Delete a conversation and the stored outputs of its calls. It cannot be undone: export it first."""
-    return await _delete(context, session_id)
+@server_command(app)
+async def delete(context: Context, session_id: SessionIdArgument) -> None:
+    """Delete a conversation and the stored outputs of its calls. This cannot be undone: export it first."""
+    await context.client.sessions.delete(session_id)
+    context.output.done({"deleted": session_id}, f"{escape(session_id)} is deleted.")
 
 
-@app.command()
-@server_command(as_json=True)
+@server_command(app, as_json=True)
 async def export(
     context: Context,
     session_id: SessionIdArgument,
-    outputs: Annotated[bool, typer.Option("--outputs", help="With the stored outputs that it refers to.")] = False,
-) -> ExitCode:
+    outputs: Annotated[bool, typer.Option("--outputs", help="Include the stored outputs that it refers to.")] = False,
+) -> None:
     """Print a conversation as one JSON document: `outlast sessions export ID > chat.json`."""
-    return await _export(context, session_id, outputs)
+    context.output.document(await context.client.sessions.export(session_id, outputs=outputs))
 
 
-@app.command(name="import")
-@server_command()
+@server_command(app, "import")
 async def import_(
     context: Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="What `export` has printed.", show_default=False, dir_okay=False)
+        Path, typer.Argument(metavar="FILE", help="Output of `export`.", show_default=False, dir_okay=False)
     ],
     session: Annotated[str | None, typer.Option(metavar="ID", help="Id of the new session.")] = None,
-) -> ExitCode:
-    """Begin a conversation with what was exported."""
-    exported = json_object(file, "what `outlast sessions export` prints")
-    return await _import(context, exported, session)
+) -> None:
+    """Create a conversation from an export."""
+    exported = json_object(file, "the output of `outlast sessions export`")
+    imported = await context.client.sessions.import_(exported, session_id=session)
+    context.output.done(imported.document(), f"{escape(imported.id)} has {len(imported.turns)} turns.")
+    context.suggest(chat=f"chat --session {imported.id}")
 
 
-async def _list(context: Context, limit: int) -> ExitCode:
-
-    async with context.client.sessions.list(limit=limit) as listed:
-        entries = [entry async for entry in listed]
-    if context.output.as_json:
-        context.output.document({"sessions": [entry.document() for entry in entries]})
-    elif not entries:
-        context.output.note("You have no conversations. `outlast chat` begins one.")
-    else:
-        rows = [
-            (
-                escape(entry.id),
-                ago(entry.began) if entry.began else "",
-                str(entry.turns),
-                escape(entry.model_id or ""),
-                escape(one_line(entry.title)),
-            )
-            for entry in entries
-        ]
-        context.output.table(_COLUMNS, rows)
-    return ExitCode.OK
-
-
-async def _show_messages(context: Context, session_id: str) -> ExitCode:
-    messages = await context.client.sessions.conversation(session_id)
-    if context.output.as_json:
-        context.output.document({"messages": [message.document() for message in messages]})
-        return ExitCode.OK
-    for message in messages:
-        shown = _shown(message)
-        if shown:
-            context.output.show(f"[bold cyan]{escape(message.role)}[/] {shown}")
-    return ExitCode.OK
-
-
-async def _rename(context: Context, session_id: str, title: str) -> ExitCode:
-    session = await context.client.sessions.rename(session_id, title)
-    if context.output.as_json:
-        context.output.document(session.document())
-    else:
-        context.output.note(f"{escape(session.id)} is now called {escape(session.title or '')}.")
-    return ExitCode.OK
-
-
-async def _delete(context: Context, session_id: str) -> ExitCode:
-    await context.client.sessions.delete(session_id)
-    if context.output.as_json:
-        context.output.document({"deleted": session_id})
-    else:
-        context.output.note(f"{escape(session_id)} is deleted.")
-    return ExitCode.OK
-
-
-async def _export(context: Context, session_id: str, outputs: bool) -> ExitCode:
-    context.output.document(await context.client.sessions.export(session_id, outputs=outputs))
-    return ExitCode.OK
-
-
-async def _import(context: Context, exported: "dict[str, JsonValue]", session_id: str | None) -> ExitCode:
-    session = await context.client.sessions.import_(exported, session_id=session_id)
-    if context.output.as_json:
-        context.output.document(session.document())
-    else:
-        context.output.note(f"{escape(session.id)} has {len(session.turns)} turns.")
-        context.output.command(f"go on  {context.options.command(f'chat --session {session.id}')}")
-    return ExitCode.OK
-
-
-def _shown(message: "Message") -> str:
-    """The text, and what was called; results of tools are left to `--json`."""
-    calls = ", ".join(part.name or "" for part in message.parts if part.type == "tool_call")
-    text = escape(message.text)
-    return f"{text} [dim]calls {escape(calls)}[/]".strip() if calls else text
+def _row(entry: SessionEntry) -> Sequence[str]:
+    return (
+        escape(entry.id),
+        ago(entry.began) if entry.began else "",
+        str(entry.turns),
+        escape(entry.model_id or ""),
+        escape(one_line(entry.title)),
+    )

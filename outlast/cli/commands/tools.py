@@ -1,4 +1,4 @@
-"""`outlast tools`: what can be called."""
+"""`outlast tools`: the tools that can be called."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 
 from outlast.cli.connection import complete_tool
-from outlast.cli.errors import ExitCode
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show.output import Output
 from outlast.cli.show.tables import Column, Entries
@@ -21,7 +20,7 @@ _EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array"
 
 @dataclass(frozen=True, slots=True)
 class ArgumentWords:
-    """One argument as a person reads it."""
+    """An argument of a tool, described for people."""
 
     name: str
     type: str
@@ -30,7 +29,7 @@ class ArgumentWords:
 
 
 def describe_arguments(schema: Mapping[str, Any]) -> list[ArgumentWords]:
-    """Every argument of an input schema, in its order."""
+    """Return the arguments of an input schema, in its order."""
     required = _list(schema.get("required"))
     properties = _object(schema.get("properties")).items()
     return [
@@ -40,14 +39,14 @@ def describe_arguments(schema: Mapping[str, Any]) -> list[ArgumentWords]:
 
 
 def example_arguments(schema: Mapping[str, Any]) -> str:
-    """The least that has to be given, as JSON, with the schema's own examples where it has some."""
+    """Return the required arguments as JSON, with the examples of the schema if it has some."""
     properties = _object(schema.get("properties"))
     example = {str(name): _example(_object(properties.get(str(name)))) for name in _list(schema.get("required"))}
     return json.dumps(example, ensure_ascii=False)
 
 
 def type_words(schema: Mapping[str, Any]) -> str:
-    """`string`, `number | string`, `any`; null is not mentioned."""
+    """Return the type: `string`, `number | string`, `any`; null is left out."""
     if "$ref" in schema:
         return "object"
     choices = [type_words(_object(choice)) for choice in _list(schema.get("anyOf"))]
@@ -80,32 +79,29 @@ def _list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-app = typer.Typer(no_args_is_help=True, help="List the tools that can be called, and show their arguments.")
-
-_COLUMNS = (
-    Column("TOOL", style="bold"),
-    Column("CATEGORY", rank=2, style="dim"),
-    Column("WHAT IT DOES", rank=1, least=24),
+app = typer.Typer(
+    name="tools", no_args_is_help=True, help="List the tools that can be called, and show their arguments."
 )
 
-_ARGUMENT_TITLES = ("ARGUMENT", "TYPE", "WHAT IT IS")
+_COLUMNS = (Column("TOOL", style="bold"), Column("CATEGORY", rank=2, style="dim"), Column("PURPOSE", rank=1, least=24))
 _REQUIRED = "[red]*[/]"
+ModeOption = Annotated[str | None, typer.Option(help="Show them as this mode does: default or openai.")]
 
-ModeOption = Annotated[str | None, typer.Option(help="As which mode presents them: default or openai.")]
 
-
-@app.command()
-@server_command()
-async def ls(
-    context: Context,
-    mode: ModeOption = None,
-) -> ExitCode:
+@server_command(app)
+async def ls(context: Context, mode: ModeOption = None) -> None:
     """List the tools."""
-    return await list_tools(context, mode)
+    found = await context.client.tools(mode=mode)
+    if context.output.as_json:
+        context.output.document({"tools": [tool.document() for tool in found]})
+        return
+    found = sorted(found, key=lambda tool: (tool.category, tool.name))
+    context.output.table(_COLUMNS, [(escape(one.name), escape(one.category), escape(_purpose(one))) for one in found])
+    context.output.note()
+    context.suggest(its_arguments="tools get TOOL", any_Actor="call USER/NAME")
 
 
-@app.command()
-@server_command()
+@server_command(app)
 async def get(
     context: Context,
     name: Annotated[
@@ -113,56 +109,36 @@ async def get(
         typer.Argument(metavar="TOOL", help="Name of a tool, or any Actor as user/name.", autocompletion=complete_tool),
     ],
     mode: ModeOption = None,
-) -> ExitCode:
-    """Show what a tool does and which arguments it takes."""
-    return await get_tool(context, name, mode)
-
-
-async def list_tools(context: Context, mode: str | None) -> ExitCode:
-    """Print the tools by category."""
-    found = await context.client.tools(mode=mode)
-    output = context.output
-    if output.as_json:
-        output.document({"tools": [tool.document() for tool in found]})
-        return ExitCode.OK
-    tools = sorted(found, key=lambda tool: (tool.category, tool.name))
-    output.table(_COLUMNS, [(escape(tool.name), escape(tool.category), escape(_purpose(tool))) for tool in tools])
-    command = context.options.command
-    output.note()
-    output.command(f"its arguments  {command('tools get TOOL')}")
-    output.command(f"any Actor      {command('call USER/NAME')}")
-    return ExitCode.OK
-
-
-async def get_tool(context: Context, name: str, mode: str | None) -> ExitCode:
-    """Print one tool."""
-    tool = await context.client.tool(name, mode=mode)
-    output = context.output
+) -> None:
+    """Show the description and the arguments of a tool."""
+    tool, output = await context.client.tool(name, mode=mode), context.output
     if output.as_json:
         output.document(tool.document())
-        return ExitCode.OK
+        return
     output.show(f"[bold]{escape(tool.name)}[/]  [dim]{escape(tool.title)}, {escape(tool.category)}[/]")
     output.show(f"\n{escape(printable(tool.description))}\n")
     _show_arguments(output, tool)
-    call = f"call {tool.name} '{example_arguments(tool.input_schema)}'"
     output.note()
-    output.command(f"call it  {context.options.command(call)}")
-    return ExitCode.OK
+    context.suggest(call_it=f"call {tool.name} '{example_arguments(tool.input_schema)}'")
 
 
-def _show_arguments(output: Output, tool: "Tool") -> None:
+def _show_arguments(output: Output, tool: Tool) -> None:
     arguments = describe_arguments(tool.input_schema)
-    rows: list[tuple[str, ...]] = []
-    for argument in arguments:
-        name = f"{escape(argument.name)}{_REQUIRED if argument.is_required else ''}"
-        rows.append((name, f"[cyan]{escape(argument.type)}[/]", escape(argument.explanation)))
-    output.show(Entries(rows, _ARGUMENT_TITLES))
+    rows = [
+        (
+            f"{escape(argument.name)}{_REQUIRED if argument.is_required else ''}",
+            f"[cyan]{escape(argument.type)}[/]",
+            escape(argument.explanation),
+        )
+        for argument in arguments
+    ]
+    output.show(Entries(rows, ("ARGUMENT", "TYPE", "DESCRIPTION")))
     if any(argument.is_required for argument in arguments):
-        output.show(f"{_REQUIRED} must be given")
+        output.show(f"{_REQUIRED} required")
 
 
-def _purpose(tool: "Tool") -> str:
-    """The first sentence that says what the tool does; for an Actor's tool, what the Actor does."""
+def _purpose(tool: Tool) -> str:
+    """Return the first sentence of the description; for a tool of an Actor, that of the Actor."""
     text = one_line(tool.description)
     if tool.actor:
         text = text.partition(" and returns what it produced. ")[2] or text

@@ -1,4 +1,4 @@
-"""`outlast top`: a live view of tasks, queues, workers and money."""
+"""`outlast top`: a live view of tasks, queues, workers and cost."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
@@ -12,9 +12,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from outlast.cli.args import parse_duration
 from outlast.cli.connection import waiting_text
-from outlast.cli.errors import ExitCode
+from outlast.cli.options import time_option
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show.tables import Column, FittingTable
 from outlast.cli.show.wording import ago, counted, duration, one_line, styled_status
@@ -48,7 +47,7 @@ _TASKS = (
 
 
 class TopView:
-    """The latest figures. They are drawn again whenever the terminal asks for them."""
+    """The latest figures, drawn again whenever the terminal needs them."""
 
     def __init__(self, url: str) -> None:
         """Show the server at `url`."""
@@ -57,10 +56,15 @@ class TopView:
         self.usage: UsageReport | None = None
         self.usage_problem: str | None = None
         self.trouble: str | None = None
-        """The reason of the wait, while the server does not answer."""
+        """The reason of a wait, while the server does not answer."""
+
+    def document(self) -> dict[str, object]:
+        """Return the figures as JSON."""
+        operations = self.operations.document() if self.operations else {}
+        return {**operations, "usage": self.usage.document() if self.usage else None}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render it as Rich asks for it: on a terminal, no longer than the screen."""
+        """Render it for Rich: on a terminal, no longer than the screen."""
         yield from console.render(Group(*self._parts(options.height or 0)), options.update(height=None))
 
     def _parts(self, height: int) -> Iterator[RenderableType]:
@@ -101,7 +105,7 @@ class TopView:
         return ["  [dim]·[/]  ".join(parts)]
 
 
-_NO_WORKER = Text.from_markup("\n[bold red]✗[/] No worker asks for work: tasks wait until one does.")
+_NO_WORKER = Text.from_markup("\n[bold red]✗[/] No worker polls for tasks: they wait until one does.")
 
 
 def _counts(found: Operations) -> str:
@@ -110,7 +114,7 @@ def _counts(found: Operations) -> str:
         f"{styled_status('working')} {counts.working}",
         f"{styled_status('queued')} {counts.queued}",
         f"{styled_status('input_required')} {counts.input_required}",
-        f"[dim]run goes on[/] {counts.answered}",
+        f"[dim]run continues[/] {counts.answered}",
     ]
     marks = (("✓", "green", counts.completed_last_hour), ("✗", "red", counts.failed_last_hour))
     ended = [f"[{style}]{mark}[/] {number}" for mark, style, number in marks]
@@ -161,81 +165,67 @@ def _task_rows(found: Operations) -> list[tuple[str, ...]]:
 
 
 _EVERY_SECONDS = 2
-_MONEY_EVERY_SECONDS = 15
-_MONEY_PATIENCE_SECONDS = 5
+_COST_EVERY_SECONDS = 15
+_COST_TIMEOUT_SECONDS = 5
 
 
 @server_command()
 async def top(
     context: Context,
-    once: Annotated[bool, typer.Option("--once", help="Show it once and leave.")] = False,
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_duration, metavar="TIME", show_default="2s", help="Time between two looks, 1s at least."
-        ),
-    ] = None,
-) -> ExitCode:
-    """Watch tasks, queues, workers and what is spent, until Ctrl-C.
+    once: Annotated[bool, typer.Option("--once", help="Show it once and exit.")] = False,
+    interval: Annotated[float | None, time_option("Time between two updates, at least 1s.", show_default="2s")] = None,
+) -> None:
+    """Show tasks, queues, workers and cost live, until Ctrl-C.
 
-    You see your own tasks; with the scope `admin` those of all callers, and queues and workers too. Where there is no
-    terminal it is shown once; with --json, as one line for each look.
+    You see your own tasks; with the scope `admin`, those of all callers, queues and workers. Without a terminal they
+    are shown once; with --json, as one line per update.
     """
+    output, view = context.output, TopView(context.client.connection.url)
     seconds = max(interval or _EVERY_SECONDS, 1.0)
-    return await _top(context, once=once, seconds=seconds)
+    if once or not (output.as_json or output.out.is_terminal):
+        view.operations = await context.client.operations()
+        await _update_cost(context, view)
+        if output.as_json:
+            output.document(view.document())
+        else:
+            output.show(view)
+        return
+    with suppress(asyncio.CancelledError):  # Ctrl-C is how to leave it
+        await (_lines if output.as_json else _live)(context, view, seconds)
 
 
-async def _top(context: Context, *, once: bool, seconds: float) -> ExitCode:
-    output = context.output
-    if not once and (output.as_json or output.out.is_terminal):
-        # Ctrl-C is the way to leave it.
-        with suppress(asyncio.CancelledError):
-            await (_lines(context, seconds) if output.as_json else _live(context, seconds))
-        return ExitCode.OK
-    view = _view(context)
-    view.operations = await context.client.operations()
-    await _look_at_money(context, view)
-    if output.as_json:
-        output.document(_document(view))
-    else:
-        output.show(view)
-    return ExitCode.OK
-
-
-async def _lines(context: Context, seconds: float) -> None:
-    view = _view(context)
-    async with _money_followed(context, view):
+async def _lines(context: Context, view: TopView, seconds: float) -> None:
+    async with _cost_followed(context, view):
         while True:
             view.operations = await context.client.operations()
-            context.output.line(_document(view))
+            context.output.line(view.document())
             await asyncio.sleep(seconds)
 
 
-async def _live(context: Context, seconds: float) -> None:
-
-    view = _view(context)
-
+async def _live(context: Context, view: TopView, seconds: float) -> None:
     def show_trouble(waiting: Waiting | None) -> None:
         view.trouble = None if waiting is None else waiting_text(waiting)
 
     view.operations = await context.client.operations()
     context.client.on_waiting = show_trouble
     with Live(view, console=context.output.out, screen=True, refresh_per_second=4):
-        async with _money_followed(context, view):
+        async with _cost_followed(context, view):
             while True:
                 await asyncio.sleep(seconds)
                 view.operations = await context.client.operations()
 
 
-def _view(context: Context) -> "TopView":
-
-    return TopView(context.client.connection.url)
-
-
 @asynccontextmanager
-async def _money_followed(context: Context, view: "TopView") -> AsyncGenerator[None]:
-    """Look at it now and then, beside what the block does."""
-    following = asyncio.create_task(_follow_money(context, view))
+async def _cost_followed(context: Context, view: TopView) -> AsyncGenerator[None]:
+    """Update the cost every 15 seconds while the block runs."""
+
+    async def follow() -> None:
+        while True:
+            if view.operations is not None:
+                await _update_cost(context, view)
+            await asyncio.sleep(_COST_EVERY_SECONDS if view.operations else 0.1)
+
+    following = asyncio.create_task(follow())
     try:
         yield
     finally:
@@ -244,16 +234,8 @@ async def _money_followed(context: Context, view: "TopView") -> AsyncGenerator[N
             await following
 
 
-async def _follow_money(context: Context, view: "TopView") -> None:
-    while True:
-        if view.operations is not None:
-            await _look_at_money(context, view)
-        await asyncio.sleep(_MONEY_EVERY_SECONDS if view.operations else 0.1)
-
-
-async def _look_at_money(context: Context, view: "TopView") -> None:
-    """The spending of today (UTC). Workers answer it, so the wait for it is short."""
-
+async def _update_cost(context: Context, view: TopView) -> None:
+    """Read the cost of today (UTC). A worker answers this, so the timeout is short."""
     today = datetime.now(UTC).date()
     sees_all = view.operations is not None and view.operations.scope == "all"
     wanted: UsageOptions = {
@@ -263,14 +245,9 @@ async def _look_at_money(context: Context, view: "TopView") -> None:
         "caller": "*" if sees_all else None,
     }
     try:
-        async with asyncio.timeout(_MONEY_PATIENCE_SECONDS):
+        async with asyncio.timeout(_COST_TIMEOUT_SECONDS):
             view.usage, view.usage_problem = await context.client.usage(**wanted), None
     except TimeoutError:
         view.usage, view.usage_problem = None, "is unknown: no worker answers"
     except OutlastError as error:
         view.usage, view.usage_problem = None, f"is unknown: {error.message}"
-
-
-def _document(view: "TopView") -> dict[str, object]:
-    operations = view.operations.document() if view.operations else {}
-    return {**operations, "usage": view.usage.document() if view.usage else None}

@@ -1,4 +1,4 @@
-"""`outlast usage`: what was spent."""
+"""`outlast usage`: the cost of calls."""
 
 from datetime import datetime
 from typing import Annotated
@@ -6,15 +6,18 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from outlast.cli.errors import BadInput, ExitCode
-from outlast.cli.options import (
-    CsvSafeOption,
-)
+from outlast.cli.errors import BadInput
+from outlast.cli.options import CsvOption, CsvSafeOption
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show.tables import Column
-from outlast.client import CapUsage, UsageOptions, UsageReport
+from outlast.client import UsageOptions, UsageReport
 
 _DAYS = ["%Y-%m-%d"]
+_COUNTS = (
+    Column("RUNS", rank=9, justify="right"),
+    Column("MODEL CALLS", rank=8, justify="right"),
+    Column("US DOLLARS", justify="right"),
+)
 
 
 @server_command()
@@ -25,44 +28,42 @@ async def usage(
         typer.Option(help="Group by `day`, `tool`, `actor`, `model`, `session`, `payer` or `caller`; repeatable."),
     ] = None,
     since: Annotated[
-        datetime | None, typer.Option(formats=_DAYS, help="First day (UTC); the first of this month by default.")
+        datetime | None, typer.Option(formats=_DAYS, help="First day (UTC). Default: the first of this month.")
     ] = None,
-    until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Last day (UTC); today by default.")] = None,
+    until: Annotated[datetime | None, typer.Option(formats=_DAYS, help="Last day (UTC). Default: today.")] = None,
     tool: Annotated[str | None, typer.Option(help="Only this tool.")] = None,
     actor: Annotated[str | None, typer.Option(help="Only this Actor, as `user/name`.")] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only this session.")] = None,
-    caller: Annotated[str | None, typer.Option(help="Another caller, or `*` for all, with leave to see them.")] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    caller: Annotated[
+        str | None, typer.Option(help="Another caller, or `*` for all, if you have the right to see them.")
+    ] = None,
+    as_csv: CsvOption = False,
     csv_safe: CsvSafeOption = True,
-) -> ExitCode:
-    """Show what your calls have cost, and what your caps leave."""
+) -> None:
+    """Show the cost of your calls, and what your spending limits leave."""
     if as_csv and context.output.as_json:
         raise BadInput("--csv and --json exclude each other.")
+    by = by or ["day"]
     wanted: UsageOptions = {
         "first_day": since.date() if since else None,
         "last_day": until.date() if until else None,
-        "by": by or ["day"],
+        "by": by,
         "tool": tool,
         "actor": actor,
         "session_id": session,
         "caller": caller,
     }
-    return await _usage(context, wanted, as_csv=as_csv, csv_safe=csv_safe)
-
-
-async def _usage(context: Context, wanted: "UsageOptions", *, as_csv: bool, csv_safe: bool) -> ExitCode:
     if as_csv:
         typer.echo(await context.client.usage_csv(csv_safe=csv_safe, **wanted), nl=False)
-        return ExitCode.OK
+        return
     report = await context.client.usage(**wanted)
     if context.output.as_json:
         context.output.document(report.document())
     else:
-        _show(context, report, list(wanted.get("by") or ()))
-    return ExitCode.OK
+        _show(context, report, by)
 
 
-def _show(context: Context, report: "UsageReport", by: list[str]) -> None:
+def _show(context: Context, report: UsageReport, by: list[str]) -> None:
     if report.rows:
         columns = [*(Column(name.upper(), rank=place) for place, name in enumerate(by)), *_COUNTS]
         rows = [
@@ -77,22 +78,12 @@ def _show(context: Context, report: "UsageReport", by: list[str]) -> None:
         context.output.table(columns, rows)
     context.output.note(f"{report.first_day} to {report.last_day}: {_usd(report.total_usd)} US dollars")
     if report.damaged:
-        context.output.note(f"[red]✗[/] {report.damaged} stored records cannot be read: the sums are without them.")
+        context.output.note(f"[red]✗[/] {report.damaged} stored records cannot be read: the sums do not include them.")
     for cap in report.caps:
         if cap.cap_usd is not None:
-            context.output.note(_cap(cap))
-
-
-_COUNTS = (
-    Column("RUNS", rank=9, justify="right"),
-    Column("MODEL CALLS", rank=8, justify="right"),
-    Column("US DOLLARS", justify="right"),
-)
-
-
-def _cap(cap: "CapUsage") -> str:
-    held = f", {_usd(cap.reserved_usd)} reserved" if cap.reserved_usd else ""
-    return f"cap of the {cap.cap}: {_usd(cap.left_usd or 0)} of {_usd(cap.cap_usd or 0)} left{held}"
+            reserved = f", {_usd(cap.reserved_usd)} reserved" if cap.reserved_usd else ""
+            left = f"{_usd(cap.left_usd or 0)} of {_usd(cap.cap_usd)} left"
+            context.output.note(f"limit of the {cap.cap}: {left}{reserved}")
 
 
 def _usd(amount: float) -> str:

@@ -1,1 +1,1 @@
-"""Writes Outlast into the configuration files of MCP clients, and takes it out again."""
+"""Adds Outlast to the configuration files of MCP clients, and removes it."""

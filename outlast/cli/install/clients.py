@@ -1,4 +1,4 @@
-"""The MCP clients whose configuration can be written: where each keeps it, and in which form."""
+"""The MCP clients that can be configured: the place and the format of their files."""
 
 import os
 import re
@@ -20,65 +20,61 @@ ClientName = Literal["claude-code", "claude-desktop", "cursor", "vscode", "winds
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Whose files are meant: the home folder, the variables and the kind of a machine."""
+    """The home folder, the variables and the platform of a user."""
 
     home: Path
     variables: Mapping[str, str]
     platform: Platform
 
     def application_data(self) -> Path:
-        """Where desktop programs keep what is theirs."""
+        """Return the folder for the data of desktop programs."""
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
         if self.platform == "win32":
             return Path(self.variables.get("APPDATA") or self.home / "AppData" / "Roaming")
         return Path(self.variables.get("XDG_CONFIG_HOME") or self.home / ".config")
 
-    def has_program(self, name: str) -> bool:
-        """Whether the program is on the PATH."""
-        return shutil.which(name, path=self.variables.get("PATH")) is not None
-
 
 @dataclass(frozen=True, slots=True)
 class McpClient:
-    """A client, and how its file describes a server.
+    """A client, and the format of a server in its file.
 
-    Places begin with `~`, or with `@data`, the folder of desktop programs. Before a `|` is a variable which, where it
-    is set, names the file's folder instead. `source` is where the client's makers document its file.
+    Places begin with `~`, or with `@data`, the folder of desktop programs. A variable before `|` is the folder of the
+    file if it is set.
     """
 
     id: ClientName
     title: str
     file: str
     source: str
+    """Address of the documentation of the file."""
     then: str
-    """The user's next step, after which the change counts."""
+    """Next step of the user, for the change to take effect."""
     folder: str
-    """It has been used on a machine that has this."""
+    """A place that exists if the client has been used."""
     program: str | None = None
     project_file: str | None = None
-    """In the folder of a project, for all who work there."""
+    """File in the folder of a project, for all who work on it."""
     syntax: Literal["json", "toml"] = "json"
     servers: str = "mcpServers"
-    """The name of the object in which its servers stand."""
+    """Name of the object that contains the servers."""
     url: str | None = "url"
-    """The field for a server's address; None where it only takes programs."""
+    """Field for the address of a server; None if the client accepts only programs."""
     headers: str = "headers"
     stdio_fields: Mapping[str, str] = field(default_factory=dict[str, str])
     http_fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Further fields in the entry of a program, and of an address."""
+    """Further fields in the entry of a program or an address."""
     variable: str | None = None
-    """How a value names a variable of the environment; None where that is not documented."""
+    """Reference to an environment variable in a value; None if that is not documented."""
 
     def path(self, machine: Machine) -> Path:
-        """The file of the user of `machine`."""
+        """Return the file of the user."""
         return _resolved(self.file, machine)
 
     def is_found(self, machine: Machine) -> bool:
-        """Whether the client seems to be there."""
-        return _resolved(self.folder, machine).exists() or (
-            self.program is not None and machine.has_program(self.program)
-        )
+        """Return whether the client seems to be installed."""
+        is_on_path = self.program is not None and shutil.which(self.program, path=machine.variables.get("PATH"))
+        return bool(is_on_path) or _resolved(self.folder, machine).exists()
 
 
 CLIENTS: dict[str, McpClient] = {
@@ -174,7 +170,7 @@ CLIENTS: dict[str, McpClient] = {
 
 
 def this_machine() -> Machine:
-    """The machine and the user of this process."""
+    """Return the machine and the user of this process."""
     platform: Platform = "darwin" if sys.platform == "darwin" else "win32" if sys.platform == "win32" else "linux"
     return Machine(Path.home(), os.environ, platform)
 
@@ -195,72 +191,68 @@ _CALLER = "OUTLAST_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server that a client is to use, and what its connection offers."""
+    """The server for a client to use, and the parameters of the connection."""
 
     url: str | None = None
-    """Of an API; without it the client starts `outlast mcp`."""
+    """Address of an API; without it, the client starts `outlast mcp`."""
     query: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Parameters of the connection: mode, tools and so on."""
-    token: str | None = None
+    """Parameters of the connection, such as mode and tools."""
+    token: str | None = field(default=None, repr=False)
     token_variable: str | None = None
-    """The variable that holds the token when the client starts."""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variable that holds the token when the client starts."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     data_dir: Path | None = None
-
-    def __repr__(self) -> str:
-        """Without token, headers and variables."""
-        return f"Server(url={self.url!r}, query={self.query!r})"
 
 
 def entry(client: McpClient, server: Server, command: Sequence[str]) -> dict[str, JsonValue]:
-    """The server as the client's file describes it; `command` is what starts `outlast`. Raises `BadInput`."""
+    """Return the server in the format of the client's file; `command` starts `outlast`. Raises `BadInput`."""
     if server.token is not None and server.token_variable is not None:
-        raise BadInput("--token and --token-env exclude each other: give the token, or the variable that has it.")
+        raise BadInput("--token and --token-env exclude each other: give the token, or the variable that holds it.")
     return _program(client, server, command) if server.url is None else _address(client, server, server.url)
 
 
 def outlast_command() -> list[str]:
-    """The command that starts this installation of `outlast`, from any folder and without a PATH."""
+    """Return the command that starts this installation of `outlast`, from any folder and without a PATH."""
     program = Path(sys.executable).with_name("outlast.exe" if sys.platform == "win32" else "outlast")
     return [str(program)] if program.is_file() else [sys.executable, "-m", "outlast.cli"]
 
 
 def is_temporary(command: Sequence[str]) -> bool:
-    """Whether the program is in an environment that `uvx` has made for one command: uv may remove it at any time."""
+    """Return whether the program is in a temporary environment of `uvx`, which uv can remove at any time."""
     return any(part.startswith("archive-v") for part in Path(command[0]).parts)
 
 
 def address(text: str, query: Mapping[str, str]) -> str:
-    """The address of the MCP endpoint: of an API's address, `/mcp` of it. Raises `BadInput`."""
+    """Return the address of the MCP endpoint; the default path is `/mcp`. Raises `BadInput`."""
     try:
         parts = urlsplit(text)
         _ = parts.port
     except ValueError as error:
-        raise BadInput(f"--url: {text!r} is no address of a server ({error}).") from None
+        raise BadInput(f"--url: {text!r} is not the address of a server ({error}).") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadInput(f"--url: {text!r} is no address of a server. Write it as http://127.0.0.1:8400")
+        raise BadInput(f"--url: {text!r} is not the address of a server. Write it as http://127.0.0.1:8400")
     if parts.username is not None or parts.password is not None:
-        raise BadInput("--url: an address with a password in it ends up in logs. Use --token or --header.")
+        raise BadInput("--url: an address with a password appears in logs. Use --token or --header.")
     given = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in query]
     path = parts.path if parts.path.strip("/") else "/mcp"
-    # Commas and slashes of lists of Actors stay readable; the server takes both forms.
+    # Commas and slashes in lists of Actors stay readable; the server accepts both forms.
     return urlunsplit((parts.scheme, parts.netloc, path, urlencode([*given, *query.items()], safe=",/"), ""))
 
 
 def headers_of(texts: Sequence[str]) -> dict[str, str]:
-    """The headers of `Name: value` texts. Raises `BadInput`, without the value: it may be a secret."""
+    """Parse `Name: value` texts. Raises `BadInput` without the value, which may be a secret."""
     found: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.partition(":")
         if not separator or not _HEADER_NAME.fullmatch(name.strip()) or not value.strip().isprintable():
-            raise BadInput(f"--header: {name.strip()!r} is no header. Write it as 'Name: value'.")
+            raise BadInput(f"--header: {name.strip()!r} is not a header. Write it as 'Name: value'.")
         found[name.strip()] = value.strip()
     return found
 
 
 def variables_of(texts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `NAME=value` and `NAME` texts, the latter with the value of this shell. Raises `BadInput`."""
+    """Parse `NAME=value` and `NAME` texts; the latter take the value of this shell. Raises `BadInput`."""
     found: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -274,7 +266,7 @@ def variables_of(texts: Sequence[str], environment: Mapping[str, str]) -> dict[s
 
 def _program(client: McpClient, server: Server, command: Sequence[str]) -> dict[str, JsonValue]:
     if server.headers:
-        raise BadInput("--header is sent to a server's address: give it with --url, or use --env.")
+        raise BadInput("--header is only for the address of a server: give it with --url, or use --env.")
     flags = [part for name, value in server.query.items() for part in (f"--{name}", value)]
     folder = ["--data-dir", str(server.data_dir.absolute())] if server.data_dir is not None else []
     variables = dict(server.variables)
@@ -292,12 +284,12 @@ def _program(client: McpClient, server: Server, command: Sequence[str]) -> dict[
 def _address(client: McpClient, server: Server, url: str) -> dict[str, JsonValue]:
     if client.url is None:
         raise BadInput(
-            f"The file of {client.title} takes programs only, and no address.",
+            f"The file of {client.title} takes programs only, not addresses.",
             hint=f"Leave --url out: `outlast mcp install {client.id}`. Or add the address in the settings of "
             f"{client.title}, as a connector.",
         )
     if server.variables or server.data_dir is not None:
-        raise BadInput("--env and --data-dir are for a program that the client starts: leave them out with --url.")
+        raise BadInput("--env and --data-dir are only for a program that the client starts: leave them out with --url.")
     found: dict[str, JsonValue] = {**client.http_fields, client.url: address(url, server.query)}
     headers = dict(server.headers)
     if server.token is not None:
@@ -317,6 +309,6 @@ def _reference(client: McpClient, variable: str) -> str:
     if client.variable is None:
         raise BadInput(
             f"The file of {client.title} cannot name a variable here.",
-            hint="Give the token with the variable OUTLAST_TOKEN of this shell; the file is then yours alone to read.",
+            hint="Set OUTLAST_TOKEN in this shell to the token. Only you can read the file.",
         )
     return client.variable.replace("NAME", variable)

@@ -2,18 +2,17 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 from rich.markup import escape
 
-from outlast.cli.errors import BadInput, ExitCode
+from outlast.cli.errors import BadInput
 from outlast.cli.install.clients import (
     CLIENTS,
     ClientName,
-    Machine,
     McpClient,
     Server,
     entry,
@@ -24,198 +23,118 @@ from outlast.cli.install.clients import (
     variables_of,
 )
 from outlast.cli.install.config_files import Change, installed, planned
-from outlast.cli.options import JsonOption
-from outlast.cli.runner import finish
+from outlast.cli.runner import local_command
 from outlast.cli.show.output import Output
 from outlast.cli.show.tables import Column
+from outlast.cli.stack_options import PANEL_OF_CONNECTION, ConnectionFlags, connection_query
 
 if TYPE_CHECKING:
     from outlast.workflows.tools.framework.selection import SelectionRules
 
-_WHAT = "What the client is told"
-_WHERE = "Where it is written"
+_of_connection = partial(typer.Option, rich_help_panel=PANEL_OF_CONNECTION)
+_of_file = partial(typer.Option, rich_help_panel="Where it is written")
 
 ClientArgument = Annotated[
-    ClientName | None, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}. Without it: list them.")
+    ClientName | None, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}. Without it, list them.")
 ]
 NamedClientArgument = Annotated[ClientName, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}.")]
-UrlOption = Annotated[
-    str | None,
-    typer.Option("--url", help="Address of a server that runs. Without it the client starts `outlast mcp`."),
-]
-ModeOption = Annotated[str | None, typer.Option("--mode", help="The mode of the tools.", rich_help_panel=_WHAT)]
-UiOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ui", help="In mode apify, whether tools come with widgets: apps, default or auto.", rich_help_panel=_WHAT
-    ),
-]
-PaymentOption = Annotated[
-    str | None,
-    typer.Option("--payment", help="How calls are paid: skyfire, in mode apify also x402.", rich_help_panel=_WHAT),
-]
-TelemetryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--telemetry-enabled",
-        help="In mode apify: true or false, whether report-problem is offered. Nothing is sent to anybody.",
-        rich_help_panel=_WHAT,
-    ),
-]
-ToolsOption = Annotated[
-    str | None, typer.Option("--tools", help="Categories, tools and Actors to offer.", rich_help_panel=_WHAT)
-]
-ActorsOption = Annotated[
-    str | None, typer.Option("--actors", help="Actors to offer as additional tools.", rich_help_panel=_WHAT)
-]
-DataDirOption = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Data directory of the stack that the client starts.", rich_help_panel=_WHAT),
-]
-TokenOption = Annotated[
-    str | None,
-    typer.Option(
-        "--token",
-        envvar="OUTLAST_TOKEN",
-        help="API key, or Apify token, to write into the file. Safer in the environment than here.",
-        rich_help_panel=_WHAT,
-    ),
-]
-TokenVariableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--token-env",
-        metavar="NAME",
-        help="Write the name of a variable that holds the token when the client starts, and no token.",
-        rich_help_panel=_WHAT,
-    ),
-]
-HeaderOption = Annotated[
-    list[str] | None,
-    typer.Option("--header", help="Another header, 'Name: value', with --url. Repeatable.", rich_help_panel=_WHAT),
-]
-VariableOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--env",
-        metavar="NAME[=VALUE]",
-        help="A variable for `outlast mcp`, such as APIFY_TOKEN; without a value that of this shell. Repeatable.",
-        rich_help_panel=_WHAT,
-    ),
-]
-NameOption = Annotated[str, typer.Option("--name", help="Name of the server in the file.", rich_help_panel=_WHERE)]
+NameOption = Annotated[str, _of_file(help="Name of the server in the file.")]
 ProjectOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--project",
-        exists=True,
-        file_okay=False,
-        help="Write the file of this project's folder, not that of your user.",
-        rich_help_panel=_WHERE,
-    ),
+    Path | None, _of_file(exists=True, file_okay=False, help="Write the file of the project in this folder.")
 ]
-FileOption = Annotated[
-    Path | None,
-    typer.Option("--file", dir_okay=False, help="Write this file, in the client's form.", rich_help_panel=_WHERE),
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show the difference; write nothing.", rich_help_panel=_WHERE)
-]
+FileOption = Annotated[Path | None, _of_file(dir_okay=False, help="Write this file, in the client's format.")]
+DryRunOption = Annotated[bool, _of_file("--dry-run", help="Show the difference; write nothing.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which server of which file is meant."""
-
-    client: McpClient
-    path: Path
-    name: str
-
-
-def install(
+@local_command()
+async def install(
+    output: Output,
     client: ClientArgument = None,
-    url: UrlOption = None,
-    mode: ModeOption = None,
-    ui: UiOption = None,
-    tools: ToolsOption = None,
-    actors: ActorsOption = None,
-    payment: PaymentOption = None,
-    telemetry_enabled: TelemetryOption = None,
-    data_dir: DataDirOption = None,
-    token: TokenOption = None,
-    token_env: TokenVariableOption = None,
-    header: HeaderOption = None,
-    env: VariableOption = None,
+    url: Annotated[
+        str | None, typer.Option(help="Address of a running server. Without it, the client starts `outlast mcp`.")
+    ] = None,
+    data_dir: Annotated[Path | None, _of_connection(help="Data directory of the stack that the client starts.")] = None,
+    token: Annotated[
+        str | None,
+        _of_connection(envvar="OUTLAST_TOKEN", help="API key, or Apify token, to write. Safer in the environment."),
+    ] = None,
+    token_env: Annotated[
+        str | None,
+        _of_connection(metavar="NAME", help="Variable with the token when the client starts; no token is written."),
+    ] = None,
+    header: Annotated[
+        list[str] | None, _of_connection(help="With --url: a further header, 'Name: value'. Repeatable.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        _of_connection(
+            metavar="NAME[=VALUE]",
+            help="A variable for `outlast mcp`, such as APIFY_TOKEN; without a value, that of this shell. Repeatable.",
+        ),
+    ] = None,
     name: NameOption = "outlast",
     project: ProjectOption = None,
     file: FileOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    **flags: Unpack[ConnectionFlags],
 ) -> None:
-    """Add Outlast to the configuration of an MCP client; without CLIENT, list the clients and which of them are here.
+    """Add Outlast to the configuration of an MCP client; without CLIENT, list the clients and which are installed.
 
-    The client starts this installation's `outlast mcp`, or uses the server at --url. The rest of the file stays as it
-    is, character by character, and a copy of the old one is kept beside it. A second run changes nothing.
+    The client starts `outlast mcp` of this installation, or uses the server at --url. The rest of the file does not
+    change by a character, and a copy of the old file is kept beside it. A second run changes nothing.
     """
-    output = Output(as_json=as_json)
-    machine = this_machine()
-
-    async def act() -> ExitCode:
-        words = {"mode": mode, "ui": ui, "tools": tools, "actors": actors, "payment": payment}
-        words["telemetry-enabled"] = telemetry_enabled
-        query = {key: value for key, value in words.items() if value is not None}
-        _note_unknown_words(output, query)
-        if client is None:
-            return _list(output, machine, name)
-        server = Server(
-            url=url,
-            query=query,
-            # A variable of this shell gives way to what was asked for.
-            token=None if token_env is not None and token == os.environ.get("OUTLAST_TOKEN") else token,
-            token_variable=token_env,
-            headers=headers_of(header or ()),
-            variables=variables_of(env or (), os.environ),
-            data_dir=data_dir,
+    query = connection_query(flags)
+    _check_query(output, query)
+    if client is None:
+        _list(output, name)
+        return
+    server = Server(
+        url=url,
+        query=query,
+        # A variable of this shell gives way to an explicit --token-env.
+        token=None if token_env is not None and token == os.environ.get("OUTLAST_TOKEN") else token,
+        token_variable=token_env,
+        headers=headers_of(header or ()),
+        variables=variables_of(env or (), os.environ),
+        data_dir=data_dir,
+    )
+    path = _path(CLIENTS[client], name, project, file)
+    if project is not None and (server.token is not None or server.headers or server.variables):
+        raise BadInput(
+            "Everybody who works on a project can read its file: no token, header or variable is written to it.",
+            hint="Name the variable that holds the token: `--token-env NAME`.",
         )
-        place = _place(CLIENTS[client], machine, name, project, file)
-        _refuse_shared_secrets(server, project)
-        command = outlast_command()
-        if url is None and is_temporary(command):
-            output.note(
-                "[yellow]![/] This Outlast is in a temporary environment of uv, which uv may remove. Install it: "
-                "[bold]uv tool install 'outlast\\[embedded]'[/]"
-            )
-        change = planned(place.client, place.path, name, entry(place.client, server, command))
-        return _carried_out(output, place, change, dry_run=dry_run)
-
-    finish(output, act)
+    command = outlast_command()
+    if url is None and is_temporary(command):
+        output.note(
+            "[yellow]![/] This Outlast is in a temporary environment of uv, which uv may remove. Install it: "
+            "[bold]uv tool install 'outlast\\[embedded]'[/]"
+        )
+    change = planned(CLIENTS[client], path, name, entry(CLIENTS[client], server, command))
+    _apply(output, CLIENTS[client], name, change, dry_run=dry_run)
 
 
-def uninstall(
+@local_command()
+async def uninstall(
+    output: Output,
     client: NamedClientArgument,
     name: NameOption = "outlast",
     project: ProjectOption = None,
     file: FileOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> None:
-    """Take Outlast out of the configuration of an MCP client.
+    """Remove Outlast from the configuration of an MCP client.
 
-    The rest of the file stays, and a copy of the old one is kept.
+    The rest of the file does not change, and a copy of the old file is kept.
     """
-    output = Output(as_json=as_json)
-
-    async def act() -> ExitCode:
-        place = _place(CLIENTS[client], this_machine(), name, project, file)
-        return _carried_out(output, place, planned(place.client, place.path, name, None), dry_run=dry_run)
-
-    finish(output, act)
+    change = planned(CLIENTS[client], _path(CLIENTS[client], name, project, file), name, None)
+    _apply(output, CLIENTS[client], name, change, dry_run=dry_run)
 
 
-def _note_unknown_words(output: Output, query: Mapping[str, str]) -> None:
-    """Note the words that no mode here has: modes of a user's module are known only to the process that loads it.
+def _check_query(output: Output, query: Mapping[str, str]) -> None:
+    """Print a note about unknown values: only the process that loads a user's module knows its modes.
 
-    Raises `BadInput` for a payment that the named mode does not have: it would leave the account to pay.
+    Raises `BadInput` for a payment that the mode does not have: calls would be charged to the account.
     """
     if not query.keys() & {"mode", "ui", "payment"}:
         return
@@ -225,17 +144,17 @@ def _note_unknown_words(output: Output, query: Mapping[str, str]) -> None:
     mode = normalised_mode(query["mode"]) if "mode" in query else None
     if mode is None:
         if "payment" in query and not any(_payment_of(selection_rules(each), query) for each in MODES):
-            output.note(f"[yellow]![/] Outlast itself knows no payment {escape(repr(query['payment']))}.")
-        return  # The server's own mode decides what the words mean.
+            output.note(f"[yellow]![/] No mode of Outlast has the payment {escape(repr(query['payment']))}.")
+        return  # The mode of the server decides.
     if mode not in MODES:
         output.note(
-            f"[yellow]![/] Outlast itself has no mode {escape(repr(mode))}, but {', '.join(MODES)}. "
-            "It must be one of the server's own."
+            f"[yellow]![/] Outlast has no mode {escape(repr(mode))}, only {', '.join(MODES)}. "
+            "It must be a mode of the server's own tools."
         )
         return
     rules = selection_rules(mode)
     if "ui" in query and not rules.reads_ui:
-        output.note(f"[yellow]![/] In the mode {mode}, --ui says nothing.")
+        output.note(f"[yellow]![/] In the mode {mode}, --ui has no effect.")
     if "payment" in query and not _payment_of(rules, query):
         raise BadInput(f"--payment: the mode {mode} has no payment {query['payment']!r}.")
 
@@ -247,59 +166,51 @@ def _payment_of(rules: "SelectionRules", query: Mapping[str, str]) -> bool:
         return False
 
 
-def _place(client: McpClient, machine: Machine, name: str, project: Path | None, file: Path | None) -> Place:
+def _path(client: McpClient, name: str, project: Path | None, file: Path | None) -> Path:
     if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-        raise BadInput(f"--name: {name!r} is no name of a server. Use letters, digits, - and _.")
+        raise BadInput(f"--name: {name!r} is not a valid name of a server. Use letters, digits, - and _.")
     if project is not None and file is not None:
         raise BadInput("--project and --file exclude each other.")
     if file is not None:
-        return Place(client, file.absolute(), name)
+        return file.absolute()
     if project is None:
-        return Place(client, client.path(machine), name)
+        return client.path(this_machine())
     if client.project_file is None:
         raise BadInput(f"{client.title} has no file for a project. Leave --project out.")
-    return Place(client, project.absolute() / client.project_file, name)
+    return project.absolute() / client.project_file
 
 
-def _refuse_shared_secrets(server: Server, project: Path | None) -> None:
-    """A project's file is for all who work there, and is often committed."""
-    if project is not None and (server.token is not None or server.headers or server.variables):
-        raise BadInput(
-            "A project's file is read by all who work there: no token, header or variable is written into it.",
-            hint="Name the variable that holds the token: `--token-env NAME`.",
-        )
-
-
-def _carried_out(output: Output, place: Place, change: Change, *, dry_run: bool) -> ExitCode:
+def _apply(output: Output, client: McpClient, name: str, change: Change, *, dry_run: bool) -> None:
+    path = escape(str(change.file.path))
     created = change.file.content is None
     backup = None if dry_run else change.make()
     if output.as_json:
         output.document(
             {
-                "client": place.client.id,
-                "file": str(place.path),
-                "name": place.name,
+                "client": client.id,
+                "file": str(change.file.path),
+                "name": name,
                 "changed": change.is_needed and not dry_run,
                 "difference": list(change.lines),
                 "backup": str(backup) if backup else None,
             }
         )
-        return ExitCode.OK
+        return
     if not change.is_needed:
-        output.show(f"{escape(str(place.path))}: nothing to change.")
-        return ExitCode.OK
+        output.show(f"{path}: nothing to change.")
+        return
     verb = "would be" if dry_run else "is"
-    output.show(f"{escape(str(place.path))} {verb} {'created' if created else 'changed'}:")
+    output.show(f"{path} {verb} {'created' if created else 'changed'}:")
     for line in change.lines:
         output.text(f"  {line}")
     if backup:
         output.show(f"The old file is {escape(str(backup))}")
     if not dry_run:
-        output.show(f"[cyan]→[/] {escape(place.client.then)}")
-    return ExitCode.OK
+        output.show(f"[cyan]→[/] {escape(client.then)}")
 
 
-def _list(output: Output, machine: Machine, name: str) -> ExitCode:
+def _list(output: Output, name: str) -> None:
+    machine = this_machine()
     rows = [
         {
             "client": client.id,
@@ -312,19 +223,8 @@ def _list(output: Output, machine: Machine, name: str) -> ExitCode:
     ]
     if output.as_json:
         output.document({"clients": rows})
-        return ExitCode.OK
+        return
     columns = [Column("CLIENT"), Column("NAME", rank=1), Column("FOUND"), Column("INSTALLED"), Column("FILE", rank=2)]
-    output.table(columns, [_row(row) for row in rows])
+    shown = [["yes" if value is True else escape(str(value or "")) for value in row.values()] for row in rows]
+    output.table(columns, shown)
     output.note("Add Outlast to one: `outlast mcp install CLIENT`; `--dry-run` only shows what would change.")
-    return ExitCode.OK
-
-
-def _row(row: Mapping[str, object]) -> list[str]:
-    yes = {True: "yes", False: ""}
-    return [
-        str(row["client"]),
-        escape(str(row["title"])),
-        yes[bool(row["found"])],
-        yes[bool(row["installed"])],
-        escape(str(row["file"])),
-    ]

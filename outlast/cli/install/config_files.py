@@ -1,4 +1,4 @@
-"""A client's configuration file: read, and replaced as a whole, with a copy of what it was."""
+"""Reads configuration files of clients, and replaces them as a whole, with a copy of the old file."""
 
 import codecs
 import copy
@@ -25,24 +25,24 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What a file holds: `content` is None where there is none."""
+    """A file; `content` is None if it does not exist."""
 
     path: Path
     content: bytes | None
 
     @property
     def text(self) -> str:
-        """Its text, without the mark that some editors begin a file with. Raises `CliError`."""
+        """Its text without a byte order mark. Raises `CliError`."""
         try:
             return (self.content or b"").removeprefix(codecs.BOM_UTF8).decode()
         except UnicodeDecodeError as error:
             raise _unchanged(self.path, f"it is not UTF-8 (byte {error.start})") from None
 
     def replace(self, text: str) -> Path | None:
-        """Write `text` in its place, and return where the copy of what was there is.
+        """Replace the file atomically, and return the path of the copy of the old one.
 
-        Readers see the old file or the new one, whole; its mode and owner stay, and a new file is for its owner only.
-        A link stays one. Raises `CliError`, also when somebody has changed the file since it was read.
+        Mode, owner and links stay; only its owner can read a new file. Raises `CliError`, also if the file has changed
+        since it was read.
         """
         mark = codecs.BOM_UTF8 if (self.content or b"").startswith(codecs.BOM_UTF8) else b""
         try:
@@ -71,14 +71,14 @@ class ConfigFile:
         return backup
 
     def _backup_path(self, target: Path) -> Path:
-        """Beside it, with the time in its name: no copy replaces an earlier one."""
+        """Return a path beside the file, with the time in its name: no copy replaces an earlier one."""
         moment = datetime.now(UTC)
         first = target.with_name(f"{target.name}.{moment:%Y%m%dT%H%M%SZ}.bak")
         return first if not first.exists() else target.with_name(f"{target.name}.{moment:%Y%m%dT%H%M%S.%fZ}.bak")
 
 
 def read_config(path: Path) -> ConfigFile:
-    """The file at `path`, which need not exist. Raises `CliError`."""
+    """Read the file at `path`, which need not exist. Raises `CliError`."""
     try:
         return ConfigFile(path, _content(path))
     except OSError as error:
@@ -117,14 +117,13 @@ _OPEN = frozenset({"type", "command", "cwd", "bearer_token_env_var"})
 _ADDRESSES = frozenset({"url", "serverUrl", "httpUrl"})
 _SECRET_NAME = re.compile(r"(?i)token|key|secret|password|auth")
 _REFERENCE = re.compile(r"(Bearer )?(\$[A-Za-z_]\w*|\$\{(env:|input:)?[\w-]+\})")
-"""Of a variable: no secret itself."""
+"""A reference to a variable, which is not a secret."""
 
 
 def difference(client: McpClient, name: str, before: JsonValue, after: JsonValue) -> list[str]:
-    """Lines that begin with `-`, `+` or a blank: the server `name` as it was and as it will be.
+    """Return the difference between the old and the new server `name`, as lines that begin with `-`, `+` or a blank.
 
-    Values of headers and variables are `***`; where only such a value changes, the new one is `*** (new)`. Nothing
-    of the file but this one server is shown.
+    Values of headers and variables are `***`; if only a value changes, the new one is `*** (new)`.
     """
     old = _lines(client, name, _masked(before, None))
     new = _lines(client, name, _masked(after, before))
@@ -179,7 +178,7 @@ def _masked_address(url: str) -> str:
 
 
 def _masked_arguments(arguments: list[JsonValue]) -> JsonValue:
-    """Without the values of `--token` and similar flags."""
+    """Mask the values of `--token` and similar flags."""
     shown: list[JsonValue] = []
     is_secret = False
     for argument in arguments:
@@ -193,7 +192,7 @@ def _masked_arguments(arguments: list[JsonValue]) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The new content of a file. `lines` show it without secrets; there are none when nothing changes."""
+    """The new content of a file; `lines` show the difference without secrets."""
 
     file: ConfigFile
     text: str
@@ -201,21 +200,24 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the file is not already as it is to be."""
+        """True if the file changes."""
         return self.text != self.file.text
 
     def make(self) -> Path | None:
-        """Write it. Returns where the copy of the old file is. Raises `CliError`."""
+        """Write the file, and return the path of the copy of the old one. Raises `CliError`."""
         return self.file.replace(self.text) if self.is_needed else None
 
 
 def planned(client: McpClient, path: Path, name: str, entry: dict[str, JsonValue] | None) -> Change:
-    """The change of the file at `path` after which it has `entry` under `name`; None removes the server.
+    """Return the change that sets the server `name` to `entry`; None removes the server.
 
-    Every other character of the file stays. Raises `CliError` where that cannot be promised.
+    No other character of the file changes. Raises `CliError` if that is not possible.
     """
     file = read_config(path)
-    before = _parsed(client, file, name, entry)
+    try:
+        before = _parsed_text(client, file.text)
+    except (json_text.NotJson, toml_text.NotToml) as error:
+        raise _by_hand(client, path, f"it is not {client.syntax.upper()} ({error})", name, entry) from None
     was = _entry_of(client, before, name)
     if was == entry:
         return Change(file, file.text, ())
@@ -230,19 +232,11 @@ def planned(client: McpClient, path: Path, name: str, entry: dict[str, JsonValue
 
 
 def installed(client: McpClient, path: Path, name: str) -> bool:
-    """Whether the server is in the file. False also for a file that cannot be read."""
+    """Return whether the server is in the file; False also if the file cannot be read."""
     try:
         return _entry_of(client, _parsed_text(client, read_config(path).text), name) is not None
     except (CliError, json_text.NotJson, toml_text.NotToml):
         return False
-
-
-def _parsed(client: McpClient, file: ConfigFile, name: str, entry: dict[str, JsonValue] | None) -> JsonValue:
-    try:
-        return _parsed_text(client, file.text)
-    except (json_text.NotJson, toml_text.NotToml) as error:
-        kind = "TOML" if client.syntax == "toml" else "JSON"
-        raise _by_hand(client, file.path, f"it is no {kind} ({error})", name, entry) from None
 
 
 def _parsed_text(client: McpClient, text: str) -> JsonValue:
@@ -261,12 +255,12 @@ def _edited(client: McpClient, text: str, name: str, entry: dict[str, JsonValue]
 def _expected(client: McpClient, before: JsonValue, name: str, entry: dict[str, JsonValue] | None) -> JsonValue:
     expected = cast("dict[str, dict[str, JsonValue]]", copy.deepcopy(before) if isinstance(before, dict) else {})
     servers = expected.setdefault(client.servers, {})
-    if not isinstance(servers, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # it is what a user has written
-        raise json_text.CannotEdit(f"{client.servers!r} is no object")
+    if not isinstance(servers, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # written by a user
+        raise json_text.CannotEdit(f"{client.servers!r} is not an object")
     if entry is None:
         servers.pop(name, None)
         if not servers and client.syntax == "toml":
-            del expected[client.servers]  # TOML has no trace of a table whose last table is gone
+            del expected[client.servers]  # TOML does not keep a table without tables
     else:
         servers[name] = entry
     return cast(JsonValue, expected)
@@ -278,11 +272,11 @@ def _entry_of(client: McpClient, document: JsonValue, name: str) -> JsonValue:
 
 
 def _by_hand(client: McpClient, path: Path, reason: str, name: str, entry: dict[str, JsonValue] | None) -> CliError:
-    """Instructions for a change by hand; the token is not in them."""
+    """Return an error with instructions for a change by hand, without the token."""
     message = f"{path} was not changed: {reason}."
     if entry is None:
-        hint = f"Take {name!r} out of {client.servers!r} by hand, or mend the file and run the command again."
+        hint = f"Remove {name!r} from {client.servers!r} by hand, or correct the file and run the command again."
         return CliError(message, exit_code=ExitCode.FAILED, hint=hint)
     shown = tuple(line[2:] for line in difference(client, name, None, entry))
-    hint = f"Mend it and run the command again, or add these lines to {client.servers!r} by hand ({client.source})."
+    hint = f"Correct it and run the command again, or add these lines to {client.servers!r} by hand ({client.source})."
     return CliError(message, exit_code=ExitCode.FAILED, hint=hint, lines=shown)

@@ -1,6 +1,6 @@
-"""Changes one member of a JSON object in a text, and leaves every other character of it as it is.
+"""Changes one member of a JSON object in a text, and no other character.
 
-Reads what clients read: JSON, and JSON with comments and trailing commas, which editors write by hand in such files.
+Reads JSON with comments and trailing commas, as clients do.
 """
 
 import json
@@ -19,11 +19,11 @@ _DEEPEST = 200
 
 
 class NotJson(Exception):
-    """The text is no JSON, with or without comments. The message says where."""
+    """The text is not JSON. The message is the position of the error."""
 
 
 class CannotEdit(Exception):
-    """The text holds something where the member would go, or holds its name twice."""
+    """The place of the member has another type, or its name exists twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Member:
     start: int
     value: "_Node"
     comma: int | None
-    """Where the comma behind it is."""
+    """Position of the comma after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class _Node:
     end: int
     value: JsonValue
     members: tuple[tuple[str, _Member], ...] | None = None
-    """Of an object."""
+    """Members of an object; None for other values."""
 
     def member(self, name: str) -> _Member | None:
-        """The member with this name. Raises `CannotEdit` when there are two."""
+        """Return the member with this name. Raises `CannotEdit` if there are two."""
         found = [member for key, member in self.members or () if key == name]
         if len(found) > 1:
             raise CannotEdit(f"it has {name!r} twice")
@@ -62,12 +62,12 @@ class _Node:
 
 
 def parsed(text: str) -> JsonValue:
-    """The value of the text. Raises `NotJson`."""
+    """Return the value of the text. Raises `NotJson`."""
     return _Parser(text).document().value
 
 
 def with_member(text: str, path: tuple[str, str], value: JsonValue) -> str:
-    """The text with `value` at `path`, an object's member's member. Raises `NotJson` and `CannotEdit`."""
+    """Return the text with `value` at `path`. Raises `NotJson` and `CannotEdit`."""
     if not text.strip():
         return _dumped({path[0]: {path[1]: value}}, "  ", 0) + "\n"
     root = _object(_Parser(text).document(), "it")
@@ -86,7 +86,7 @@ def with_member(text: str, path: tuple[str, str], value: JsonValue) -> str:
 
 
 def without_member(text: str, path: tuple[str, str]) -> str:
-    """The text without what is at `path`; the same text where nothing is. Raises `NotJson` and `CannotEdit`."""
+    """Return the text without the value at `path`, if there is one. Raises `NotJson` and `CannotEdit`."""
     if not text.strip():
         return text
     outer = _object(_Parser(text).document(), "it").member(path[0])
@@ -99,7 +99,7 @@ def without_member(text: str, path: tuple[str, str]) -> str:
 
 def _object(node: _Node, what: str) -> _Node:
     if node.members is None:
-        raise CannotEdit(f"{what} is no JSON object")
+        raise CannotEdit(f"{what} is not a JSON object")
     return node
 
 
@@ -118,7 +118,7 @@ def _removed(text: str, parent: _Node, member: _Member) -> str:
 
 
 class _Layout:
-    """How a text is indented, and ends its lines."""
+    """The indentation and the line ends of a text."""
 
     def __init__(self, text: str, root: _Node) -> None:
         self._text = text
@@ -130,7 +130,7 @@ class _Layout:
         return _dumped(value, self._indent, depth).replace("\n", self._newline)
 
     def added(self, parent: _Node, name: str, value: JsonValue, *, depth: int) -> str:
-        """The text with another member, the last one of its object."""
+        """Return the text with another member, at the end of its object."""
         text, siblings = self._text, [member for _, member in parent.members or ()]
         at = parent.start + 1
         comma = ""
@@ -150,7 +150,7 @@ def _dumped(value: JsonValue, indent: str, depth: int) -> str:
 
 
 class _Parser:
-    """A parser that keeps where everything stands."""
+    """A parser that keeps positions."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -178,7 +178,7 @@ class _Parser:
     def _unexpected(self, at: int) -> NotJson:
         line = self._text.count("\n", 0, at) + 1
         column = at - (self._text.rfind("\n", 0, at) + 1) + 1
-        # Nothing of the text itself: it may be somebody's secret.
+        # No part of the text: it can contain secrets.
         return NotJson(f"line {line}, column {column}")
 
     def _next(self, *expected: str) -> _Token:

@@ -1,1 +1,1 @@
-"""The output of the command line: tables, progress, answers."""
+"""Output of the command line: tables, progress, answers."""

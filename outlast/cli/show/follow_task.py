@@ -1,4 +1,4 @@
-"""Following a task on the screen."""
+"""Shows a task on the terminal while it works: progress, events and rows."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,21 +15,11 @@ from outlast.cli.runner import Context
 from outlast.cli.show.progress import TaskProgress
 from outlast.cli.show.task_display import age_seconds, took
 from outlast.cli.show.wording import duration, one_line, size, styled_status
-from outlast.client import Conflict, Event, InputRequest, Task, TaskRow, Waiting
+from outlast.client import Conflict, Event, InputRequest, Task, Waiting
 
-_LABELS = {
-    "created": "created",
-    "run_started": "run started",
-    "run_resurrected": "run resurrected",
-    "status_message": "status",
-    "input_required": "input required",
-    "isomorphic_handoff": "handed over",
-    "input_answered": "answered",
-    "output_stored": "output stored",
-    "handler_returned": "handler returned",
-    "task_completed": "task completed",
-    "run_finished": "run finished",
-}
+_LABELS = {"status_message": "status", "isomorphic_handoff": "handed over", "input_answered": "answered"}
+"""Names of events that are not shown as they are."""
+_NO_CLOCK = " " * 8
 
 
 class _Questions(BaseModel):
@@ -39,25 +29,25 @@ class _Questions(BaseModel):
 
 
 async def show_progress(context: Context, task: Task, *, until_end: bool = False) -> None:
-    """Show how far `task` is until its handler has returned, or until its workflow has ended."""
+    """Show the progress of `task` until its handler has returned, or until its workflow has ended."""
     with TaskProgress(context.output, age_seconds=age_seconds(task)) as progress:
         context.client.on_waiting = _trouble_on(progress)
         async with answering(context, task.id, progress) as answers, context.client.events(task.id) as events:
             async for event in events:
                 _update(progress, event)
-                answers.hear(event)
+                answers.handle(event)
                 if event.name == "task_completed" and not until_end:
                     break
     context.client.on_waiting = waiting_note(context.output)
 
 
 async def show_events(context: Context, task: Task, *, after: str | None) -> None:
-    """Print `task`'s events as they happen, with a live board under them on a terminal."""
+    """Print the events of `task` as they happen; on a terminal, with a live display below them."""
     output = context.output
     if output.as_json or not (output.is_live and output.out.file.isatty()):
         async with context.client.events(task.id, after=after) as events:
             async for event in events:
-                output.line(event.document()) if output.as_json else output.show(event_line(event))
+                output.line(event.document()) if output.as_json else output.show(_event_line(event))
         return
     with TaskProgress(output, age_seconds=age_seconds(task)) as progress:
         context.client.on_waiting = _trouble_on(progress)
@@ -67,53 +57,48 @@ async def show_events(context: Context, task: Task, *, after: str | None) -> Non
         ):
             async for event in events:
                 _update(progress, event)
-                answers.hear(event)
+                answers.handle(event)
                 if event.id is not None:
-                    progress.say(event_line(event))
+                    output.note(_event_line(event))
 
 
 def _trouble_on(progress: TaskProgress) -> Callable[[Waiting | None], None]:
-    """Shows on the board what is being waited for."""
     return lambda waiting: progress.trouble(None if waiting is None else waiting_text(waiting))
 
 
-def going_on(context: Context, task_id: str) -> CliError:
-    """The message after Ctrl-C: the task goes on."""
-    command = context.options.command
+def after_ctrl_c(context: Context, task_id: str) -> CliError:
+    """Return the message after Ctrl-C: the task continues."""
     return CliError(
-        f"You stopped watching; task {task_id} goes on.",
+        f"You stopped watching; task {task_id} continues.",
         exit_code=ExitCode.INTERRUPTED,
-        lines=(
-            f"watch   {command(f'tasks watch {task_id}')}",
-            f"result  {command(f'tasks result {task_id} --wait 10m')}",
-            f"cancel  {command(f'tasks cancel {task_id}')}",
+        lines=context.options.commands(
+            watch=f"tasks watch {task_id}",
+            result=f"tasks result {task_id} --wait 10m",
+            cancel=f"tasks cancel {task_id}",
         ),
         problem={"task_id": task_id},
     )
 
 
 def summary_line(task: Task) -> str:
-    """How a task ended, as Rich markup."""
-    lasted = took(task) or duration(age_seconds(task))
-    return f"{styled_status(task.status)} in {lasted}"
+    """Return the status of a task and how long it took, as Rich markup."""
+    return f"{styled_status(task.status)} in {took(task) or duration(age_seconds(task))}"
 
 
 def exit_code_of(task: Task) -> ExitCode:
-    """0 for a completed task, 1 for one that failed or was cancelled, 6 for one that is not done."""
+    """Return 0 for a completed task, 1 for a failed or cancelled one, 6 for one that is not done."""
     if not task.is_final:
         return ExitCode.NOT_DONE
     return ExitCode.OK if task.status == "completed" else ExitCode.FAILED
 
 
-def event_line(event: Event) -> str:
-    """One event with its time and what it says, as Rich markup."""
-    time = _local_clock(event.time)
-    label = _LABELS.get(event.name, event.name)
-    return f"[dim]{time}[/]  {escape(label):<16}  {_describe(event)}".rstrip()
+def _event_line(event: Event) -> str:
+    label = _LABELS.get(event.name, event.name.replace("_", " "))
+    return f"[dim]{_local_clock(event.time)}[/]  {escape(label):<16}  {_describe(event)}".rstrip()
 
 
 def _update(progress: TaskProgress, event: Event) -> None:
-    """Show what `event` says about the run; how the task ended is shown when the board has been removed."""
+    """Show the state of the run after `event`; the result of the task follows when the display has been removed."""
     if event.name == "created":
         progress.show("created", at=event.time)
     elif event.name == "input_required":
@@ -133,64 +118,53 @@ def _message(event: Event) -> str | None:
 
 
 def _questions(event: Event) -> str:
-    """The task's question to its client, in one line."""
     asked = _Questions.model_validate(event.data).requests.values()
     return one_line("; ".join(question.message for question in asked))
 
 
-def _handed_over(event: Event) -> str:
-    return one_line(f"{event.data.get('tool', '')}: {event.data.get('phase', '')}")
-
-
-def _answered(event: Event) -> str:
-    return one_line(f"{event.data.get('key', '')} by {event.data.get('answered_by') or 'the client'}")
-
-
-_OF_QUESTIONS = {"input_required": _questions, "isomorphic_handoff": _handed_over, "input_answered": _answered}
-
-
-def _describe(event: Event) -> str:
+def _describe(event: Event) -> str:  # noqa: PLR0911 (one for each kind of event)
     data, state = event.data, _state(event)
-    if event.name == "created":
-        return escape(f"{data.get('tool', '')} ({data.get('mode', '')})")
-    if event.name in ("run_started", "run_resurrected"):
-        return escape(str(data.get("run_id", "")))
-    if event.name == "output_stored":
-        return escape(f"{data.get('locator', '')}  {size(float(str(data.get('size_bytes', 0))))}")
-    if event.name in _OF_QUESTIONS:
-        return escape(_OF_QUESTIONS[event.name](event))
-    shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""
-    return "  ".join(part for part in (shown, escape(one_line(_message(event)))) if part)
+    match event.name:
+        case "created":
+            return escape(f"{data.get('tool', '')} ({data.get('mode', '')})")
+        case "run_started" | "run_resurrected":
+            return escape(str(data.get("run_id", "")))
+        case "output_stored":
+            return escape(f"{data.get('locator', '')}  {size(float(str(data.get('size_bytes', 0))))}")
+        case "input_required":
+            return escape(_questions(event))
+        case "isomorphic_handoff":
+            return escape(one_line(f"{data.get('tool', '')}: {data.get('phase', '')}"))
+        case "input_answered":
+            return escape(one_line(f"{data.get('key', '')} by {data.get('answered_by') or 'the client'}"))
+        case _:
+            shown = styled_status(escape(state)) if state and event.name != "handler_returned" else ""
+            return "  ".join(part for part in (shown, escape(one_line(_message(event)))) if part)
 
 
 def _local_clock(time: str | None) -> str:
     try:
-        return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S") if time else " " * 8
+        return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S") if time else _NO_CLOCK
     except ValueError:
-        return " " * 8
+        return _NO_CLOCK
 
 
-async def print_rows(context: Context, task_id: str, *, after: str | None, follow: bool) -> None:
-    """Print the rows after the one with id `after`; with `--json` each with its id."""
+async def print_rows(context: Context, task_id: str, *, after: str | None = None, follow: bool = True) -> None:
+    """Print the rows after the one with id `after`; with `--json`, each with its id."""
     async with context.client.rows(task_id, after=after, follow=follow) as rows:
         async for row in rows:
-            context.output.line(_line(row, with_id=context.output.as_json))
+            context.output.line(row.document() if context.output.as_json else row.data)
 
 
 async def print_rows_beside_progress(context: Context, task: Task) -> None:
-    """Print the rows of a task to the end, and on a terminal that does not show them how far it is."""
-    printing = _print_any_rows(context, task.id)
+    """Print the rows of a task to the end; if only standard error is a terminal, show the progress there."""
     output = context.output
+
+    async def print_all() -> None:
+        with suppress(Conflict):  # The task has no rows: its answer gives the reason.
+            await print_rows(context, task.id)
+
     if output.as_json or not output.is_live or output.out.file.isatty() or task.finished_at is not None:
-        await printing
-        return
-    await asyncio.gather(printing, show_progress(context, task))
-
-
-async def _print_any_rows(context: Context, task_id: str) -> None:
-    with suppress(Conflict):  # It has none: its answer says why.
-        await print_rows(context, task_id, after=None, follow=True)
-
-
-def _line(row: TaskRow, *, with_id: bool) -> object:
-    return row.document() if with_id else row.data
+        await print_all()
+    else:
+        await asyncio.gather(print_all(), show_progress(context, task))

@@ -1,20 +1,23 @@
-"""Where a command's words go: results to standard output, everything else to standard error."""
+"""The output of a command: results go to standard output, everything else to standard error."""
 
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from outlast.activities.contracts import Contract
 from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.show.tables import Column, Entries, FittingTable
 from outlast.cli.show.wording import printable
 
+R = TypeVar("R", bound=Contract)
+Rows = Sequence[tuple[str, str]]
 _WIDTH_OF_PIPES = 240
 """Nothing is cut for a reader that is not a terminal."""
 
@@ -26,10 +29,12 @@ class Output:
         self.as_json = as_json
         self.out = _console(sys.stdout)
         self.err = _console(sys.stderr)
+        self.interrupted = CliError("Interrupted.", exit_code=ExitCode.INTERRUPTED)
+        """The message when Ctrl-C ends the command."""
 
     @property
     def is_live(self) -> bool:
-        """Whether somebody watches standard error on a terminal that can redraw."""
+        """True if standard error is a terminal that can redraw."""
         return self.err.file.isatty() and not self.err.is_dumb_terminal
 
     def show(self, renderable: RenderableType = "") -> None:
@@ -40,15 +45,46 @@ class Output:
         """Print a table that fits the terminal, as far as that is possible without cutting an id."""
         self.show(FittingTable(columns, rows))
 
-    def sheet(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Print names and values (Rich markup)."""
-        self.show(Entries([(f"[dim]{name}[/]" if name else "", value) for name, value in rows]))
+    def sheet(self, rows: Rows) -> None:
+        """Print names and values (Rich markup), without the empty values."""
+        self.show(Entries([(f"[dim]{name}[/]" if name else "", value) for name, value in rows if value]))
+
+    def item(self, found: R, rows: Callable[[R], Rows]) -> None:
+        """Print one resource: as JSON, or as the names and values that `rows` returns."""
+        if self.as_json:
+            self.document(found.document())
+        else:
+            self.sheet(rows(found))
+
+    def listing(
+        self, name: str, found: Sequence[R], columns: Sequence[Column], row: Callable[[R], Sequence[str]], none: str
+    ) -> None:
+        """Print a list of resources: as JSON in the field `name`, or as a table; if it is empty, the note `none`."""
+        if self.as_json:
+            self.document({name: [one.document() for one in found]})
+        elif found:
+            self.table(columns, [row(one) for one in found])
+        else:
+            self.note(none)
+
+    def done(self, document: Any, note: str) -> None:
+        """Print the result of a change: `document` as JSON, or `note` on standard error."""
+        if self.as_json:
+            self.document(document)
+        else:
+            self.note(note)
 
     def text(self, text: str) -> None:
-        """Print a tool's own text, as it is."""
+        """Print the text of a tool unchanged, but without control characters on a terminal."""
         shown = printable(text) if self.out.file.isatty() else text
         self.out.file.write(f"{shown}\n")
         self.out.file.flush()
+
+    async def pieces(self, pieces: AsyncIterable[bytes]) -> None:
+        """Write bytes to standard output as they arrive."""
+        async for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
 
     def document(self, document: Any) -> None:
         """Print one JSON document: indented on a terminal, one line for a program."""
@@ -62,17 +98,17 @@ class Output:
         self.out.file.flush()
 
     def note(self, renderable: RenderableType = "") -> None:
-        """Tell something on standard error that is not the result, unless a program reads."""
+        """Print what is not the result on standard error, unless `--json` is set."""
         if not self.as_json:
             self.err.print(renderable, crop=False)
 
     def command(self, line: str) -> None:
-        """A line on standard error that stays in one piece, so that it can be copied."""
+        """Print a command on standard error in one piece, so that it can be copied, unless `--json` is set."""
         if not self.as_json:
             self.err.print(f"  {escape(printable(line))}", soft_wrap=True)
 
     def error(self, error: CliError) -> None:
-        """Say what is wrong and what to do; with `--json`, as a document on standard output."""
+        """Print an error on standard error; with `--json`, as a document on standard output."""
         if self.as_json:
             self.document(error.document())
             return
@@ -85,7 +121,7 @@ class Output:
 
 
 def with_commands(text: str) -> str:
-    """Rich markup for a text in which `backticks` mark what can be typed."""
+    """Return a text as Rich markup; `backticks` mark commands."""
     parts = escape(printable(text)).split("`")
     return "".join(f"[bold]{part}[/]" if index % 2 else part for index, part in enumerate(parts))
 
@@ -96,23 +132,23 @@ def _console(file: TextIO) -> Console:
 
 
 class LoggedOutput(Output):
-    """Writes notes and errors to standard error, each as a JSON object on one line, with the keys of all log lines."""
+    """Writes notes and errors to standard error as lines of JSON, with the keys of all log lines."""
 
     def __init__(self, logger: str) -> None:
         super().__init__(as_json=False)
         self._logger = logger
 
     def note(self, renderable: RenderableType = "") -> None:
-        """Log what would be written to standard error."""
+        """Log a note."""
         text = Text.from_markup(renderable).plain if isinstance(renderable, str) else str(renderable)
         self._write("info", text)
 
     def command(self, line: str) -> None:
-        """Log a command that may be typed."""
+        """Log a command."""
         self._write("info", line)
 
     def error(self, error: CliError) -> None:
-        """Log what is wrong and what to do."""
+        """Log an error."""
         self._write("error", " ".join([error.message, *error.lines, *([error.hint] if error.hint else [])]))
 
     def _write(self, level: str, event: str) -> None:

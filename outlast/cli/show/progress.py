@@ -1,7 +1,9 @@
-"""Progress of a task: a live board on a terminal, one line per change elsewhere."""
+"""Progress of a task: a live display on a terminal, one line per change elsewhere."""
 
 import re
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +22,7 @@ _DONE_OF_TOTAL = re.compile(r"(?<![\w./])(\d[\d,]*(?:\.\d+)?)\s*(?:/|\bof\b)\s*(
 
 
 def done_of_total(message: str | None) -> tuple[float, float] | None:
-    """The first `12/30` or `12 of 30` in a status message that is a valid share (done, total)."""
+    """Return the first valid share (done, total) in a status message, such as `12/30` or `12 of 30`."""
     for match in _DONE_OF_TOTAL.finditer(message or ""):
         done, total = (float(number.replace(",", "")) for number in match.groups())
         if 0 <= done <= total and total > 0:
@@ -29,10 +31,10 @@ def done_of_total(message: str | None) -> tuple[float, float] | None:
 
 
 class TaskProgress:
-    """Shows one task while the block runs. On a terminal, only the lines that `say` printed remain."""
+    """Shows one task while the block runs. On a terminal, it leaves nothing."""
 
     def __init__(self, output: Output, *, age_seconds: float = 0) -> None:
-        """`age_seconds` is how old the task is already."""
+        """Show a task that was created `age_seconds` ago."""
         self._output = output
         self._board = _Board(time.monotonic() - age_seconds)
         self._live = (
@@ -53,9 +55,9 @@ class TaskProgress:
             self._live.stop()
 
     def show(self, state: str | None = None, message: str | None = None, *, at: str | None = None) -> None:
-        """Show the state and the status message as of `at` (ISO 8601). None keeps the value that is shown.
+        """Show the state and the status message as of `at` (ISO 8601). None keeps the current value.
 
-        Older values than those shown, from events that are sent again, are ignored.
+        Values older than those shown, from repeated events, are ignored.
         """
         board = self._board
         if at is not None and at < self._shown_at:
@@ -65,17 +67,21 @@ class TaskProgress:
         if message is not None:
             board.message = one_line(message)
             board.share = done_of_total(board.message) or board.share
-        self._print_change()
+        line = f"{board.state}  {board.message}".strip()
+        if self._live is None and line != self._shown:
+            self._output.note(f"[dim]{clock(board.elapsed_seconds):>6}[/]  {escape(line)}")
+        self._shown = line
 
-    def pause(self) -> None:
-        """Hide the board, so that the user can type."""
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Hide the display while the block runs, so that the user can type."""
         if self._live is not None:
             self._live.stop()
-
-    def resume(self) -> None:
-        """Show the board again."""
-        if self._live is not None:
-            self._live.start()
+        try:
+            yield
+        finally:
+            if self._live is not None:
+                self._live.start()
 
     def trouble(self, text: str | None) -> None:
         """Show a problem until it is cleared with None."""
@@ -83,20 +89,9 @@ class TaskProgress:
         if self._live is None and text is not None:
             self._output.note(f"[yellow]…[/] {escape(one_line(text))}")
 
-    def say(self, markup: str) -> None:
-        """Print a line above the board that remains."""
-        self._output.note(markup)
-
-    def _print_change(self) -> None:
-        board = self._board
-        line = f"{board.state}  {board.message}".strip()
-        if self._live is None and line != self._shown:
-            self._output.note(f"[dim]{clock(board.elapsed_seconds):>6}[/]  {escape(line)}")
-        self._shown = line
-
 
 class _Board:
-    """One line with spinner, state, bar and clock, and the status message under it."""
+    """A line with spinner, state, bar and clock, and below it the status message."""
 
     def __init__(self, began: float) -> None:
         self.state = "starting"

@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: columns are left out in the order of their use, and ids are never cut."""
+"""Tables that fit the terminal: the least important columns are left out, and ids are never cut."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,16 +17,16 @@ _LEAST_VALUE_WIDTH = 30
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Rows of Rich markup: one or more names, and a value, which is wrapped between words and never cut.
+    """Rows of Rich markup: one or more names, and a value that is wrapped between words and never cut.
 
-    Print it with `crop=False`. `titles` stand above the rows where names and values are side by side.
+    Print it with `crop=False`. `titles` are shown if names and values are side by side.
     """
 
     rows: Sequence[tuple[str, ...]]
     titles: tuple[str, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render it as Rich asks for it. What reads a pipe gets every value on one line."""
+        """Render it for Rich; into a pipe, every value on one line."""
         rows = [[console.render_str(cell, highlight=False) for cell in row] for row in self.rows]
         above = [[Text(title, style="bold") for title in self.titles]] if self.titles else []
         *name_widths, _ = [max(cell.cell_len for cell in cells) for cells in zip(*above, *rows, strict=True)] or [0]
@@ -43,7 +43,7 @@ class Entries:
 
 
 def _wrapped(value: Text, width: int | None) -> list[Text]:
-    """The lines of `value`. A word that is longer than a line stays in one piece, which Rich's own wrapping cuts."""
+    """Return the lines of `value`. Rich would cut words that are longer than a line; here they stay whole."""
     lines: list[Text] = []
     for paragraph in value.split("\n", allow_blank=True):
         lines += paragraph.divide(_line_starts(paragraph.plain, width)) if width else [paragraph]
@@ -82,34 +82,28 @@ def _below(row: Sequence[Text], width: int) -> Iterator[Text]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table, whose cells are Rich markup.
-
-    `rank` is its use: the column with the highest one is left out first, one with rank 0 never. `least` is the width
-    below which it says nothing; None shows every cell whole, for what is copied. `most` is the width that it never
-    exceeds.
-    """
+    """One column of a table, whose cells are Rich markup."""
 
     title: str
     rank: int = 0
+    """The column with the highest rank is left out first, one with rank 0 never."""
     least: int | None = None
+    """Minimum width; None shows every cell whole, so that it can be copied."""
     most: int | None = None
+    """Maximum width."""
     style: str = ""
     justify: Literal["left", "right"] = "left"
 
 
 @dataclass(frozen=True, slots=True)
 class FittingTable:
-    """A table as wide as the terminal at most, and wider only when what must not be cut is. Print it with `crop=False`.
-
-    Without titles it has no header.
-    """
+    """A table that is wider than the terminal only if cells that must not be cut are. Print it with `crop=False`."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render it as Rich asks for it."""
-
+        """Render it for Rich."""
         width = options.max_width
         natural = [_natural(column, [row[index] for row in self.rows]) for index, column in enumerate(self.columns)]
         shown = _shown(self.columns, natural, width)
@@ -142,7 +136,7 @@ def _least(column: Column, natural: int) -> int:
 
 
 def _shown(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
-    """The columns that have room, in their order."""
+    """Return the columns that fit, in their order."""
     shown = list(range(len(columns)))
     while sum(_least(columns[index], natural[index]) + _GAP for index in shown) - _GAP > width:
         least_used = max(shown, key=lambda index: columns[index].rank)
@@ -153,7 +147,7 @@ def _shown(columns: Sequence[Column], natural: Sequence[int], width: int) -> lis
 
 
 def _widths(columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int) -> dict[int, int]:
-    """The width of each column: its least width, and of what is left as much as it can use, the most used first."""
+    """Return the width of each column: its minimum, and as much of the remaining space as it can use, by rank."""
     widths = {index: _least(columns[index], natural[index]) for index in shown}
     left = width - sum(widths.values()) - _GAP * (len(shown) - 1)
     for index in sorted(shown, key=lambda index: columns[index].rank):

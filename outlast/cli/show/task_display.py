@@ -1,75 +1,49 @@
-"""Tasks as tables for people."""
+"""Tasks as tables."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
 from rich.markup import escape
 
 from outlast.activities.unicode_text import printable
-from outlast.cli.errors import ExitCode
 from outlast.cli.runner import Context
+from outlast.cli.show.output import Rows
 from outlast.cli.show.tables import Column
 from outlast.cli.show.wording import ago, ahead, counted, duration, local_time, one_line, styled_status
-from outlast.client import AsyncClient, Handoff, InputRequest, OpenHandoff, Run, Task
+from outlast.client import Handoff, OpenHandoff, Run, Task
 
-_COLUMNS = (
+_WAITING_COLUMNS = (
     Column("TASK"),
     Column("TOOL", rank=2, least=12),
     Column("CALLED BY", rank=3),
-    Column("ASKS", rank=1, least=20),
+    Column("QUESTION", rank=1, least=20),
     Column("UNTIL", rank=4),
     Column("AGE", rank=5),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingQuestion:
-    """One open question, and whether a task of the caller's own asks it."""
-
-    question: OpenHandoff
-    is_own: bool
-
-    @property
-    def is_for_another(self) -> bool:
-        """Whether the caller's own call waits for the approval of another one."""
-        return self.is_own and bool(self.question.approvers)
-
-    def document(self) -> dict[str, JsonValue]:
-        """The question as JSON."""
-        return {**self.question.document(), "own": self.is_own}
-
-
-async def show_waiting(context: Context) -> ExitCode:
-    """Print what waits for the caller, and how to answer."""
-    found = await _waiting(context.client)
-    own = [each for each in found if not each.is_for_another]
+async def show_waiting(context: Context) -> None:
+    """Print the questions that the caller can answer, and the commands that answer them."""
+    handed_over = await context.client.handoffs()
+    own = {task.id: task async for task in context.client.list_tasks(status="input_required")}
+    # Handoffs and approvals, then the other questions of the caller's tasks, such as those of MCP servers.
+    found = [*handed_over, *(each for task in own.values() for each in _plain_questions(task))]
+    answerable = [each for each in found if not (each.task_id in own and each.approvers)]
     output = context.output
     if output.as_json:
-        output.document({"waiting": [each.document() for each in own]})
-    elif own:
-        output.table(_COLUMNS, [_row(each) for each in own])
-        for command in _commands(own):
-            output.command(f"answer  {context.options.command(command)}")
+        output.document({"waiting": [{**each.document(), "own": each.task_id in own} for each in answerable]})
+    elif answerable:
+        output.table(_WAITING_COLUMNS, [_waiting_row(each, is_own=each.task_id in own) for each in answerable])
+        for command in _commands(answerable):
+            context.suggest(answer=command)
     else:
         output.note("Nothing waits for you.")
-    if len(own) < len(found):
-        calls = counted(len(found) - len(own), "call")
+    if len(answerable) < len(found):
+        calls = counted(len(found) - len(answerable), "call")
         command = escape(context.options.command("tasks get TASK"))
-        output.note(f"[dim]For another caller's approval: {calls} of yours; {command} says whose.[/]")
-    return ExitCode.OK
-
-
-async def _waiting(client: AsyncClient) -> list[WaitingQuestion]:
-    """The hand-offs and approvals, then what else the caller's own tasks ask, such as a question of an Actor's MCP
-    server.
-    """
-    handed_over = await client.handoffs()
-    own = {task.id: task async for task in client.list_tasks(status="input_required")}
-    found = [WaitingQuestion(each, is_own=each.task_id in own) for each in handed_over]
-    return found + [WaitingQuestion(each, is_own=True) for task in own.values() for each in _plain_questions(task)]
+        output.note(f"[dim]Waiting for the approval of another caller: {calls} of yours; {command} shows the roles.[/]")
 
 
 def _plain_questions(task: Task) -> Iterator[OpenHandoff]:
@@ -91,21 +65,19 @@ def _plain_questions(task: Task) -> Iterator[OpenHandoff]:
             )
 
 
-def _row(waiting: WaitingQuestion) -> tuple[str, ...]:
-    question = waiting.question
+def _waiting_row(question: OpenHandoff, *, is_own: bool) -> tuple[str, ...]:
     return (
         escape(question.task_id),
         escape(printable(question.tool)),
-        "you" if waiting.is_own else escape(printable(question.maker or "")),
+        "you" if is_own else escape(printable(question.maker or "")),
         escape(one_line(question.message)),
         ahead(question.deadline) if question.deadline else "",
         ago(question.created_at) if question.created_at else "",
     )
 
 
-def _commands(waiting: list[WaitingQuestion]) -> list[str]:
-    """How to answer each kind of them. None names a task: an approver has to read which one it is."""
-    asked = [each.question for each in waiting]
+def _commands(asked: list[OpenHandoff]) -> list[str]:
+    """Return a command for each kind of question. None names a task: an approver has to read which one it is."""
     ways = {
         "tasks answer TASK --yes": any(each.kind == "approval" for each in asked),
         "tasks answer TASK": any(each.kind != "approval" and each.audience == "person" for each in asked),
@@ -117,22 +89,17 @@ def _commands(waiting: list[WaitingQuestion]) -> list[str]:
 _SHOWN_CHARS = 300
 
 
-def question_rows(question: InputRequest) -> list[tuple[str, str]]:
-    """The question and what it is about: names and values in Rich markup."""
-    rows = [("asks", escape(one_line(question.message)))]
-    return rows + (approval_rows(question.handoff) if question.is_approval and question.handoff else [])
-
-
 def approval_rows(handoff: Handoff) -> list[tuple[str, str]]:
-    """The call to approve: by whom it is called, tool, Actor, arguments (cut), budget, by whom, and until when."""
+    """Return names and values (Rich markup) of a call to approve: caller, tool, arguments (cut), limits, deadline."""
     parameters = handoff.parameters
     begin, omitted = parameters.get("arguments_begin"), parameters.get("arguments_omitted_bytes")
-    arguments = f"{omitted} bytes: {begin or ''}" if omitted else _json(parameters.get("arguments"))
+    given = parameters.get("arguments")
+    arguments = "" if given is None else json.dumps(given, ensure_ascii=False)
     rows = [
         ("called by", escape(printable(handoff.maker or "")) if handoff.approvers else ""),
         ("tool", escape(printable(handoff.tool))),
         ("actor", escape(printable(str(parameters.get("actor") or "")))),
-        ("arguments", escape(_cut(arguments))),
+        ("arguments", escape(_cut(f"{omitted} bytes: {begin or ''}" if omitted else arguments))),
         ("budget", escape(_budget(parameters.get("budget")))),
         ("approver", escape(f"another caller with {' and '.join(handoff.approvers)}") if handoff.approvers else ""),
         ("until", f"{local_time(handoff.deadline)} ({ahead(handoff.deadline)})" if handoff.deadline else ""),
@@ -141,20 +108,16 @@ def approval_rows(handoff: Handoff) -> list[tuple[str, str]]:
 
 
 def approval_text(handoff: Handoff) -> str:
-    """The call to approve, as lines of Rich markup."""
+    """Return the rows of a call to approve as lines of Rich markup."""
     return "\n".join(f"[dim]{name:<11}[/] {value}" for name, value in approval_rows(handoff))
 
 
 def _budget(budget: JsonValue) -> str:
-    """The limits of a call of an Actor; empty for another call, which has none."""
+    """Return the limits of a call of an Actor; other calls have none."""
     if not isinstance(budget, dict):
         return ""
     words = {"max_total_charge_usd": "{} US dollars", "max_items": "{} rows", "max_run_seconds": "{} s"}
     return ", ".join(text.format(budget[name]) for name, text in words.items() if name in budget) or "no limit"
-
-
-def _json(value: JsonValue) -> str:
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _cut(text: str) -> str:
@@ -170,10 +133,11 @@ TASK_COLUMNS = (
     Column("TOOL", rank=2, least=12),
     Column("MESSAGE", rank=5, least=20),
 )
+_EXECUTORS = {"none": "needs no run", "sync": "waits for the run", "async": "answers when the run has started"}
 
 
 def task_row(task: Task) -> tuple[str, ...]:
-    """The cells of one task, in the order of `TASK_COLUMNS`."""
+    """Return the cells of one task, in the order of `TASK_COLUMNS`."""
     return (
         escape(task.id),
         styled_status(task.status),
@@ -184,13 +148,17 @@ def task_row(task: Task) -> tuple[str, ...]:
     )
 
 
-def task_sheet(task: Task) -> list[tuple[str, str]]:
-    """Everything about one task: names and values in Rich markup."""
-    rows = [
+def task_sheet(task: Task) -> Rows:
+    """Return the details of one task."""
+    questions: list[tuple[str, str]] = []
+    for question in (task.input_requests or {}).values():
+        questions.append(("asks", escape(one_line(question.message))))
+        questions += approval_rows(question.handoff) if question.is_approval and question.handoff else []
+    return [
         ("task", f"[bold]{escape(task.id)}[/]"),
         ("status", styled_status(task.status)),
         ("message", escape(one_line(task.status_message))),
-        *(row for question in (task.input_requests or {}).values() for row in question_rows(question)),
+        *questions,
         ("tool", escape(task.tool)),
         ("actor", escape(task.actor or "")),
         ("mode", f"{escape(task.mode)} ({_EXECUTORS.get(task.executor, task.executor)})"),
@@ -201,24 +169,16 @@ def task_sheet(task: Task) -> list[tuple[str, str]]:
         ("cost", f"{task.cost_usd:.4f} US dollars" if task.cost_usd is not None else ""),
         ("workflow", escape(task.workflow_url or "")),
     ]
-    return [(name, value) for name, value in rows if value]
 
 
 def took(task: Task) -> str | None:
-    """How long a finished task took."""
+    """Return how long a finished task took."""
     return duration((task.finished_at - task.created_at).total_seconds()) if task.finished_at else None
 
 
 def age_seconds(task: Task) -> float:
-    """How old a task is by this machine's clock."""
+    """Return the age of a task by the clock of this machine."""
     return max(0.0, (datetime.now(UTC) - task.created_at).total_seconds())
-
-
-_EXECUTORS = {
-    "none": "answers by itself",
-    "sync": "waits for the run",
-    "async": "answers when the run has started",
-}
 
 
 def _run_rows(run: Run, *, already_shown: str) -> list[tuple[str, str]]:
@@ -226,7 +186,7 @@ def _run_rows(run: Run, *, already_shown: str) -> list[tuple[str, str]]:
     return [
         ("run", f"{escape(run.run_id)}  {styled_status(run.status)}"),
         ("", escape(one_line(message)) if message not in already_shown else ""),
-        ("", "adopted: the answer to its start had been lost" if run.adopted else ""),
+        ("", "adopted: the response to its start was lost" if run.adopted else ""),
         ("dataset", escape(run.dataset_id)),
         ("console", escape(run.console_url or "")),
     ]

@@ -1,43 +1,38 @@
-"""How durations, moments, statuses and sizes are written for people."""
+"""Formats of durations, times, statuses and sizes."""
 
 import re
 from datetime import UTC, datetime
 
-STATUS_MARKS = {
-    "completed": ("✓", "green"),
-    "succeeded": ("✓", "green"),
-    "working": ("●", "blue"),
-    "running": ("●", "blue"),
-    "queued": ("○", "blue"),
-    "ready": ("●", "blue"),
-    "input_required": ("?", "magenta"),
-    "cancelled": ("■", "yellow"),
-    "stopped": ("■", "yellow"),
-    "aborted": ("■", "yellow"),
-    "failed": ("✗", "red"),
-    "timed-out": ("✗", "red"),
+_MARKS = {
+    ("✓", "green"): ("completed", "succeeded"),
+    ("●", "blue"): ("working", "running", "ready"),
+    ("○", "blue"): ("queued",),
+    ("?", "magenta"): ("input_required",),
+    ("■", "yellow"): ("cancelled", "stopped", "aborted"),
+    ("✗", "red"): ("failed", "timed-out"),
 }
+STATUS_MARKS = {status: mark for mark, statuses in _MARKS.items() for status in statuses}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: what a tool returned must not move the cursor of a terminal."""
+    """Return `text` without control characters: output of a tool must not control the terminal."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str | None) -> str:
-    """`text` in one line, empty for None."""
+    """Return `text` in one line; None is empty."""
     return " ".join(printable(text).split()) if text else ""
 
 
 def styled_status(status: str) -> str:
-    """A task's or run's status with its mark, as Rich markup."""
+    """Return the status of a task or run with its mark, as Rich markup."""
     mark, style = STATUS_MARKS.get(status.lower(), ("●", "default"))
     return f"[{style}]{mark} {status}[/]"
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`, `4 d 3 h`."""
+    """Format a duration: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`, `4 d 3 h`."""
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f} s"
     whole = round(seconds)
@@ -51,14 +46,14 @@ def duration(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """`0:07`, `12:30`, `1:02:03`: for a clock that ticks."""
+    """Format a running clock: `0:07`, `12:30`, `1:02:03`."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def ago(moment: datetime, now: datetime | None = None) -> str:
-    """`just now`, `12 min ago`, `3 d ago`: the largest unit only."""
+    """Format an age in its largest unit: `just now`, `12 min ago`, `3 d ago`."""
     seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
     if seconds < 10:
         return "just now"
@@ -69,23 +64,23 @@ def ago(moment: datetime, now: datetime | None = None) -> str:
 
 
 def ahead(moment: datetime, now: datetime | None = None) -> str:
-    """`in 3 h 07 min`, or `over`."""
+    """Format the time until a moment: `in 3 h 07 min`, or `over`."""
     seconds = (moment - (now or datetime.now(UTC))).total_seconds()
     return f"in {duration(seconds)}" if seconds > 0 else "over"
 
 
 def local_time(moment: datetime) -> str:
-    """Date and time of the reader's own zone."""
+    """Format a time in the time zone of this machine."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 row`, `3 rows`."""
+    """Format a number of things: `1 row`, `3 rows`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def size(size_bytes: float) -> str:
-    """`512 B`, `3.4 MB`, `12 GB`."""
+    """Format a size: `512 B`, `3.4 MB`, `12 GB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if size_bytes < 1000:
             return f"{size_bytes:.0f} {unit}" if unit == "B" or size_bytes >= 10 else f"{size_bytes:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What the API says about one task."""
+"""Responses of the API about one task."""
 
 from typing import Any
 

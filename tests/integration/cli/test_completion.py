@@ -1,4 +1,4 @@
-"""What the shell completes."""
+"""Completion in the shell."""
 
 import subprocess
 
@@ -10,7 +10,7 @@ from tests.support.processes.terminal import outlast_command
 
 
 def completed(api_url: str, api: FakeApi, *words: str) -> list[str]:
-    """What bash is given for the last word."""
+    """Return the completions of the last word in bash."""
     command = {"COMP_WORDS": " ".join(("outlast", *words)), "COMP_CWORD": str(len(words))}
     variables = {**environment(api), "OUTLAST_URL": api_url, "_OUTLAST_COMPLETE": "complete_bash", **command}
     ended = subprocess.run(outlast_command(), env=variables, capture_output=True, text=True, timeout=180, check=False)

@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(client: str, home: Path) -> Any:
-    """What the client reads of its file about the server."""
+    """Return the server in the file of the client."""
     path = CLIENTS[client].path(Machine(home, {}, "linux"))
     document = tomllib.loads(path.read_text()) if path.suffix == ".toml" else json.loads(path.read_text())
     return document[CLIENTS[client].servers]["outlast"]
@@ -150,9 +150,9 @@ def test_words_that_say_nothing_are_told_and_a_payment_that_there_is_not_is_refu
         assert (ended.code, "has no payment" in ended.said) == (2, True), wrong
     assert list(home.iterdir()) == []
     told = outlast("mcp", "install", "cursor", "--mode", "default", "--ui", "apps", "--dry-run")
-    assert (told.code, "--ui says nothing" in told.said) == (0, True)
+    assert (told.code, "--ui has no effect" in told.said) == (0, True)
     told = outlast("mcp", "install", "cursor", "--payment", "x204", "--dry-run")
-    assert (told.code, "knows no payment 'x204'" in told.said) == (0, True)
+    assert (told.code, "has the payment 'x204'" in told.said) == (0, True)
     silent = outlast("mcp", "install", "cursor", "--ui", "apps", "--payment", "x402", "--dry-run")
     assert (silent.code, "!" in silent.said) == (0, False)
 
@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_read_is_left_alone(outlast: Outlast, home: Path) 
         path.write_text(text)
         ended = outlast("mcp", "install", client, "--token", SECRET)
         assert (ended.code, path.read_text()) == (1, text)
-        assert "Mend it and run the command again" in ended.said
+        assert "Correct it and run the command again" in ended.said
         assert "line 1, column" in ended.said
         assert OUTLAST in ended.said, "what to add by hand"
         assert not {"hush", SECRET} & set(ended.said.replace('"', " ").split())

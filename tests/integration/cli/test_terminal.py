@@ -1,4 +1,4 @@
-"""What a person sees on a terminal, and what Ctrl-C does."""
+"""Output on a terminal, and Ctrl-C."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_bar_shows_how_far_the_run_is_and_ctrl_c_leaves_the_task_alone(task_ap
         terminal.wait_for("Crawled 12/30 pages")
         terminal.press_ctrl_c()
         assert terminal.end() == 130
-    assert f"task {ID} goes on" in terminal.screen
+    assert f"task {ID} continues" in terminal.screen
     assert f"outlast tasks cancel {ID}" in terminal.screen
     assert task_api.requests("POST", f"/v1/tasks/{ID}/cancel") == []
     assert "Traceback" not in terminal.screen
@@ -41,7 +41,7 @@ def test_ctrl_c_on_watch_is_the_same(task_api: FakeApi) -> None:
         terminal.wait_for("run started +run-1")
         terminal.press_ctrl_c()
         assert terminal.end() == 130
-    assert f"task {ID} goes on" in terminal.screen
+    assert f"task {ID} continues" in terminal.screen
 
 
 def test_ctrl_c_with_json_leaves_one_document(task_api: FakeApi) -> None:

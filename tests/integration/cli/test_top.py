@@ -83,7 +83,7 @@ def test_once_is_a_document_for_programs_and_says_what_is_missing(top_api: FakeA
     assert outlast("top", "--once", "--json").document["usage"]["total_usd"] == 1.75
     top_api.on("GET", "/v1/usage", problem(403, "No", "Without the scope `admin` you see your own usage only."))
     shown = outlast("top")
-    assert "No worker asks for work" in shown.out
+    assert "No worker polls for tasks" in shown.out
     assert "spent today is unknown: Without the scope `admin`" in shown.out
     assert outlast("top", "--once", "--json").document["usage"] is None
 

@@ -135,8 +135,8 @@ def test_a_tools_arguments_are_a_table_on_a_wider_terminal(fake_api: FakeApi) ->
     lines = lines_on(fake_api, 60, "tools", "get", "crawl")
     header = next(line for line in lines if line.startswith("ARGUMENT"))
     below = lines[lines.index(header) + 2]
-    assert header.split() == ["ARGUMENT", "TYPE", "WHAT", "IT", "IS"]
-    assert below == " " * header.index("WHAT IT IS") + "has to begin."
+    assert header.split() == ["ARGUMENT", "TYPE", "DESCRIPTION"]
+    assert below == " " * header.index("DESCRIPTION") + "has to begin."
 
 
 @pytest.mark.thorough
@@ -169,7 +169,7 @@ def test_the_addresses_of_a_stack_are_whole_and_their_remarks_go_first(width: in
     folder = Path("/home/somebody/with/a/long/name/.local/share/outlast")
     lines = printed(address_table(ADDRESSES, folder), width)
     assert [line for line in lines if "http://127.0.0.1:8400" in line]
-    assert any("every task is a workflow there" in line for line in lines) is has_remarks
+    assert any("shows every task as a workflow" in line for line in lines) is has_remarks
     assert [line for line in lines if line.endswith(str(folder))]
 
 

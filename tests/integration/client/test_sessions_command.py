@@ -73,4 +73,4 @@ def test_a_file_that_is_no_export_is_refused_by_name(outlast: Outlast, tmp_path:
     refused = outlast("import", str(file))
     assert refused.exit_code == 2
     assert "list.json" in refused.stderr
-    assert "it is no JSON object" in " ".join(refused.stderr.replace("│", " ").split())
+    assert "it is not a JSON object" in " ".join(refused.stderr.replace("│", " ").split())

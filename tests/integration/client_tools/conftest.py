@@ -58,15 +58,15 @@ class ClientProcess:
     said: Path
 
     def events(self) -> list[dict[str, Any]]:
-        """What it has told so far."""
+        """Return the events so far."""
         return [json.loads(line) for line in self.said.read_text().splitlines()]
 
     def names(self) -> list[str]:
-        """What it has told so far, by name."""
+        """Return the names of the events so far."""
         return [event.get("event", "error") for event in self.events()]
 
     async def tells(self, name: str, times: int = 1) -> dict[str, Any]:
-        """The event of this name, as soon as it was told so often."""
+        """Wait for an event of this name, and return it."""
 
         def told() -> dict[str, Any] | None:
             assert self.process.poll() is None, self.said.read_text()

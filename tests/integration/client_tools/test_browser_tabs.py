@@ -86,7 +86,7 @@ async def test_incognito_windows_are_left_out_unless_they_are_asked_for(browser:
 async def test_the_browser_is_asked_only_for_what_the_call_wants(
     browser: RunningBrowser, monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], methods: set[str]
 ) -> None:
-    """What is said on the wire, as the connection's own method sees it."""
+    """Return the methods that are called on the connection."""
     said: list[str] = []
     call = browser_tabs.DevTools.call
 
@@ -144,7 +144,7 @@ async def test_something_else_at_the_port_is_a_problem(monkeypatch: pytest.Monke
             site.page("/json/version", body)
             answers.append(await answer_with_tabs(site.url, {}))
     problems = [BrowserTabs.model_validate(answer).problem or "" for answer in answers]
-    assert all("is not a browser" in problem for problem in problems[:3])
+    assert all("is not the debugging port of a browser" in problem for problem in problems[:3])
     assert "refuses the connection" in problems[3]
 
 

@@ -247,7 +247,7 @@ async def test_a_person_is_asked_before_the_first_use(
 ) -> None:
     command = outlast_command("client", "--browser-url", browser.url)
     with on_terminal(command, shell, columns=200) as terminal:
-        terminal.wait_for("Waiting for hand-offs")
+        terminal.wait_for("Waiting for handoffs")
         task_id = await started(api, call("list_tabs"))
         terminal.wait_for(r"title and address of every tab")
         terminal.type("no")

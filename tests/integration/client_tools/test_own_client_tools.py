@@ -127,7 +127,7 @@ async def test_the_python_example_is_agreed_to_on_the_terminal(
     example = str(EXAMPLES / "hello_client.py")
     command = outlast_command("client", "--browser-url", free_address(), "--tools-from", example)
     with on_terminal(command, shell, columns=200) as terminal:
-        terminal.wait_for("Waiting for hand-offs")
+        terminal.wait_for("Waiting for handoffs")
         task_id = await started(api, call("pick_colour", colours=["red", "blue"]))
         terminal.wait_for("your favourite colour")
         terminal.type("yes")

@@ -80,7 +80,7 @@ async def test_a_mask_that_the_server_does_not_heed_is_told(stack: ModelStack) -
         )
     found = json.loads(ended.stdout)
     assert (found["mask"], found["maskInForce"]) == (True, False)
-    assert "The server does not heed masks" in " ".join(ended.stderr.split())
+    assert "The server ignores masks" in " ".join(ended.stderr.split())
 
 
 def test_without_compression_every_output_is_sent_whole(stack: ModelStack) -> None:

@@ -85,7 +85,7 @@ async def test_another_terminal_answers(shell: Mapping[str, str], api: httpx.Asy
     assert json.loads(given.stdout)["id"] == task["id"]
     assert said(await result(api, task["id"])) == "Deployed 1 site"
     late = run(shell, "tasks", "answer", task["id"], "--yes")
-    assert (late.returncode, "asks nothing" in late.stderr) == (2, True)
+    assert (late.returncode, "has no open question" in late.stderr) == (2, True)
 
 
 async def test_fields_are_given_one_by_one_and_a_wrong_one_is_told(

@@ -55,7 +55,7 @@ async def test_a_schedule_is_made_changed_paused_and_backfilled_by_hand(shell: S
     await eventually(all_done)
     assert "is paused" in await typed(shell, "schedules", "pause", "typed", "--reason", "holidays")
     assert "holidays" in await typed(shell, "schedules", "show", "typed")
-    assert "goes on" in await typed(shell, "schedules", "resume", "typed")
+    assert "is resumed" in await typed(shell, "schedules", "resume", "typed")
     assert "is deleted" in await typed(shell, "schedules", "rm", "typed")
     assert (await shell.outlast("schedules", "show", "typed")).code == 2
 
@@ -83,7 +83,7 @@ async def test_saved_calls_and_batches_are_scheduled_by_hand(shell: Shell) -> No
         (("create", "x", "double", "-a", "number=1"), "never due"),
         (("create", "x", "double", "-a", "number=1", "--cron", "soon"), "five fields"),
         (("update", "no-such-schedule", "--every", "1h"), "no schedule"),
-        (("backfill", "x", "--from", "yesterday", "--until", "2026-01-01"), "is no moment"),
+        (("backfill", "x", "--from", "yesterday", "--until", "2026-01-01"), "is not a time"),
     ],
 )
 async def test_what_cannot_be_is_told(shell: Shell, arguments: tuple[str, ...], says: str) -> None:

@@ -38,7 +38,7 @@ async def test_a_stack_that_was_killed_goes_on_elsewhere_from_its_backup(platfor
         tasks = await work_until_killed(first, platform, archive, guest)
 
     restored = outlast("restore", archive, "--data-dir", tmp_path / "second")
-    assert "does not run any more" in restored["left_to_do"][0]
+    assert "no longer runs" in restored["left_to_do"][0]
     assert json.loads((tmp_path / "second" / "version.json").read_text())["outlast_version"] == version("outlast")
     with running_stack(tmp_path / "second", **settings) as second:
         assert second.addresses.api_url

@@ -44,7 +44,7 @@ def test_flags_say_how_the_model_answers(service: Service, provider: ProviderSer
     assert (provider.requests[-1].body["temperature"], provider.requests[-1].body["seed"]) == (0.75, 7)
     schema.write_text("[]")
     refused = run_chat(service, "--schema", str(schema), "As JSON.")
-    assert (refused.returncode, "it is no JSON object" in " ".join(refused.stderr.split())) == (2, True)
+    assert (refused.returncode, "it is not a JSON object" in " ".join(refused.stderr.split())) == (2, True)
 
 
 def test_a_summary_of_older_messages_is_shown(service: Service, provider: ProviderServer) -> None:
@@ -80,7 +80,7 @@ def test_a_person_answers_what_a_tool_asks_and_stops_an_answer(service: Service,
     command = outlast_command("chat", "--provider", "generic", "--model", "m")
     environment = clean_environment(OUTLAST_URL=service.api_url, TERM="xterm")
     with on_terminal(command, environment, columns=120) as terminal:
-        terminal.wait_for(r"Ctrl-D\s+leaves")
+        terminal.wait_for(r"Ctrl-D\s+exits")
         terminal.type("Which colour?")
         terminal.wait_for(r"colour.*:")
         terminal.type("red")

@@ -1,4 +1,4 @@
-"""What the command line says of a batch, as the client takes it."""
+"""Flags and texts of `outlast batch`."""
 
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -7,16 +7,12 @@ import pytest
 from typer.main import get_command
 from typer.models import OptionInfo
 
-from outlast.cli.commands.batch_actions import Source, progress_line, state_line
+from outlast.cli.commands.batch import check_source, progress_line, state_line
 from outlast.cli.errors import BadInput
 from outlast.cli.main import command_line
 from outlast.cli.option_flags import flags_of, read_flags
 from outlast.client import Batch
 from outlast.contracts.options import BatchOptions, CallOptions, Option, SavedCallOptions, SharedOptions, options_of
-
-
-def source(**given: Any) -> Source:
-    return Source(**{"file": Path("items.jsonl"), "output": None, "dataset": None, **given})
 
 
 def test_flags_become_options_of_the_client() -> None:
@@ -73,11 +69,13 @@ def test_what_cannot_be_read_is_named(given: dict[str, Any]) -> None:
         read_flags(given)
 
 
-@pytest.mark.parametrize("given", [{"file": None}, {"output": "out_x"}, {"file": None, "output": "o", "dataset": "d"}])
-def test_a_batch_has_one_source_of_items(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("file", "output", "dataset"), [(None, None, None), ("items.jsonl", "out_x", None), (None, "o", "d")]
+)
+def test_a_batch_has_one_source_of_items(file: str | None, output: str | None, dataset: str | None) -> None:
     with pytest.raises(BadInput):
-        source(**given).check()
-    source().check()
+        check_source(Path(file) if file else None, output, dataset)
+    check_source(Path("items.jsonl"), None, None)
 
 
 def batch(**fields: Any) -> Batch:
@@ -90,7 +88,7 @@ def test_progress_is_told_in_one_line() -> None:
         completed=300, failed=2, under_way=25, per_minute=120.0, seconds_left=449.0, cost_usd=1.5, budget_usd=20
     )
     assert progress_line(working) == (
-        "302 of 1,200 items, 2 failed, 25 under way, 120 a minute, 7 min 29 s left, $1.50 of $20.00"
+        "302 of 1,200 items, 2 failed, 25 running, 120 a minute, 7 min 29 s left, $1.50 of $20.00"
     )
     assert progress_line(batch()) == "0 of 1,200 items"
 

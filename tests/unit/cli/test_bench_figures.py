@@ -1,4 +1,4 @@
-"""What events of conversations come to."""
+"""Figures that `outlast bench tools` computes from the events of conversations."""
 
 import itertools
 from typing import Any

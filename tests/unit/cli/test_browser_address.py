@@ -1,4 +1,4 @@
-"""Which browsers `outlast client` talks to."""
+"""Addresses of browsers that `outlast client` accepts."""
 
 import pytest
 

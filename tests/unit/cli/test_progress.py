@@ -1,4 +1,4 @@
-"""How far a task is, read from its status messages."""
+"""Progress of a task, read from its status messages."""
 
 import io
 import re

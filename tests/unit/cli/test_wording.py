@@ -1,4 +1,4 @@
-"""How things are written for people."""
+"""Formats of durations, times, sizes and texts."""
 
 from datetime import UTC, datetime, timedelta
 
