@@ -30,7 +30,7 @@ from outlast.api.mcp.connections import (
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol import request_meta
-from outlast.api.mcp.protocol.progress_notes import ProgressStep, ProgressSteps, progress_notification, wants_progress
+from outlast.api.mcp.protocol.progress_notes import ProgressNote, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
 from outlast.api.mcp.protocol.versions import (
     TASKS_EXTENSION,
@@ -317,9 +317,9 @@ class CallToolHandler:
             async for event in await self._tasks.events(call.client.caller, task_id):
                 if event.name == "task_completed":
                     return
-                step = steps.after(event.name, event.data)
-                if step is not None:
-                    await _send_step(ctx, call.client, step)
+                note = steps.after(event.name, event.data)
+                if note is not None:
+                    await _send_note(ctx, call.client, note)
 
     async def _wait(
         self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
@@ -480,12 +480,12 @@ def _wants_log(ctx: Context, client: Client) -> bool:
     return level in _LEVELS and _LEVELS.index(level) <= _LEVELS.index("info")
 
 
-async def _send_step(ctx: Context, client: Client, step: ProgressStep) -> None:
-    session, note = ctx.session, step.note
+async def _send_note(ctx: Context, client: Client, note: ProgressNote) -> None:
+    session = ctx.session
     if wants_progress(ctx) and note.meta is None:
-        await session.report_progress(step.progress, note.total, note.message)
+        await session.report_progress(note.done or 0.0, note.total, note.message)
     elif wants_progress(ctx):
-        notification = progress_notification(ctx, step, note.meta or {})
+        notification = progress_notification(ctx, note, note.meta or {})
         await session.send_notification(notification, related_request_id=ctx.request_id)
     if _wants_log(ctx, client):
         params = types.LoggingMessageNotificationParams(level="info", logger="outlast", data=note.message)

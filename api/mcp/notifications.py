@@ -117,11 +117,11 @@ class TaskStatusNotifier:
         steps = ProgressSteps(dialect_of(task.mode).progress, task.actor)
         try:
             async for event in await self._tasks.events(client.caller, task.id):
-                step = steps.after(event.name, event.data) if wants_progress(ctx) else None
-                if step is not None:
+                note = steps.after(event.name, event.data) if wants_progress(ctx) else None
+                if note is not None:
                     # The token of the request that became the task is valid until the task ends (MCP 2025-11-25).
-                    meta = {**(step.note.meta or {}), RELATED_TASK_META: {"taskId": task.id}}
-                    if not await _sent(ctx, task, progress_notification(ctx, step, meta)):
+                    meta = {**(note.meta or {}), RELATED_TASK_META: {"taskId": task.id}}
+                    if not await _sent(ctx, task, progress_notification(ctx, note, meta)):
                         return
                 if event.name in STATE_EVENTS and not await self._send_status(ctx, client, task, event):
                     return

@@ -1,7 +1,7 @@
 """Content of a progress notification."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
@@ -11,7 +11,7 @@ from outlast.api.mcp.protocol.versions import Context
 
 @dataclass(frozen=True)
 class ProgressNote:
-    """One step of a call for its client. Without `done` the steps are counted."""
+    """One step of a call for its client. Without `done`, `ProgressSteps` counts the steps."""
 
     message: str
     done: float | None = None
@@ -30,14 +30,6 @@ class ProgressFacts:
     run_id: str | None = None
 
 
-@dataclass(frozen=True)
-class ProgressStep:
-    """A note, and how far the call is with it."""
-
-    progress: float
-    note: ProgressNote
-
-
 class ProgressSteps:
     """The steps of one call, from the events of its task: each is reported once."""
 
@@ -49,8 +41,8 @@ class ProgressSteps:
         self._run_id: str | None = None
         self._last: str | None = None
 
-    def after(self, event: str, data: Mapping[str, Any]) -> ProgressStep | None:
-        """Return the step that an event is; None for one that is not reported, or was reported before."""
+    def after(self, event: str, data: Mapping[str, Any]) -> ProgressNote | None:
+        """Return the note of an event, with its progress; None if it is not reported, or was reported before."""
         started = data.get("run_id")
         self._run_id = started if isinstance(started, str) else self._run_id
         note = self._note_of(ProgressFacts(event, data, self._actor, self._run_id))
@@ -58,7 +50,7 @@ class ProgressSteps:
             return None
         self._last = note.message
         self._progress = self._progress + 1 if note.done is None else note.done
-        return ProgressStep(self._progress, note)
+        return replace(note, done=self._progress)
 
 
 def wants_progress(ctx: Context) -> bool:
@@ -66,10 +58,10 @@ def wants_progress(ctx: Context) -> bool:
     return "progress_token" in (ctx.meta or {})
 
 
-def progress_notification(ctx: Context, step: ProgressStep, meta: Mapping[str, Any]) -> types.ProgressNotification:
+def progress_notification(ctx: Context, note: ProgressNote, meta: Mapping[str, Any]) -> types.ProgressNotification:
     """Return the notification for the request of `ctx` as the SDK makes it, with `meta` as its `_meta`."""
     token: object = (ctx.meta or {}).get("progress_token")
-    params = {"progress": step.progress, "total": step.note.total, "message": step.note.message}
+    params = {"progress": note.done, "total": note.total, "message": note.message}
     return types.ProgressNotification(
         params=types.ProgressNotificationParams.model_validate({"progressToken": token, **params, "_meta": dict(meta)})
     )
