@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -42,6 +43,11 @@ class CallScope:
     options: CallOptions = field(default_factory=CallOptions)
     tool_mask: Mapping[str, bool] | None = None
     """By the names that the model was offered, or the tools' own."""
+
+    @property
+    def options_for_started_calls(self) -> dict[str, Any]:
+        """Options for the calls that a local tool starts. Not in JSON, which would mask secrets."""
+        return self.options.model_dump(exclude_unset=True)
 
     def idempotency_key(self, call: ModelCall) -> str | None:
         """Return the key that makes repeated requests for the same call one task."""
@@ -153,7 +159,7 @@ class CallRunner:
                 mode=offered.tools.mode,
                 mask=self._masks.effective(scope.tool_mask),
                 offered=tuple(offered.tools.tools),
-                options=scope.options.model_dump(mode="json", exclude_unset=True),
+                options=scope.options_for_started_calls,
             )
             return Outcome(call, definition.name, await self._local_tools.call(local))
         request = ConnectedTaskRequest(
