@@ -100,7 +100,7 @@ async def test_a_mask_does_not_take_the_place_of_a_secret_that_is_lost(
     await save(api, "torn")
     file_of(service, "torn").write_bytes(b"{")
     refused = await save(api, "torn", arguments={"number": 1, "label": "[secret]"})
-    assert (refused.status_code, "write them out" in refused.text) == (422, True)
+    assert (refused.status_code, "enter them again" in refused.text) == (422, True)
     await api.delete("/v1/saved-calls/torn")
 
 
