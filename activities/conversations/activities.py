@@ -20,10 +20,10 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.output_errors import OutputDamaged, OutputError
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.missing_workflows import described, ignore_missing
 from outlast.activities.object_store.objects import OutputObjects
 from outlast.activities.outputs.manifest import locators_in, parse_locator
 from outlast.activities.outputs.reader import delete_output, load_manifest
+from outlast.activities.workflow_requests import described, ignore_missing
 
 KEEP_ATTEMPT_TIMEOUT = timedelta(minutes=1)
 KEEP_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))

@@ -36,8 +36,8 @@ from outlast.activities.llm.providers.tool_definitions import with_portable_call
 from outlast.activities.llm.refused_parts import RefusedParts, simpler_requests
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
 from outlast.activities.spans import client_span
-from outlast.activities.spending.contracts import ReserveInput, Settlement, Spend, exact_usd
-from outlast.activities.spending.ledger import Ledgers, resets, rest_of
+from outlast.activities.spending.contracts import Settlement, Spend, exact_usd
+from outlast.activities.spending.ledger import Ledgers, exceeded_cap, resets, rest_of
 
 CALL_MODEL_ATTEMPT_TIMEOUT = timedelta(minutes=20)
 CALL_MODEL_HEARTBEAT_TIMEOUT = timedelta(seconds=20)
@@ -239,9 +239,7 @@ async def used_up(ledgers: Ledgers, request: llm.CallModelInput) -> str | None:
     """
     if request.caps is None:
         return None
-    caps = request.caps.model_copy(update={"per_task_usd": None})
-    asked = ReserveInput(spend=_spend(request), caller=request.caller, caps=caps, hold=False)
-    refusal = (await ledgers.reserve(asked)).refusal
+    refusal = await exceeded_cap(ledgers, _spend(request), request.caller, request.caps)
     return None if refusal is None else f"{rest_of(refusal)}.{resets(refusal)}"
 
 

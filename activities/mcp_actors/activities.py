@@ -21,8 +21,8 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.mcp_actors import contracts as mcp_actors
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.spending.contracts import ReserveInput, Spend
-from outlast.activities.spending.ledger import Ledgers, refused_by_cap
+from outlast.activities.spending.contracts import Spend
+from outlast.activities.spending.ledger import Ledgers, exceeded_cap, refused_by_cap
 
 CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 CALL_RETRY_POLICY = RetryPolicy(
@@ -77,9 +77,7 @@ class McpActorActivities:
         if request.caps is None:
             return
         spend = Spend(entry_id=uuid.uuid4().hex, actor=request.actor)
-        caps = request.caps.model_copy(update={"per_task_usd": None})
-        asked = ReserveInput(spend=spend, caller=request.caller, caps=caps, hold=False)
-        refusal = (await self._ledgers.reserve(asked)).refusal
+        refusal = await exceeded_cap(self._ledgers, spend, request.caller, request.caps)
         if refusal is not None:
             raise ToolFailure(refused_by_cap(refusal))
 

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 
-from outlast.activities.missing_workflows import described
 from outlast.activities.outputs.manifest import REFERENCES_ATTRIBUTE, reference_to
+from outlast.activities.workflow_requests import described
 
 _AT_ONCE = 16
 _PER_QUERY = 50

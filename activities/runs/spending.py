@@ -10,7 +10,7 @@ from temporalio import activity
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.runs.contracts import ResurrectRunInput, RunState, StartRunInput
-from outlast.activities.spending.contracts import Basis, ReserveInput, Settlement, Spend, exact_usd
+from outlast.activities.spending.contracts import Basis, Reserved, ReserveInput, Settlement, Spend, exact_usd
 from outlast.activities.spending.ledger import Ledgers, refused_by_cap
 
 
@@ -36,18 +36,15 @@ async def reserved_limit(
     own = request.spec.budget.max_total_charge_usd
     if request.spend is None or request.caps is None or not request.spend.is_capped:
         return RunLimit(own, "call" if own is not None else None)
-    answer = await ledgers.reserve(
-        ReserveInput(
-            spend=request.spend,
-            caller=request.caller,
-            caps=request.caps,
-            amount_usd=own,
-            actor_usd=await own_usd_of() if own is None else None,
-            task_spent_usd=request.task_spent_usd,
-        )
+    wanted = ReserveInput(
+        spend=request.spend,
+        caller=request.caller,
+        caps=request.caps,
+        amount_usd=own,
+        actor_usd=await own_usd_of() if own is None else None,
+        task_spent_usd=request.task_spent_usd,
     )
-    if answer.refusal is not None:
-        raise ToolFailure(refused_by_cap(answer.refusal))
+    answer = await _reserved(ledgers, wanted)
     return RunLimit(answer.granted_usd, answer.basis)
 
 
@@ -57,18 +54,18 @@ async def reserved_further_limit(ledgers: Ledgers, request: ResurrectRunInput) -
     if spend is None or spend.earlier is None or request.caps is None or not spend.is_capped:
         return own
     earlier = spend.earlier.cost_usd
-    answer = await ledgers.reserve(
-        ReserveInput(
-            spend=spend,
-            caller=request.caller,
-            caps=request.caps,
-            amount_usd=None if own is None else max(own - earlier, Decimal(0)),
-            task_spent_usd=earlier,
-        )
-    )
+    amount = None if own is None else max(own - earlier, Decimal(0))
+    caller, caps = request.caller, request.caps
+    wanted = ReserveInput(spend=spend, caller=caller, caps=caps, amount_usd=amount, task_spent_usd=earlier)
+    granted = (await _reserved(ledgers, wanted)).granted_usd
+    return None if granted is None else granted + earlier
+
+
+async def _reserved(ledgers: Ledgers, wanted: ReserveInput) -> Reserved:
+    answer = await ledgers.reserve(wanted)
     if answer.refusal is not None:
         raise ToolFailure(refused_by_cap(answer.refusal))
-    return None if answer.granted_usd is None else answer.granted_usd + earlier
+    return answer
 
 
 async def settle_run(ledgers: Ledgers, caller: Caller, spend: Spend | None, run: RunState) -> None:

@@ -10,9 +10,9 @@ from temporalio.common import RetryPolicy
 
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.missing_workflows import ignore_missing
 from outlast.activities.schedules.contracts import FiringEnd, FiringStart, PauseInput, Started, StartFiringInput
 from outlast.activities.schedules.notes import NoteCode, written_note
+from outlast.activities.workflow_requests import ignore_missing
 
 START_ATTEMPT_TIMEOUT = timedelta(minutes=10)
 """A batch of a hundred thousand rows takes a minute or two to be read and checked."""

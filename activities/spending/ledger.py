@@ -2,9 +2,8 @@
 
 import asyncio
 from datetime import UTC
-from typing import Any
 
-from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import Client, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import WorkflowIDConflictPolicy
 
 from outlast.activities.bounds import usd_text
@@ -12,8 +11,8 @@ from outlast.activities.combining import Combiner
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.heartbeat import raise_cancellation
 from outlast.activities.spending import contracts as spending
+from outlast.activities.workflow_requests import update_with_start
 
 _PATIENCE_SECONDS = 30
 """The time limit of a ledger's answer. A longer wait means that no worker serves it, or that it is stuck."""
@@ -39,27 +38,23 @@ class Ledgers:
         """
         caller_id = request.caller.id
         request = request.model_copy(update={"caller": request.caller.with_account})
-        start: WithStartWorkflowOperation[Any, None] = WithStartWorkflowOperation(
-            spending.LEDGER_WORKFLOW,
-            self._new(caller_id),
-            id=spending.ledger_id(caller_id),
-            task_queue=self._task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            static_summary=f"spend ledger of {caller_id}",
-        )
-        # The SDK raises the start's error where the handle is awaited; asyncio reports an error that is never awaited.
-        handle = asyncio.ensure_future(start.workflow_handle())
-        handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         patience = asyncio.timeout(_PATIENCE_SECONDS)
         try:
             async with patience:
-                return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-                    spending.RESERVE_UPDATE, request, start_workflow_operation=start, result_type=spending.Reserved
+                return await update_with_start(
+                    self._client,
+                    spending.RESERVE_UPDATE,
+                    request,
+                    spending.Reserved,
+                    spending.LEDGER_WORKFLOW,
+                    self._new(caller_id),
+                    id=spending.ledger_id(caller_id),
+                    task_queue=self._task_queue,
+                    static_summary=f"spend ledger of {caller_id}",
                 )
-        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError) as error:
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
             if patience.expired():
                 raise _silent(caller_id) from None
-            raise_cancellation(error)
             raise
 
     async def settle(self, caller: Caller, settlement: spending.Settlement) -> None:
@@ -93,6 +88,15 @@ class Ledgers:
 
     def _new(self, caller_id: str) -> spending.LedgerState:
         return spending.LedgerState(caller_id=caller_id, check_after_seconds=self._check_after_seconds)
+
+
+async def exceeded_cap(
+    ledgers: Ledgers, spend: spending.Spend, caller: Caller, caps: spending.SpendingCaps
+) -> spending.CapRefusal | None:
+    """Return the daily or monthly limit that leaves nothing, None if both leave something. Reserves nothing."""
+    caps = caps.model_copy(update={"per_task_usd": None})
+    asked = spending.ReserveInput(spend=spend, caller=caller, caps=caps, hold=False)
+    return (await ledgers.reserve(asked)).refusal
 
 
 def _silent(caller_id: str) -> ToolFailure:

@@ -309,10 +309,9 @@ class _Extras(TypedDict):
 
 
 async def _extras(client: "apify.ApifyClientAsync", store_id: str, actor_id: str | None) -> _Extras:
-    name = _actor_name(client, actor_id) if actor_id else _nothing()
     keys, actor_name = await asyncio.gather(
         _if_possible(_first_keys(client, store_id), f"keys of store {store_id}"),
-        _if_possible(name, f"name of Actor {actor_id}"),
+        _if_possible(_actor_name(client, actor_id), f"name of Actor {actor_id}"),
     )
     return _Extras(keys=keys, actor_name=actor_name)
 
@@ -332,13 +331,9 @@ async def _first_keys(client: "apify.ApifyClientAsync", store_id: str) -> tuple[
     return tuple(item.key for item in page.items)
 
 
-async def _actor_name(client: "apify.ApifyClientAsync", actor_id: str) -> str | None:
-    found = await client.actor(actor_id).get()
+async def _actor_name(client: "apify.ApifyClientAsync", actor_id: str | None) -> str | None:
+    found = await client.actor(actor_id).get() if actor_id else None
     return f"{found.username}/{found.name}" if found else None
-
-
-async def _nothing() -> None:
-    return None
 
 
 async def fetch_known_page(

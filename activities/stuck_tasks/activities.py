@@ -30,7 +30,6 @@ from outlast.activities.contracts import Caller, Contract, JsonObject
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.missing_workflows import ignore_missing
 from outlast.activities.runs.contracts import AbortRunInput, ResurrectRunInput, RunState, StartRunInput, operation_id
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW, FiringStart, StartFiringInput
 from outlast.activities.stuck_tasks import contracts as stuck_tasks
@@ -38,6 +37,7 @@ from outlast.activities.stuck_tasks.assess import Stuck, assess, is_cancelled
 from outlast.activities.stuck_tasks.histories import ActivityResults, decoded, decoded_json, input_of
 from outlast.activities.stuck_tasks.restarts import RESTARTED_MEMO, StuckWorkflow, restart_input
 from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, EventSubject, WebhookListener
+from outlast.activities.workflow_requests import ignore_missing
 
 END_ATTEMPT_TIMEOUT = timedelta(minutes=1)
 END_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))

@@ -22,13 +22,13 @@ from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.missing_workflows import described
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.activities.web.address_rules import WebAddress
 from outlast.activities.webhooks import contracts as webhooks
 from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster, signed_headers, webhook_purpose
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.activities.webhooks.waiting import MAX_PAUSE, pause_after, too_many_waiting
+from outlast.activities.workflow_requests import described
 
 T = TypeVar("T")
 

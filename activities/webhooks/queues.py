@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from cachetools import TTLCache
-from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import Client
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -16,10 +16,9 @@ from temporalio.common import (
 
 from outlast.activities.combining import Combiner
 from outlast.activities.contracts import Contract
-from outlast.activities.heartbeat import raise_cancellation
-from outlast.activities.missing_workflows import described, ignore_missing
 from outlast.activities.webhooks import contracts as webhooks
 from outlast.activities.webhooks.waiting import QueueState
+from outlast.activities.workflow_requests import described, ignore_missing, update_with_start
 
 _KNOWN_SECONDS = 2.0
 """The time that a worker uses a queue's summary. New events may overtake waiting ones for that long."""
@@ -110,21 +109,14 @@ class Subscriptions:
 
     async def change(self, caller_id: str, update: str, request: Contract) -> webhooks.SubscriptionAnswer:
         """Execute one of the updates. Needs a worker."""
-        start: WithStartWorkflowOperation[Any, None] = WithStartWorkflowOperation(
+        return await update_with_start(
+            self._client,
+            update,
+            request,
+            webhooks.SubscriptionAnswer,
             webhooks.SUBSCRIPTIONS_WORKFLOW,
             webhooks.SubscriptionsState(caller_id=caller_id),
             id=webhooks.subscriptions_id(caller_id),
             task_queue=self._task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             static_summary=f"webhooks of {caller_id}",
         )
-        # The SDK keeps the start's error for users of the handle, and asyncio reports an error that has none.
-        handle = asyncio.ensure_future(start.workflow_handle())
-        handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        try:
-            return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-                update, request, start_workflow_operation=start, result_type=webhooks.SubscriptionAnswer
-            )
-        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            raise_cancellation(error)
-            raise

@@ -1,0 +1,56 @@
+"""Requests to workflows that other workflows and processes share."""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowExecutionDescription,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.activities.contracts import Contract
+from outlast.activities.heartbeat import raise_cancellation
+
+AnswerT = TypeVar("AnswerT")
+
+
+@contextmanager
+def ignore_missing() -> Generator[None]:
+    """End the block without an error if the workflow or schedule does not exist. Raises every other `RPCError`."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+
+
+async def described(client: Client, workflow_id: str) -> WorkflowExecutionDescription | None:
+    """Return Temporal's description of a workflow, None if it does not exist. Raises `RPCError`."""
+    with ignore_missing():
+        return await client.get_workflow_handle(workflow_id).describe()
+    return None
+
+
+async def update_with_start(
+    client: Client, update: str, request: Contract, answer: type[AnswerT], workflow: str, state: Contract, **start: Any
+) -> AnswerT:
+    """Execute an update, and start its workflow with `state` first unless it runs. `start` has the id and so on."""
+    operation: WithStartWorkflowOperation[Any, None] = WithStartWorkflowOperation(
+        workflow, state, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING, **start
+    )
+    # The SDK raises the start's error where the handle is awaited; asyncio reports an error that is never awaited.
+    handle = asyncio.ensure_future(operation.workflow_handle())
+    handle.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    try:
+        return await client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+            update, request, start_workflow_operation=operation, result_type=answer
+        )
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        raise_cancellation(error)
+        raise
