@@ -1,9 +1,9 @@
-"""Calls of activities from workflow code: within the call's deadline, and with failures as `ToolError`."""
+"""Calls of activities from workflow code, within the call's deadline. They raise `ToolError` for failures."""
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.handler_api.failures import ToolError, envelope_of, envelope_of_failure
-from outlast.workflows.handler_api.observability import timed
+from outlast.workflows.handler_api.observability import current_task, timed
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -24,9 +24,9 @@ Result = TypeVar("Result")
 
 @contextmanager
 def tool_errors(tool: str, describe: Callable[[ActivityError], ErrorEnvelope] | None = None) -> Generator[None]:
-    """Turn the failure of an activity in the block into a `ToolError` of `tool`. A cancellation is left as it is.
+    """Turn the failure of an activity in the block into a `ToolError` of `tool`; re-raise a cancellation.
 
-    `describe` makes the envelope where the activity's own failure does not say enough.
+    `describe` makes the envelope if that of the activity is not enough.
     """
     try:
         yield
@@ -44,7 +44,7 @@ async def call_activity(
     summary: str,
     retry_policy: RetryPolicy = READ_RETRY_POLICY,
 ) -> Result:
-    """The result of a short activity. Raises `ToolError` when it fails for good."""
+    """Run a short activity. Raises `ToolError` when it fails for good."""
     with tool_errors(call.tool), timed("fetch"):
         return await workflow.execute_activity_method(
             method,
@@ -57,33 +57,19 @@ async def call_activity(
         )
 
 
-class QuickReader(Protocol):
-    """Signature of `read_quickly`."""
-
-    async def __call__(
-        self, call: ToolCall, method: Callable[[Any, Input], Awaitable[Result]], request: Input, *, summary: str
-    ) -> Result:
-        """The result of the read `method`."""
-        ...
-
-
 async def read_quickly(
     call: ToolCall, method: Callable[[Any, Input], Awaitable[Result]], request: Input, *, summary: str
 ) -> Result:
-    """The result of a read that changes nothing and is paid by nobody: it may be made twice.
+    """Make a read that changes nothing and costs nothing, so that it may be made twice.
 
-    It is a local activity. When that takes long, finds no room or fails in a way that passes, a normal one follows,
-    which is retried until the call's deadline. Raises `ToolError` when it fails for good.
+    It is a local activity. If that is slow, finds no capacity or fails temporarily, a normal activity follows, which is
+    retried until the call's deadline. Raises `ToolError` when it fails for good.
     """
     within = min(LOCAL_READ_LIMIT, remaining(call))
     try:
         with timed("fetch"):
             return await workflow.execute_local_activity_method(
-                method,
-                request,
-                schedule_to_close_timeout=within,
-                retry_policy=LOCAL_READ_RETRY_POLICY,
-                summary=summary,
+                method, request, schedule_to_close_timeout=within, retry_policy=LOCAL_READ_RETRY_POLICY, summary=summary
             )
     except ApplicationError as error:  # The SDK puts no `ActivityError` around the failure of a local activity.
         pause = _pause_before_retry(error)
@@ -101,42 +87,51 @@ async def read_quickly(
 
 
 def _pause_before_retry(error: ApplicationError) -> timedelta | None:
-    """Pause before a normal activity takes over; None if the read has failed for good."""
+    """Return the pause before the normal activity; None if the read has failed for good."""
     if error.type == GOES_OVER:
         return timedelta(0)
     return None if error.non_retryable else error.next_retry_delay or READ_RETRY_POLICY.initial_interval
 
 
-_LEAST = timedelta(seconds=1)
-
-
-@runtime_checkable
-class MayWait(Protocol):
-    """A workflow that may wait for its turn, or for its client, for days: that time is not the tool's."""
-
-    @property
-    def began_at(self) -> datetime:
-        """Time at which the workflow began to work."""
-        ...
-
-    @property
-    def waited_for_client(self) -> timedelta:
-        """Time spent waiting for the client so far."""
-        ...
+_SHORTEST_TIMEOUT = timedelta(seconds=1)
+"""Temporal accepts no shorter one."""
 
 
 def began_at() -> datetime:
-    """Time at which the current workflow began to work. A queued task counts from its release."""
-    instance: object = workflow.instance()
-    return instance.began_at if isinstance(instance, MayWait) else workflow.info().start_time
+    """Return the time at which the current workflow began to work. A queued task counts from its release."""
+    task = current_task()
+    return task.began_at if task else workflow.info().start_time
 
 
 def remaining(call: ToolCall) -> timedelta:
-    """Time until the deadline of `call`, at least one second, the least that Temporal takes as a time-out.
+    """Return the time until the deadline of `call`, at least one second.
 
-    Time spent in the queue, or waiting for the client, does not count.
+    Time in the queue, or waiting for the client, does not count.
     """
-    instance: object = workflow.instance()
-    waited = instance.waited_for_client if isinstance(instance, MayWait) else timedelta(0)
+    task = current_task()
+    waited = task.waited_for_client if task else timedelta(0)
     deadline = began_at() + timedelta(seconds=call.options.deadline_seconds) + waited
-    return max(deadline - workflow.now(), _LEAST)
+    return max(deadline - workflow.now(), _SHORTEST_TIMEOUT)
+
+
+_MAX_SUMMARY_CHARS = 100
+
+
+class CallActivities:
+    """Base of what handlers call: it acts for the caller of one call. Methods raise `ToolError` when they fail."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self._call = call
+
+    async def _read(self, method: Callable[[Any, Input], Awaitable[Result]], request: Input, summary: str) -> Result:
+        return await read_quickly(self._call, method, request, summary=summary[:_MAX_SUMMARY_CHARS])
+
+    async def _do(
+        self,
+        method: Callable[[Any, Input], Awaitable[Result]],
+        request: Input,
+        summary: str,
+        retry_policy: RetryPolicy = READ_RETRY_POLICY,
+    ) -> Result:
+        summary = summary[:_MAX_SUMMARY_CHARS]
+        return await call_activity(self._call, method, request, summary=summary, retry_policy=retry_policy)

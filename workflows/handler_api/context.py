@@ -51,12 +51,10 @@ class Guarded:
 class ToolContext:
     """Everything that one call may do, for its caller and within its deadline.
 
-    Methods raise `ToolError` when what they ask for is refused. A handler that does not catch it ends, and the error
-    becomes the call's answer.
+    Methods raise `ToolError` for failures. If a handler does not catch it, the error becomes the call's answer.
     """
 
     def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
         self.call = call
         self.guarded: Guarded | None = None
         self.recorded_rows: tuple[JsonValue, ...] = ()
@@ -77,16 +75,16 @@ class ToolContext:
 
     @property
     def task_id(self) -> str:
-        """The task's id, which is the workflow's."""
+        """Id of the task and its workflow."""
         return workflow.info().workflow_id
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call has been cancelled."""
+        """True if the call has been cancelled."""
         return workflow.cancellation_reason() is not None
 
     def offers(self, tool: str) -> bool:
-        """Whether the caller may call `tool`: offered by its connection, not masked. Hints name no other tool."""
+        """Return whether the caller may call `tool`: hints name only tools for which this is true."""
         offered = not self.call.offered_tools or tool in self.call.offered_tools
         return offered and is_active(tool, self.call.tool_mask)
 
@@ -95,34 +93,33 @@ class ToolContext:
         return (await self.questions.ask({key: question}, timeout=timeout))[key]
 
     def guard(self, run: RunState, budget: Budget) -> None:
-        """Have the workflow follow `run` to its end after the handler has returned."""
+        """Make the workflow follow `run` to its end after the handler has returned."""
         self.guarded = Guarded(run, budget)
 
     async def ask_all(
         self, questions: dict[str, InputRequest], *, timeout: timedelta | None = None
     ) -> dict[str, InputAnswer]:
-        """Ask several questions at once; the answers by key. Raises `TimeoutError` after `timeout`."""
+        """Ask several questions at once and return the answers by key. Raises `TimeoutError` after `timeout`."""
         return await self.questions.ask(questions, timeout=timeout)
 
     def progress(self, done: float, *, total: float | None = None, message: str) -> None:
-        """Show the client how far the call is. Adds an event to the history: use it for steps, not for a ticker."""
+        """Show the client the progress of the call. Each update adds an event to the history: use it for steps only."""
         workflow.upsert_memo({memo.PROGRESS: Progress(done=done, total=total, message=message)})
         self.say(message)
 
     def say(self, markdown: str) -> None:
-        """Show operators what the call is doing (Temporal UI, current details)."""
+        """Show operators the current step (Temporal UI, current details)."""
         workflow.set_current_details(valid_text(markdown))
 
 
 _NEAR = 0.8
-"""The share of the time to answer after which a question counts as near its deadline."""
+"""Share of the time to answer after which a question counts as near its deadline."""
 
 
 class OpenQuestions:
     """Open questions of one call."""
 
     def __init__(self, call: ToolCall) -> None:
-        """Of `call`, nothing is asked yet."""
         self._call = call
         self._asked_times = 0
         self._open: dict[str, InputRequest] = {}
@@ -142,7 +139,7 @@ class OpenQuestions:
     ) -> dict[str, InputAnswer]:
         """Ask `questions` and wait until all are answered. Raises `TimeoutError` after `timeout`.
 
-        An answer is accepted when it passes the question's check or, without a check, fits its schema.
+        An answer is accepted if it passes the question's check or, without a check, matches its schema.
         """
         for key in questions:
             self._answers.pop(key, None)
@@ -157,7 +154,7 @@ class OpenQuestions:
         closing = "the task is being cancelled"
         try:
             await _signal_turn(questions)
-            await self._tell_webhooks(questions)
+            await self._announce(questions)
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
         except TimeoutError:
             closing = "its time was over"
@@ -170,11 +167,11 @@ class OpenQuestions:
         return {key: self._answers[key] for key in questions}
 
     def answered_by(self, key: str) -> str | None:
-        """Id of the caller who answered the question `key` last; None when the front door did not send it."""
+        """Return the id of the caller who answered the question `key` last; None if the entry point did not send it."""
         return self._answered_by.get(key)
 
     def refuse(self, submitted: SubmitInput) -> ErrorEnvelope | None:
-        """Reason why these answers are rejected, or None. They are accepted together or not at all."""
+        """Return the reason for rejecting these answers, or None. They are accepted together or not at all."""
         for key in submitted.answers:
             if key not in self._open:
                 return _not_asked(self._closed.get(key) or "nothing is asked under this key", key, self._open)
@@ -191,17 +188,16 @@ class OpenQuestions:
         for key, answer in submitted.answers.items():
             self._answers.setdefault(key, answer)
             self._answered_by[key] = submitted.answered_by
-            self._forget(
-                key, f"it was answered already{_by(submitted.answered_by)}, at {workflow.now():%Y-%m-%d %H:%M}"
-            )
+            by = f" by {submitted.answered_by}" if submitted.answered_by else ""
+            self._forget(key, f"it was answered already{by}, at {workflow.now():%Y-%m-%d %H:%M}")
         self._publish()
 
-    async def _tell_webhooks(self, questions: Mapping[str, InputRequest]) -> None:
-        """Tell the webhooks that listen that the call waits. What is asked, the task says."""
+    async def _announce(self, questions: Mapping[str, InputRequest]) -> None:
+        """Send a webhook event that the call waits. The questions themselves are in the task."""
         self._asked_times += 1
         if not self._call.listeners:
             return
-        asked: list[JsonValue] = [_as_told(key, question) for key, question in questions.items()]
+        asked: list[JsonValue] = [_event_data(key, question) for key, question in questions.items()]
         status = TaskStatus.INPUT_REQUIRED.value
         await announce(
             self._call.listeners,
@@ -212,14 +208,13 @@ class OpenQuestions:
         )
 
     def _violations(self, key: str, answer: InputAnswer) -> tuple[Violation, ...]:
-        check = self._checks.get(key)
-        if check:
+        if check := self._checks.get(key):
             return check(answer.content)
-        # What takes longer, the front door has checked.
+        # The entry point has made the checks that take longer.
         return quick_violations(self._open[key].requested_schema, answer.content) or ()
 
     def _forget(self, key: str, closing: str) -> bool:
-        """Close one question. Returns whether it was open."""
+        """Close one question, and return whether it was open."""
         self._checks.pop(key, None)
         self._near_at.pop(key, None)
         if self._open.pop(key, None) is None:
@@ -229,8 +224,7 @@ class OpenQuestions:
 
     def _close(self, keys: Iterable[str], closing: str) -> None:
         """Withdraw the questions that nobody answered."""
-        given_up = [key for key in keys if self._forget(key, closing)]
-        if given_up:
+        if [key for key in keys if self._forget(key, closing)]:
             self._publish()
 
     def _publish(self) -> None:
@@ -245,7 +239,7 @@ class OpenQuestions:
 
 
 async def _signal_turn(questions: dict[str, InputRequest]) -> None:
-    """Signal the questions to the turn that made the call, if any: it shows them to its readers."""
+    """Signal the questions to the turn that made the call, if any, which shows them to its readers."""
     turn = workflow.info().parent
     if turn is None:
         return
@@ -256,17 +250,13 @@ async def _signal_turn(questions: dict[str, InputRequest]) -> None:
         workflow.logger.warning("The turn did not take the signal about a question: %s", error)
 
 
-def _as_told(key: str, question: InputRequest) -> JsonObject:
-    """A question as an event tells of it: who can answer, and by when."""
+def _event_data(key: str, question: InputRequest) -> JsonObject:
+    """Return the data of a webhook event about a question: its kind and its deadline."""
     handoff = question.handoff
-    told: JsonObject = {"key": key, "kind": handoff.kind if handoff is not None else "question"}
+    data: JsonObject = {"key": key, "kind": handoff.kind if handoff is not None else "question"}
     if handoff is not None and handoff.deadline is not None:
-        told["deadline"] = handoff.deadline.isoformat()
-    return told
-
-
-def _by(caller_id: str | None) -> str:
-    return f" by {caller_id}" if caller_id else ""
+        data["deadline"] = handoff.deadline.isoformat()
+    return data
 
 
 def _not_asked(reason: str, key: str, still_open: Iterable[str]) -> ErrorEnvelope:

@@ -35,7 +35,7 @@ from outlast.activities.contracts import Contract
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.sessions import POSTED_SIGNAL, Posted, session_workflow_id
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.handler_api.activity_calls import call_activity, remaining, tool_errors
+from outlast.workflows.handler_api.activity_calls import CallActivities, remaining, tool_errors
 from outlast.workflows.handler_api.failures import ToolError, envelope_of
 
 
@@ -47,15 +47,11 @@ class Sent(Contract):
     refused: ErrorEnvelope | None = None
 
 
-class UserMessages:
-    """Sends messages to the user on behalf of one call."""
-
-    def __init__(self, call: ToolCall) -> None:
-        """Send to the conversation of `call`."""
-        self._call = call
+class UserMessages(CallActivities):
+    """Sends messages to the user in the conversation of a call."""
 
     async def post(self, kind: Literal["update", "reaction"], text: str) -> Sent:
-        """Send `text` once to every place that exists. Raises `ToolError` when there is none."""
+        """Send `text` once to the session and the webhook. Raises `ToolError` if neither exists."""
         task_id = workflow.info().workflow_id
         in_session = await self._publish(
             Posted(kind=kind, text=text, task_id=task_id, tool=self._call.tool, message_id=self._call.message_id)
@@ -72,7 +68,7 @@ class UserMessages:
         return Sent(session=in_session, webhook=delivered, refused=refused)
 
     async def _publish(self, posted: Posted) -> bool:
-        """Add an event to the session; False when the call has no session, or an operator ended it."""
+        """Add an event to the session. Return False if the call has no session, or if an operator ended it."""
         if self._call.session_id is None:
             return False
         session = workflow.get_external_workflow_handle(
@@ -86,13 +82,9 @@ class UserMessages:
         return True
 
     async def _deliver(self, kind: Literal["update", "reaction"], text: str, task_id: str) -> bool:
-        """Post to the webhook; False when the operator has configured none: only the worker knows."""
+        """Post to the webhook. Return False if the operator has configured none: that setting is the worker's."""
         delivery = Delivery(
-            kind=kind,
-            text=text,
-            task_id=task_id,
-            session_id=self._call.session_id,
-            message_id=self._call.message_id,
+            kind=kind, text=text, task_id=task_id, session_id=self._call.session_id, message_id=self._call.message_id
         )
         answer = await workflow.execute_activity_method(
             ResponderActivities.deliver_to_webhook,
@@ -117,24 +109,20 @@ class UserMessages:
         )
 
 
-class Workspaces:
+class Workspaces(CallActivities):
     """The folder of a call's conversation, or of its caller when the call has no conversation."""
 
     def __init__(self, call: ToolCall) -> None:
-        """Work in the folder of `call`."""
-        self._call = call
+        super().__init__(call)
         self._owner = WorkspaceOwner(caller_id=call.caller.id, session_id=call.session_id)
 
     async def read(self, path: str, *, offset: int, limit: int) -> FileLines:
-        """Lines of a file. Raises `ToolError`."""
+        """Read lines of a file."""
         request = ReadFileInput(owner=self._owner, path=path, offset=offset, limit=limit)
-        method = WorkspaceActivities.read_workspace_file
-        return await call_activity(
-            self._call, method, request, summary="read a file", retry_policy=READ_FILE_RETRY_POLICY
-        )
+        return await self._do(WorkspaceActivities.read_workspace_file, request, "read a file", READ_FILE_RETRY_POLICY)
 
     async def run(self, command: str, *, timeout_seconds: float) -> CommandOutcome:
-        """Run a command, at most once. Cancelled, it returns after all processes have ended. Raises `ToolError`."""
+        """Run a command at most once. If it is cancelled, it returns after all processes have ended."""
         with tool_errors(self._call.tool, self._describe):
             return await workflow.execute_activity_method(
                 WorkspaceActivities.run_workspace_command,
@@ -147,33 +135,26 @@ class Workspaces:
             )
 
     def _describe(self, error: ActivityError) -> ErrorEnvelope:
-        """A command whose worker died may or may not have run: its error says so."""
-        if isinstance(error.cause, ActivityTimeoutError):
-            return interrupted(_why(error.cause)).model_copy(update={"tool": self._call.tool})
-        return envelope_of(error, tool=self._call.tool)
+        """Describe the failure: a command whose worker died may or may not have run."""
+        if not isinstance(error.cause, ActivityTimeoutError):
+            return envelope_of(error, tool=self._call.tool)
+        has_died = error.cause.type is TimeoutType.HEARTBEAT
+        reason = (
+            "The worker died while the command ran"
+            if has_died
+            else "The task's time was over before the command had ended"
+        )
+        return interrupted(reason).model_copy(update={"tool": self._call.tool})
 
 
-def _why(timeout: ActivityTimeoutError) -> str:
-    if timeout.type is TimeoutType.HEARTBEAT:
-        return "The worker died while the command ran"
-    return "The task's time was over before the command had ended"
-
-
-class Skills:
-    """Loads the operator's skills. Every method raises `ToolError` when the skill or file does not exist."""
-
-    def __init__(self, call: ToolCall) -> None:
-        """Read for `call`."""
-        self._call = call
+class Skills(CallActivities):
+    """Loads the operator's skills. Methods raise `ToolError` if the skill or file does not exist."""
 
     async def load(self, name: str) -> SkillDocument:
-        """The main document of a skill."""
-        method, request = SkillActivities.load_skill, SkillInput(name=name)
-        return await call_activity(self._call, method, request, summary=f"load {name}", retry_policy=SKILL_RETRY_POLICY)
+        """Load the main document of a skill."""
+        return await self._do(SkillActivities.load_skill, SkillInput(name=name), f"load {name}", SKILL_RETRY_POLICY)
 
     async def load_file(self, name: str, path: str) -> SkillFile:
-        """A supporting file of a skill."""
-        method, request = SkillActivities.load_skill_file, SkillFileInput(name=name, path=path)
-        return await call_activity(
-            self._call, method, request, summary=f"load a file of {name}", retry_policy=SKILL_RETRY_POLICY
-        )
+        """Load a supporting file of a skill."""
+        request = SkillFileInput(name=name, path=path)
+        return await self._do(SkillActivities.load_skill_file, request, f"load a file of {name}", SKILL_RETRY_POLICY)

@@ -24,38 +24,34 @@ from outlast.activities.mcp_actors.contracts import (
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.handler_api.activity_calls import call_activity, tool_errors
+from outlast.workflows.handler_api.activity_calls import CallActivities, tool_errors
 from outlast.workflows.handler_api.observability import timed
 
 SAMPLING_PATIENCE = timedelta(minutes=5)
-"""Longest wait for a client's model: not every client has one, and servers can continue without. Users have no
-such limit."""
+"""Longest wait for a client's model: not every client has one, and servers can do without. Users have no limit."""
 
 AskAll = Callable[..., Awaitable[dict[str, InputAnswer]]]
 """`ToolContext.ask_all`."""
 
 
-class McpActors:
-    """Calls tools of Actors that are MCP servers. Every method raises `ToolError` when that fails."""
+class McpActors(CallActivities):
+    """Calls tools of Actors that are MCP servers."""
 
     def __init__(self, call: ToolCall, ask_all: AskAll) -> None:
-        """Act for the caller of `call`, and pass the questions of servers on with `ask_all`."""
-        self._call = call
+        super().__init__(call)
         self._ask_all = ask_all
 
     async def tools(self, actor: str) -> tuple[McpTool, ...]:
-        """The tools of the server that can be used. Starts the Actor when it is not running."""
+        """Return the usable tools of the server. Starts the Actor when it is not running."""
         return (await self.listing(actor)).tools
 
     async def listing(self, actor: str) -> McpToolList:
-        """The tools of the server, with notes on those that cannot be used. Starts the Actor when it is not running."""
+        """Return the tools of the server, with notes on unusable ones. Starts the Actor when it is not running."""
         request = ListMcpToolsInput(caller=self._call.caller, actor=actor)
-        return await call_activity(
-            self._call, McpActorActivities.list_mcp_tools, request, summary=f"list tools of {actor}"
-        )
+        return await self._do(McpActorActivities.list_mcp_tools, request, f"list tools of {actor}")
 
     async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> McpAnswer:
-        """The tool's answer, unchanged. The tool is called at most once, whatever fails.
+        """Call the tool at most once and return its answer unchanged.
 
         Questions that the server asks while its tool runs go to the caller.
         """
@@ -66,12 +62,12 @@ class McpActors:
         _handle_questions(questions.answer)
         try:
             with tool_errors(self._call.tool), timed("run"):
-                return await self._carry_out(request)
+                return await self._call_tool(request)
         finally:
             _handle_questions(None)
             await questions.withdraw()
 
-    async def _carry_out(self, request: CallMcpToolInput) -> McpAnswer:
+    async def _call_tool(self, request: CallMcpToolInput) -> McpAnswer:
         deadline = timedelta(seconds=self._call.options.deadline_seconds)
         return await workflow.execute_activity_method(
             McpActorActivities.call_mcp_tool,
@@ -100,7 +96,7 @@ class _Questions:
         self._open: set[asyncio.Task[RelayedAnswer]] = set()
 
     async def answer(self, question: RelayedQuestion) -> RelayedAnswer:
-        """The caller's answer; `cancel` when it does not come in time, or the call has ended meanwhile."""
+        """Return the caller's answer; `cancel` if it does not come in time, or if the call ends first."""
         asking = asyncio.create_task(self._ask(question))
         self._open.add(asking)
         try:
@@ -129,6 +125,6 @@ class _Questions:
         except TimeoutError:
             return RelayedAnswer(action="cancel")
         answer = answers[question.key]
-        # MCP knows no failing client: for the Actor's server it closed the question.
+        # MCP has no action for a client that failed: for the Actor's server it closed the question.
         action = "cancel" if answer.action == "error" else answer.action
         return RelayedAnswer(action=action, content=answer.content)

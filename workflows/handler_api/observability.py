@@ -1,7 +1,6 @@
-"""Log lines, times and search attributes of a task.
+"""Log lines, times and search attributes of a task. Each event of a task is one log line; a replay writes none.
 
-Each event of a task is one log line; a replay writes none. Entry points write the first ones, `accepted` and `queued`,
-with the same fields."""
+Entry points write the first ones, `accepted` and `queued`, with the same fields."""
 
 import asyncio
 import logging
@@ -16,11 +15,10 @@ from temporalio.common import SearchAttributeUpdate
 from outlast.workflows.contracts.tool_calls import ToolCall
 
 TASK_LOGGER: Final = "outlast.tasks"
-"""The logger of these lines: settings say how many of them are written, see `worker/log_lines.py`."""
+"""Logger of these lines. Settings select which of them are written, see `worker/logs.py`."""
 TaskEvent = Literal["accepted", "queued", "started", "run_started", "run_resurrected", "waiting", "ended"]
 Part = Literal["queue", "start", "run", "fetch", "store", "person"]
-"""Parts of a task's time: in the queue; starting a run, following it, reading data, storing outputs; waiting for
-somebody's answer."""
+"""Parts of a task's time: queued; starting or following a run, reading data, storing outputs; waiting for an answer."""
 MESSAGES: Final[dict[TaskEvent, str]] = {
     "accepted": "task accepted",
     "queued": "task queued",
@@ -35,22 +33,24 @@ _log.workflow_info_on_message = False
 
 
 @runtime_checkable
-class KeepsTime(Protocol):
+class TaskWorkflow(Protocol):
     """A workflow that is a task."""
 
-    @property
-    def call(self) -> ToolCall:
-        """The call of the task."""
-        ...
+    call: ToolCall
+    seconds_on: dict[Part, float]
+    """Seconds spent on each part so far."""
+    began_at: datetime
+    waited_for_client: timedelta
 
-    @property
-    def seconds_on(self) -> dict[Part, float]:
-        """Seconds spent on each part so far."""
-        ...
+
+def current_task() -> TaskWorkflow | None:
+    """Return the current workflow if it is a task."""
+    instance: object = workflow.instance()
+    return instance if isinstance(instance, TaskWorkflow) else None
 
 
 def task_facts(event: TaskEvent, call: ToolCall, task_id: str) -> dict[str, Any]:
-    """The fields of every line about a task."""
+    """Return the fields of every line about a task."""
     return {
         "task_event": event,
         "task": task_id,
@@ -61,25 +61,24 @@ def task_facts(event: TaskEvent, call: ToolCall, task_id: str) -> dict[str, Any]
 
 
 def log_task_event(event: TaskEvent, **facts: Any) -> None:
-    """Log an event of the task that this workflow is."""
-    instance: object = workflow.instance()
-    if isinstance(instance, KeepsTime):
-        known = task_facts(event, instance.call, workflow.info().workflow_id)
+    """Log an event of the current task."""
+    if task := current_task():
+        known = task_facts(event, task.call, workflow.info().workflow_id)
         _log.info(MESSAGES[event], extra={**known, **facts})
 
 
 def log_accepted(call: ToolCall, task_id: str) -> None:
-    """Log that a turn has made a call a task. Entry points do not log these."""
+    """Log that a turn has started a call as a task."""
     _log.info(MESSAGES["accepted"], extra=task_facts("accepted", call, task_id))
 
 
 def log_end(outcome: str, *, error: str | None) -> None:
-    """Log how the task has ended, and where its time went: from its acceptance, in seconds."""
-    instance: object = workflow.instance()
-    if not isinstance(instance, KeepsTime):
+    """Log the outcome of the task, and the seconds spent on each part since its acceptance."""
+    task = current_task()
+    if not task:
         return
     total = workflow.now() - workflow.info().workflow_start_time
-    parts = {f"{part}_seconds": round(seconds, 3) for part, seconds in instance.seconds_on.items() if seconds >= 0.001}
+    parts = {f"{part}_seconds": round(seconds, 3) for part, seconds in task.seconds_on.items() if seconds >= 0.001}
     failure = {"error": error} if error is not None else {}
     log_task_event("ended", outcome=outcome, seconds=round(total.total_seconds(), 3), **parts, **failure)
 
@@ -96,10 +95,8 @@ def timed(part: Part) -> Generator[None]:
 
 def spent_on(part: Part, time: timedelta) -> None:
     """Count `time` as spent on `part`."""
-    instance: object = workflow.instance()
-    if isinstance(instance, KeepsTime):
-        spent = instance.seconds_on
-        spent[part] = spent.get(part, 0.0) + time.total_seconds()
+    if task := current_task():
+        task.seconds_on[part] = task.seconds_on.get(part, 0.0) + time.total_seconds()
 
 
 _Change = SearchAttributeUpdate[str] | SearchAttributeUpdate[datetime]
@@ -114,17 +111,16 @@ class TaskAttributes:
     """Changes of a task's search attributes. Those of one step are one event of its history, and one billed action."""
 
     def __init__(self) -> None:
-        """Start without changes."""
         self._changes: dict[str, _Change] = {}
 
     def change(self, *updates: _Change) -> None:
-        """Make these changes when the workflow next waits for something, or with `write`."""
+        """Make these changes when the workflow next waits, or with `write`."""
         if not self._changes:
             asyncio.get_running_loop().call_soon(self.write)
         self._changes.update({update.key.name: update for update in updates})
 
     def write(self) -> None:
-        """Make the changes now: a workflow that ends does not wait again."""
+        """Make the changes now, because a workflow that ends does not wait again."""
         if self._changes:
             upsert_search_attributes(*self._changes.values())
             self._changes.clear()

@@ -1,8 +1,8 @@
-"""Stored outputs, from workflow code: storing and restoring are activities on a task queue of their own."""
+"""Stored outputs, from workflow code. The activities that store and restore have their own task queue."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -19,7 +19,6 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.outputs.contracts import (
-    OutputKind,
     OutputScope,
     RestoredOutput,
     RestoreOutputInput,
@@ -30,24 +29,16 @@ from outlast.activities.outputs.contracts import (
     StoreRecordInput,
 )
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
+from outlast.workflows.handler_api.activity_calls import CallActivities, Input, Result, remaining, tool_errors
 from outlast.workflows.handler_api.observability import timed
 
-Input = TypeVar("Input")
-Result = TypeVar("Result")
 
-
-class Outputs:
-    """Stores and restores outputs of any size. Every method raises `ToolError` when that fails."""
-
-    def __init__(self, call: ToolCall) -> None:
-        """Store and restore for the caller of `call`, under its policy."""
-        self._call = call
+class Outputs(CallActivities):
+    """Stores outputs of any size under the call's policy, and restores them."""
 
     @property
     def scope(self) -> OutputScope:
-        """The owner of the outputs: caller, conversation and call."""
+        """Owner of the outputs: caller, conversation and call."""
         task_id = workflow.info().workflow_id
         return OutputScope(
             caller_id=self._call.caller.id,
@@ -57,82 +48,56 @@ class Outputs:
             task_id=task_id,
         )
 
+    @property
+    def _stored_for(self) -> dict[str, Any]:
+        return {"scope": self.scope, "ttl_seconds": self._call.output.ttl_seconds}
+
     async def store_dataset(self, dataset_id: str) -> StoredDataset:
         """Copy a whole dataset of any size into the store."""
-        request = StoreDatasetInput(
-            caller=self._call.caller,
-            scope=self.scope,
-            dataset_id=dataset_id,
-            ttl_seconds=self._call.output.ttl_seconds,
-        )
+        request = StoreDatasetInput(caller=self._call.caller, dataset_id=dataset_id, **self._stored_for)
         return await self._store(OutputActivities.store_dataset, request, f"store dataset {dataset_id}")
 
     async def store_record(self, store_id: str, key: str) -> StoredOutput:
         """Copy a whole record of a key-value store into the store."""
-        request = StoreRecordInput(
-            caller=self._call.caller,
-            scope=self.scope,
-            store_id=store_id,
-            key=key,
-            ttl_seconds=self._call.output.ttl_seconds,
-        )
+        request = StoreRecordInput(caller=self._call.caller, store_id=store_id, key=key, **self._stored_for)
         return await self._store(OutputActivities.store_record, request, f"store a record of store {store_id}")
 
     async def store_text(self, text: str, *, content_type: str = "text/plain") -> StoredOutput:
         """Store a text."""
-        return await self._store_content("text", content_type, text=text)
+        return await self._store_content(kind="text", content_type=content_type, text=text)
 
     async def store_value(self, value: JsonValue) -> StoredOutput:
         """Store a JSON value."""
-        return await self._store_content("json", "application/json", value=value)
+        return await self._store_content(kind="json", content_type="application/json", value=value)
 
     async def store_blob(self, blob_base64: str, *, content_type: str) -> StoredOutput:
         """Store bytes, given in base64."""
-        return await self._store_content("binary", content_type, blob_base64=blob_base64)
+        return await self._store_content(kind="binary", content_type=content_type, blob_base64=blob_base64)
 
     async def restore(self, request: RestoreOutputInput) -> RestoredOutput:
         """Read a part of a stored output."""
         with timed("fetch"):
-            return await self._carry_out(
+            return await self._run(
                 OutputActivities.restore_output,
                 request,
                 f"restore {request.locator}",
-                attempt_timeout=RESTORE_ATTEMPT_TIMEOUT,
-                retry_policy=RESTORE_RETRY_POLICY,
+                RESTORE_ATTEMPT_TIMEOUT,
+                RESTORE_RETRY_POLICY,
             )
 
-    async def _store_content(
-        self,
-        kind: OutputKind,
-        content_type: str,
-        *,
-        text: str | None = None,
-        value: JsonValue = None,
-        blob_base64: str | None = None,
-    ) -> StoredOutput:
-        request = StoreContentInput(
-            scope=self.scope,
-            kind=kind,
-            content_type=content_type,
-            text=text,
-            value=value,
-            blob_base64=blob_base64,
-            ttl_seconds=self._call.output.ttl_seconds,
-        )
+    async def _store_content(self, **content: Any) -> StoredOutput:
+        request = StoreContentInput(**content, **self._stored_for)
         return await self._store(OutputActivities.store_content, request, "store the answer")
 
     async def _store(self, method: Callable[[Any, Input], Awaitable[Result]], request: Input, summary: str) -> Result:
         with timed("store"):
-            return await self._carry_out(
-                method, request, summary, attempt_timeout=STORE_ATTEMPT_TIMEOUT, retry_policy=STORE_RETRY_POLICY
-            )
+            return await self._run(method, request, summary, STORE_ATTEMPT_TIMEOUT, STORE_RETRY_POLICY)
 
-    async def _carry_out(
+    async def _run(
         self,
         method: Callable[[Any, Input], Awaitable[Result]],
         request: Input,
         summary: str,
-        *,
         attempt_timeout: timedelta,
         retry_policy: RetryPolicy,
     ) -> Result:

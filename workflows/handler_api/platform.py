@@ -48,65 +48,49 @@ from outlast.activities.web.contracts import (
     HtmlSkeleton,
     HtmlSkeletonInput,
 )
-from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.handler_api.activity_calls import QuickReader, call_activity, read_quickly
+from outlast.workflows.handler_api.activity_calls import CallActivities
 
-_MAX_SUMMARY_CHARS = 100
 _MAX_BYTES = 1024 * 1024
 _MAX_WHOLE_BYTES = 16 * 1024 * 1024
-"""Of an object of which only a part is recorded: a saved task may hold as much input as a run."""
+"""Limit for an object of which only a part is recorded: a saved task may hold as much input as a run."""
 
 
-class PlatformReads:
-    """Reads for the caller of one call. Every method raises `ToolError` when the platform refuses."""
-
-    def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
-        self._call = call
+class PlatformReads(CallActivities):
+    """Reads objects of the platform."""
 
     async def get(self, *path: str, **parameters: str | int | bool | None) -> JsonObject:
-        """The object below `/v2` at this path; parameters that are None are left out."""
-        return cast(JsonObject, await self._read_object(path, parameters))
+        """Read the object below `/v2` at this path. Parameters that are None are left out."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return await self._read_object(
+            PlatformReadInput(caller=self._call.caller, path=path, parameters=given, max_bytes=_MAX_BYTES)
+        )
 
     async def part(self, *path: str, members: tuple[str, ...]) -> JsonObject:
-        """These members of the object at this path, and nothing else of it: the rest is in no history."""
-        return cast(JsonObject, await self._read_object(path, {}, members=members))
+        """Read only these members of the object at this path. The others are in no history."""
+        return await self._read_object(
+            PlatformReadInput(
+                caller=self._call.caller, path=path, parameters={}, max_bytes=_MAX_WHOLE_BYTES, members=members
+            )
+        )
 
     async def run(self, run_id: str, *, wait_seconds: int = 0) -> JsonObject:
-        """A run: when it has ended, or after that time. Progress is readable meanwhile."""
+        """Read a run at its end, or after that time. Its progress is readable in the meantime."""
         if not wait_seconds:
             return await self.get("actor-runs", run_id)
         request = WatchRunInput(caller=self._call.caller, run_id=run_id, wait_seconds=wait_seconds)
-        summary = f"watch run {run_id}"[:_MAX_SUMMARY_CHARS]
-        # The caller chooses how long that takes: it must keep no workflow task.
-        watched = await call_activity(self._call, RunWatchActivities.watch_run, request, summary=summary)
-        return cast(JsonObject, watched.data)
+        # The caller chooses how long that takes, so it must not occupy a workflow task.
+        return cast(JsonObject, (await self._do(RunWatchActivities.watch_run, request, f"watch run {run_id}")).data)
 
-    async def _read_object(
-        self,
-        path: tuple[str, ...],
-        parameters: dict[str, str | int | bool | None],
-        *,
-        members: tuple[str, ...] | None = None,
-    ) -> JsonValue:
-        given = {name: value for name, value in parameters.items() if value is not None}
-        request = PlatformReadInput(
-            caller=self._call.caller,
-            path=path,
-            parameters=given,
-            max_bytes=_MAX_BYTES if members is None else _MAX_WHOLE_BYTES,
-            members=members,
-        )
-        summary, method = f"read {'/'.join(path)}"[:_MAX_SUMMARY_CHARS], PlatformReadActivities.read_platform
-        return (await read_quickly(self._call, method, request, summary=summary)).data
+    async def _read_object(self, request: PlatformReadInput) -> JsonObject:
+        read = await self._read(PlatformReadActivities.read_platform, request, f"read {'/'.join(request.path)}")
+        return cast(JsonObject, read.data)
 
 
-class PlatformWrites:
-    """Writes for the caller of one call. Every method raises `ToolError` when the platform refuses."""
+class PlatformWrites(CallActivities):
+    """Writes objects of the platform. Values at the places `hidden` are not returned.
 
-    def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
-        self._call = call
+    Values at the places `texts` of a body are sent as their JSON text.
+    """
 
     async def create(
         self,
@@ -117,10 +101,7 @@ class PlatformWrites:
         texts: tuple[str, ...] = (),
         hidden: tuple[str, ...] = (),
     ) -> JsonObject:
-        """A new object of a collection; `found_at` names it there, so that it is made once whatever fails.
-
-        What lies at the places `texts` of the body is sent as its JSON text; the places `hidden` are not answered.
-        """
+        """Create an object of a collection. Its name there, `found_at`, ensures that it is created only once."""
         made = (collection, found_at)
         return await self._write("POST", (collection,), body, made=made, texts=texts, hidden=hidden)
 
@@ -133,11 +114,11 @@ class PlatformWrites:
         texts: tuple[str, ...] = (),
         hidden: tuple[str, ...] = (),
     ) -> JsonObject:
-        """The object with these fields changed; `texts` and `hidden` as for `create`."""
+        """Change these fields of the object."""
         return await self._write("PUT", (collection, reference), body, texts=texts, hidden=hidden)
 
     async def delete(self, collection: str, reference: str) -> None:
-        """Remove the object."""
+        """Delete the object."""
         await self._write("DELETE", (collection, reference), None)
 
     async def _write(
@@ -153,124 +134,89 @@ class PlatformWrites:
         request = PlatformWriteInput(
             caller=self._call.caller, method=method, path=path, body=body, made=made, texts=texts, hidden=hidden
         )
-        summary = f"{method.lower()} {'/'.join(path)}"[:_MAX_SUMMARY_CHARS]
-        written = await call_activity(self._call, PlatformWriteActivities.write_platform, request, summary=summary)
-        return cast(JsonObject, written.data)
+        summary = f"{method.lower()} {'/'.join(path)}"
+        return cast(JsonObject, (await self._do(PlatformWriteActivities.write_platform, request, summary)).data)
 
 
-class Actors:
-    """Searches Apify Store and describes Actors. Every method raises `ToolError` when the platform refuses."""
-
-    def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
-        self._call = call
+class Actors(CallActivities):
+    """Searches Apify Store and describes Actors."""
 
     async def search(self, *, keywords: str, category: str | None, offset: int, limit: int) -> ActorSearchPage:
-        """One page of Actors that fit the keywords."""
+        """Read one page of Actors that match the keywords."""
         request = SearchActorsInput(
             caller=self._call.caller, keywords=keywords, category=category, offset=offset, limit=limit
         )
-        summary = f"search Actors: {keywords}"[:_MAX_SUMMARY_CHARS]
-        return await read_quickly(self._call, ActorActivities.search_actors, request, summary=summary)
+        return await self._read(ActorActivities.search_actors, request, f"search Actors: {keywords}")
 
     async def details(self, actor: str, *, max_readme_chars: int, infer_output: bool) -> ActorDetails:
-        """All that is known of one Actor."""
+        """Read the details of one Actor."""
         request = ActorDetailsInput(
             caller=self._call.caller, actor=actor, max_readme_chars=max_readme_chars, infer_output=infer_output
         )
-        summary = f"look up Actor {actor}"[:_MAX_SUMMARY_CHARS]
-        return await read_quickly(self._call, ActorActivities.fetch_actor_details, request, summary=summary)
+        return await self._read(ActorActivities.fetch_actor_details, request, f"look up Actor {actor}")
 
 
-class Storages:
-    """Reads the caller's storages. Every method raises `ToolError` when the platform refuses."""
-
-    def __init__(self, call: ToolCall, *, read: QuickReader = read_quickly) -> None:
-        """Act for the caller of `call`. Each read is made with `read`."""
-        self._call = call
-        self._read = read
+class Storages(CallActivities):
+    """Reads the caller's storages."""
 
     async def items(self, request: DatasetItemsInput) -> DatasetPage:
-        """One page of a dataset."""
-        method = DatasetActivities.fetch_dataset_items
-        return await self._read(self._call, method, request, summary=f"read dataset {request.dataset_id}")
+        """Read one page of a dataset."""
+        return await self._read(DatasetActivities.fetch_dataset_items, request, f"read dataset {request.dataset_id}")
 
     async def schema(self, request: DatasetSchemaInput) -> DatasetSchema:
-        """The schema of a dataset's first rows."""
-        method = DatasetActivities.infer_dataset_schema
-        return await self._read(
-            self._call, method, request, summary=f"infer the schema of dataset {request.storage_id}"
-        )
+        """Infer the schema of a dataset's first rows."""
+        summary = f"infer the schema of dataset {request.storage_id}"
+        return await self._read(DatasetActivities.infer_dataset_schema, request, summary)
 
     async def log(self, run_id: str, *, lines: int, max_bytes: int = DEFAULT_LOG_BYTES) -> RunLog:
-        """The last lines of a run's log, `max_bytes` of them at most."""
+        """Read the last lines of a run's log, at most `max_bytes`."""
         request = RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines, max_bytes=max_bytes)
-        return await self._read(
-            self._call, RunLogActivities.fetch_run_log, request, summary=f"read the log of run {run_id}"
-        )
+        return await self._read(RunLogActivities.fetch_run_log, request, f"read the log of run {run_id}")
 
     async def runs(self, request: RunListInput) -> RunPage:
-        """One page of the caller's runs."""
-        return await self._read(self._call, ListingActivities.list_runs, request, summary="list runs")
+        """Read one page of the caller's runs."""
+        return await self._read(ListingActivities.list_runs, request, "list runs")
 
     async def dataset(self, dataset_id: str) -> DatasetInfo:
-        """A dataset without its items."""
+        """Read the description of a dataset."""
         request = StorageRef(caller=self._call.caller, storage_id=dataset_id)
-        return await self._read(
-            self._call, ListingActivities.describe_dataset, request, summary=f"describe dataset {dataset_id}"
-        )
+        return await self._read(ListingActivities.describe_dataset, request, f"describe dataset {dataset_id}")
 
     async def datasets(self, request: StorageListInput) -> DatasetListPage:
-        """One page of the caller's datasets."""
-        return await self._read(self._call, ListingActivities.list_datasets, request, summary="list datasets")
+        """Read one page of the caller's datasets."""
+        return await self._read(ListingActivities.list_datasets, request, "list datasets")
 
     async def key_value_store(self, store_id: str) -> KeyValueStoreInfo:
-        """A key-value store without its records."""
+        """Read the description of a key-value store."""
         request = StorageRef(caller=self._call.caller, storage_id=store_id)
-        method = ListingActivities.describe_key_value_store
-        return await self._read(self._call, method, request, summary=f"describe key-value store {store_id}")
+        summary = f"describe key-value store {store_id}"
+        return await self._read(ListingActivities.describe_key_value_store, request, summary)
 
     async def key_value_stores(self, request: StorageListInput) -> KeyValueStoreListPage:
-        """One page of the caller's key-value stores."""
-        return await self._read(
-            self._call, ListingActivities.list_key_value_stores, request, summary="list key-value stores"
-        )
+        """Read one page of the caller's key-value stores."""
+        return await self._read(ListingActivities.list_key_value_stores, request, "list key-value stores")
 
     async def keys(self, request: KeysInput) -> KeyPage:
-        """One page of a store's keys."""
-        return await self._read(
-            self._call, ListingActivities.list_keys, request, summary=f"list keys of store {request.storage_id}"
-        )
+        """Read one page of a store's keys."""
+        return await self._read(ListingActivities.list_keys, request, f"list keys of store {request.storage_id}")
 
     async def record(self, request: RecordInput) -> Record:
-        """One record, up to the size that may be shown."""
-        return await self._read(
-            self._call, RecordActivities.fetch_record, request, summary=f"read a record of store {request.storage_id}"
-        )
+        """Read one record, up to the size that may be shown."""
+        summary = f"read a record of store {request.storage_id}"
+        return await self._read(RecordActivities.fetch_record, request, summary)
 
 
-class Web:
-    """Reads documentation and web pages. Every method raises `ToolError` when that fails."""
-
-    def __init__(self, call: ToolCall) -> None:
-        """Read for `call`. The requests carry nothing of its caller."""
-        self._call = call
+class Web(CallActivities):
+    """Reads documentation and web pages. The requests contain nothing of the caller."""
 
     async def search_docs(self, request: DocsSearchInput) -> DocsHits:
-        """The sections of the documentation that fit best."""
-        method = WebActivities.search_docs
-        return await call_activity(
-            self._call, method, request, summary="search the docs", retry_policy=WEB_RETRY_POLICY
-        )
+        """Find the sections of the documentation that match best."""
+        return await self._do(WebActivities.search_docs, request, "search the docs", WEB_RETRY_POLICY)
 
     async def docs_page(self, request: DocsPageInput) -> DocsPage:
-        """A page of the documentation."""
-        method = WebActivities.fetch_docs_page
-        return await call_activity(
-            self._call, method, request, summary="fetch a docs page", retry_policy=WEB_RETRY_POLICY
-        )
+        """Fetch a page of the documentation."""
+        return await self._do(WebActivities.fetch_docs_page, request, "fetch a docs page", WEB_RETRY_POLICY)
 
     async def html_skeleton(self, request: HtmlSkeletonInput) -> HtmlSkeleton:
-        """The bare structure of a page."""
-        method = WebActivities.fetch_html_skeleton
-        return await call_activity(self._call, method, request, summary="fetch a page", retry_policy=WEB_RETRY_POLICY)
+        """Fetch the bare structure of a page."""
+        return await self._do(WebActivities.fetch_html_skeleton, request, "fetch a page", WEB_RETRY_POLICY)

@@ -1,8 +1,7 @@
-"""Starts and resurrections of runs.
+"""Starts and resurrections of runs, whose result is known also if the call is cancelled in the meantime.
 
-A run starts within the workflow's first task where that is safe, else by a normal activity
-(docs/decisions/0024-local-starts.md). The result of a start or a resurrection (docs/decisions/0031-resurrection.md) is
-known also if the call is cancelled in the meantime."""
+A run starts within the workflow's first task if that is safe, else in a normal activity
+(docs/decisions/0024-local-starts.md, docs/decisions/0031-resurrection.md)."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,9 +39,9 @@ from outlast.workflows.handler_api.activity_calls import remaining
 from outlast.workflows.handler_api.failures import envelope_of, envelope_of_failure, is_deadline, is_definite_refusal
 
 _FIRST_ATTEMPT_EVENTS = 5
-"""Events up to the start of a workflow's first task: started, scheduled, begun, and at most two signals. A task that is
-repeated has at least six, the failure of the first one and two more. A replay may see more at the same place, so that
-a step must not have other commands for it."""
+"""Events up to the start of a workflow's first task: started, scheduled, begun, and at most two signals. A repeated
+task has at least six, the failure of the first one and two more. A replay may see more at the same place, so commands
+must not depend on it."""
 T = TypeVar("T")
 
 
@@ -50,7 +49,7 @@ class NotStartedError(Exception):
     """A run was not started, or it is not known whether it was."""
 
     def __init__(self, envelope: ErrorEnvelope, *, is_certain: bool, by_deadline: bool = False) -> None:
-        """Say why; `is_certain` when no run can have been started."""
+        """`is_certain`: no run can have been started."""
         super().__init__(envelope.message)
         self.envelope = envelope
         self.is_certain = is_certain
@@ -58,70 +57,59 @@ class NotStartedError(Exception):
 
 
 class RunStarts:
-    """Starts the runs of one call. Made with the workflow, it sees whether the workflow's first task is repeated."""
+    """Starts the runs of one call. Created with the workflow, to see whether the workflow's first task is repeated."""
 
     def __init__(self, call: ToolCall) -> None:
-        """Act for the caller of `call`."""
         self._call = call
         self._starts = 0
         self._task_began = workflow.now()
-        self._is_repeated = workflow.info().get_current_history_length() > _FIRST_ATTEMPT_EVENTS
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether an attempt of the workflow's first task was lost before this one."""
-        return self._is_repeated
+        self.is_repeated = workflow.info().get_current_history_length() > _FIRST_ATTEMPT_EVENTS
+        """True if an attempt of the workflow's first task was lost before this one."""
 
     @property
     def may_have_begun(self) -> bool:
-        """Whether a worker that was lost with the workflow's first task may have made the call's first start.
+        """True if a worker that was lost with the workflow's first task may have made the call's first start.
 
         Only for a call that was cancelled before its first step, which then is its last one: no replay sees more.
         """
-        return self._is_repeated and self._starts == 0 and self._call.caps is None
+        return self.is_repeated and self._starts == 0 and self._call.caps is None
 
     @property
     def began(self) -> datetime:
-        """Earliest time at which the call's first start may have been made.
-
-        Nothing says when a workflow task that was lost began: it may be long ago.
-        """
-        return workflow.info().workflow_start_time if self._is_repeated else self._task_began
+        """Earliest possible time of the call's first start: a lost workflow task may have begun long ago."""
+        return workflow.info().workflow_start_time if self.is_repeated else self._task_began
 
     async def start(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> None:
-        """Start a run, and call `has_started` with it: also when the call is cancelled meanwhile.
-
-        Raises `NotStartedError`.
-        """
+        """Start a run, and call `has_started` with it, also if the call is cancelled. Raises `NotStartedError`."""
         may_have_begun = False
         self._starts += 1
         if self._may_be_local(request):
-            gone_over = await self._start_locally(request, has_started)
-            if gone_over is None:
+            went_over = await self._start_locally(request, has_started)
+            if went_over is None:
                 return
-            may_have_begun = gone_over.may_have_acted
+            may_have_begun = went_over.may_have_acted
         since = self.began if may_have_begun else None
         await self._start_normally(request.model_copy(update={"may_have_begun_since": since}), has_started)
 
     def _may_be_local(self, request: StartRunInput) -> bool:
-        """Whether a local attempt is made: the same in every attempt of the workflow task, and in every replay.
+        """Decide on a local attempt: the same in every attempt of the workflow task, and in every replay.
 
-        Whether it may start the run, its terms say. Caps are asked of a ledger, which takes its time.
+        Its terms decide whether it may start the run. Checking spending limits takes longer: a ledger is asked.
         """
         in_time = workflow.info().task_timeout >= LEAST_TASK_TIMEOUT
-        # When no task of the workflow is ever completed, this is all that says where its run is to be looked for.
+        # If no task of the workflow is ever completed, only this attribute shows where to look for its run.
         is_known = workflow.info().typed_search_attributes.get(ACTOR) == request.spec.actor
         return self._starts == 1 and in_time and is_known and request.caps is None
 
     def _terms(self) -> LocalTerms:
         is_first_step = workflow.now() == self._task_began
-        may_be_repeated = workflow.unsafe.is_replaying() or self._is_repeated
+        may_be_repeated = workflow.unsafe.is_replaying() or self.is_repeated
         return LocalTerms(
             task_began=self._task_began, is_first_step=is_first_step, is_repeated=is_first_step and may_be_repeated
         )
 
     async def _start_locally(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> WentOver | None:
-        """None when the run has started; else what a normal activity must know, which goes on."""
+        """Start a run in a local activity. Returns None, or the facts for the normal activity that has to follow."""
         handle = workflow.start_local_activity_method(
             RunActivities.start_run,
             request.model_copy(update={"local": self._terms()}),
@@ -135,12 +123,12 @@ class RunStarts:
             if error.type == GOES_OVER:
                 return WentOver.model_validate(error.details[0])
             envelope = envelope_of_failure(error, tool=self._call.tool)
-            # Without a category it is nobody's refusal: the run may be there, and its state could not be passed on.
+            # An error without a category is no refusal: the run may exist, and its state could not be returned.
             is_certain = envelope.category is not ErrorCategory.UNKNOWN
             if error.non_retryable:
                 raise NotStartedError(envelope, is_certain=is_certain) from error
             if envelope.category is not ErrorCategory.CAPACITY:
-                # An activity is what waits for room: while it waits, it says for what.
+                # A lack of capacity is waited for in an activity, which reports it.
                 await workflow.sleep(error.next_retry_delay or START_RETRY_POLICY.initial_interval)
             return WentOver(may_have_acted=not is_certain)
         except ActivityError:
@@ -172,9 +160,9 @@ class RunStarts:
 async def resurrected(
     call: ToolCall, request: ResurrectRunInput, has_decided: Callable[[ResurrectResult], None]
 ) -> ResurrectResult:
-    """Whether the run goes on; `has_decided` is called with it, also when the call is cancelled meanwhile.
+    """Resurrect a run, and call `has_decided` with the result, also if the call is cancelled.
 
-    Raises `ActivityError`: then the run may go on all the same.
+    Raises `ActivityError`; the run may have been resurrected nevertheless.
     """
     handle = workflow.start_activity_method(
         RunResurrections.resurrect_run,
@@ -194,9 +182,9 @@ async def resurrected(
 async def outlasting_cancellation(
     handle: ActivityHandle[T], has_ended: Callable[[T], None], *, cancels: bool = False
 ) -> T:
-    """The result. When the call is cancelled meanwhile, `has_ended` is told of a result that came all the same.
+    """Return the result. If the call is cancelled, `has_ended` gets a result that came nevertheless.
 
-    With `cancels`, the activity is cancelled then: a local one ends soon by itself.
+    With `cancels`, the activity is cancelled then; a local one ends soon by itself.
     """
     try:
         return await asyncio.shield(handle)

@@ -58,11 +58,11 @@ class _Operation:
     spend: Spend
     run: RunState | None = None
     produced: Production = field(default_factory=Production)
-    """Production of the run at its latest resurrection."""
+    """Output of the run at its latest resurrection."""
     ended_before: datetime | None = None
-    """End of the latest life of the run that was, or may have been, followed by another one."""
+    """Latest end of the run that was, or may have been, followed by a resurrection."""
     is_unsettled: bool = False
-    """Whether the run has ended and may go on, so that nothing was booked yet."""
+    """True if the run has ended and may be resurrected, so that nothing was booked yet."""
 
     @property
     def may_be_running(self) -> bool:
@@ -77,7 +77,7 @@ class _Operation:
         return self.spend.share_of(cost_of(run))
 
     def decided(self, result: ResurrectResult) -> None:
-        """Take note of whether the run goes on."""
+        """Record the result of a resurrection."""
         before = self.run
         limit = result.run.limit_usd if before is None else result.run.limit_usd or before.limit_usd
         adopted = before is not None and before.adopted
@@ -90,7 +90,6 @@ class Runs:
     """Starts, follows and aborts Actor runs."""
 
     def __init__(self, call: ToolCall, attributes: TaskAttributes) -> None:
-        """Act for the caller of `call`; what runs change of `attributes` is written with the next change of them."""
         self._call = call
         self._attributes = attributes
         self._operations: list[_Operation] = []
@@ -99,7 +98,7 @@ class Runs:
 
     @property
     def may_have_begun(self) -> bool:
-        """Whether a worker that was lost may have started a run of this call, which only the next start looks for."""
+        """True if a lost worker may have started a run of this call, which only the next start looks for."""
         return self._starts.may_have_begun
 
     @property
@@ -109,22 +108,22 @@ class Runs:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost of this call's runs, as far as is known; None before the first one."""
+        """Known cost of this call's runs; None before the first one."""
         known = [one.spend.share_of(cost_of(one.run)) for one in self._operations if one.run is not None]
         return float(sum(known)) if known else None
 
     async def start(self, spec: RunSpec) -> RunState:
-        """Start a run. When memory or run slots are lacking, wait for them until the call's deadline.
+        """Start a run. If memory or run slots are lacking, wait for them until the call's deadline.
 
-        Raises `ToolError` when the platform refuses. When the call is cancelled meanwhile, the platform's answer is
-        awaited first, so that the run it may have started is known.
+        Raises `ToolError` when the platform refuses. If the call is cancelled, the platform's answer is awaited first,
+        so that a started run is known.
         """
         spent = sum((operation.cost_usd for operation in self._operations), Decimal(0))
         own_id = self._next_operation_id()
         if self._call.resurrects is not None and not self._operations:
-            going_on = await self._take_up(self._call.resurrects, own_id, spec)
-            if going_on is not None:
-                return going_on
+            resurrected_run = await self._continue(self._call.resurrects, own_id, spec)
+            if resurrected_run is not None:
+                return resurrected_run
         operation = _Operation(own_id, spec, self._spend(own_id, spec))
         self._operations.append(operation)
         request = StartRunInput(
@@ -147,13 +146,13 @@ class Runs:
             raise ToolError(_not_started(error, spec)) from error
 
     async def _run_of(self, operation: _Operation, request: StartRunInput) -> RunState:
-        """The run of an operation, which knows it also when the call is cancelled meanwhile."""
         started: list[RunState] = []
 
         def has_started(run: RunState) -> None:
             started.append(run)
             operation.run = run
-            self._announce_start(run, operation.spec)
+            self._publish(run, operation.spec)
+            log_task_event("run_started", run=run.run_id)
 
         await self._starts.start(request, has_started)
         return started[0]
@@ -161,26 +160,24 @@ class Runs:
     async def finish(self, run: RunState, budget: Budget) -> RunState:
         """Follow `run` to its end. A run that reaches a limit of `budget` or the call's deadline is aborted.
 
-        One that has produced enough, as the call's `until` says, is stopped gracefully, and has ended well.
-
-        Raises `ToolError` when a limit was reached or the run cannot be followed any more.
+        A run that satisfies the call's stop condition (`until`) is stopped gracefully, and has succeeded.
+        Raises `ToolError` if a limit was reached, or if the run can no longer be followed.
         """
         return (await self.finish_with_rows(run, budget, within_bytes=None))[0]
 
     async def finish_with_rows(
         self, run: RunState, budget: Budget, *, within_bytes: int | None
     ) -> tuple[RunState, DatasetPage | None]:
-        """As `finish`, and the run's rows: without items when they do not fit into `within_bytes`, None when they could
-        not be read."""
+        """Follow `run` as `finish` does, and return its rows: no items above `within_bytes`, None if unreadable."""
         while True:
-            final, page = await self._finish_life(run, budget.within(run.limit_usd), within_bytes)
+            final, page = await self._finish_once(run, budget.within(run.limit_usd), within_bytes)
             if not may_be_resurrected(final, self._call.options.resurrect, budget.within(run.limit_usd)):
                 return final, page
-            run = await self._have_go_on(final, budget)
+            run = await self._resurrect_ended(final, budget)
             if run.is_final and run.finished_at == final.finished_at:
                 return run, None
 
-    async def _finish_life(
+    async def _finish_once(
         self, run: RunState, budget: Budget, within_bytes: int | None
     ) -> tuple[RunState, DatasetPage | None]:
         operation = self._operation_of(run)
@@ -196,7 +193,7 @@ class Runs:
             watch=self._watch(budget),
         )
         ended = await self._follow(run, request)
-        # The activity that follows the run reads its rows, too.
+        # The activity that follows the run also reads its rows.
         reading = timedelta(seconds=ended.read_seconds)
         spent_on("fetch", reading)
         spent_on("run", -reading)
@@ -209,10 +206,10 @@ class Runs:
             raise ToolError(self._stopped(final, _limit_of(final, budget)))
         return final, ended.rows
 
-    async def _have_go_on(self, ended: RunState, budget: Budget) -> RunState:
-        """The run in another life; or as it had ended, with the reason in its status message, if there is none.
+    async def _resurrect_ended(self, ended: RunState, budget: Budget) -> RunState:
+        """Resurrect a run. If that fails, return it as it had ended, with the reason in its status message.
 
-        What it has cost is booked then.
+        Its cost is booked in both cases.
         """
         operation = self._operation_of(ended)
         if operation is None:
@@ -243,8 +240,8 @@ class Runs:
         log_task_event("run_resurrected", run=request.run_id)
         return operation.run or result.run
 
-    async def _take_up(self, given: ResurrectedTask, own_id: str, spec: RunSpec) -> RunState | None:
-        """The run of an earlier task, which goes on for this one; None when another one is to be started.
+    async def _continue(self, given: ResurrectedTask, own_id: str, spec: RunSpec) -> RunState | None:
+        """Resurrect the run of an earlier task for this one. Returns None if another run has to be started.
 
         Raises `ToolError`.
         """
@@ -268,12 +265,12 @@ class Runs:
         )
         run = await self._resurrect(operation, request)
         if not run.is_final or run.finished_at != ended.finished_at:
-            self._announce(run, spec)
+            self._publish(run, spec)
             return run
         self._operations.remove(operation)
         if given.starts_anew:
             return None
-        raise ToolError(_not_taken_up(self._call.tool, run))
+        raise ToolError(_not_continued(self._call.tool, run))
 
     async def _follow(self, run: RunState, request: WaitRunInput) -> EndedRun:
         try:
@@ -290,19 +287,17 @@ class Runs:
                 )
         except ToolError as error:
             await self.abort_open()
-            raise ToolError(_with_whereabouts(error.envelope, self._last_known(run))) from error
-
-    def _last_known(self, run: RunState) -> RunState:
-        operation = self._operation_of(run)
-        return operation.run if operation is not None and operation.run is not None else run
+            operation = self._operation_of(run)
+            last_known = operation.run if operation is not None and operation.run is not None else run
+            raise ToolError(_with_storages(error.envelope, last_known)) from error
 
     async def look_up(self, run_id: str) -> RunState:
-        """The state of any run of the caller. Raises `ToolError` when there is none."""
+        """Read the state of any run of the caller. Raises `ToolError` if it does not exist."""
         request = RunRef(caller=self._call.caller, run_id=run_id)
         return await read_quickly(self._call, RunActivities.get_run, request, summary=f"look up run {run_id}")
 
     async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
-        """Abort any run of the caller, and wait until the platform says that it has ended. Raises `ToolError`."""
+        """Abort any run of the caller, and wait until the platform reports its end. Raises `ToolError`."""
         if not run_id:
             message = "There is no run without an id."
             raise ToolError(ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, self._call.tool, message))
@@ -313,7 +308,7 @@ class Runs:
     async def abort_open(self) -> None:
         """Abort all runs of this call, also those whose start was never confirmed.
 
-        Takes as long as needed, beyond the call's deadline too. Raises `ToolError` when the platform refuses.
+        This may take longer than the call's deadline. Raises `ToolError` when the platform refuses.
         """
         for operation in list(self._operations):
             if not operation.may_be_running:
@@ -347,28 +342,24 @@ class Runs:
         )
 
     def _watch(self, budget: Budget) -> BudgetWatch | None:
-        """Whom to tell that a run nears its limit; nobody where there is none, or nobody listens."""
-        hearing = listening(self._call.listeners, WebhookEventType.TASK_BUDGET_NEAR)
-        if not hearing or budget.max_total_charge_usd is None:
+        """Return the recipients of budget warnings; None without a budget or without recipients."""
+        listeners = listening(self._call.listeners, WebhookEventType.TASK_BUDGET_NEAR)
+        if not listeners or budget.max_total_charge_usd is None:
             return None
-        return BudgetWatch(caller_id=self._call.caller.id, listeners=hearing, subject=subject_of(self._call))
+        return BudgetWatch(caller_id=self._call.caller.id, listeners=listeners, subject=subject_of(self._call))
 
     def _remember(self, run: RunState) -> None:
         for operation in self._operations:
             if operation.run is not None and operation.run.run_id == run.run_id:
                 operation.run = run
 
-    def _announce_start(self, run: RunState, spec: RunSpec) -> None:
-        self._announce(run, spec)
-        log_task_event("run_started", run=run.run_id)
-
-    def _announce(self, run: RunState, spec: RunSpec) -> None:
+    def _publish(self, run: RunState, spec: RunSpec) -> None:
         self._attributes.change(search_attributes.RUN_ID.value_set(run.run_id))
         if workflow.info().typed_search_attributes.get(search_attributes.ACTOR) != spec.actor:
             self._attributes.change(search_attributes.ACTOR.value_set(spec.actor))
 
     def _operation_of(self, run: RunState) -> _Operation | None:
-        """That of a run of this call; other runs are booked by the calls that started them."""
+        """Return the operation of a run of this call. Other runs are booked by the calls that started them."""
         own = (one for one in self._operations if one.run is not None and one.run.run_id == run.run_id)
         return next(own, None)
 
@@ -428,8 +419,8 @@ def _limit_of(run: RunState, budget: Budget) -> str:
     return f"{limit}, which was set because of {why}: the call had no `options.budget.max_total_charge_usd`"
 
 
-def _with_whereabouts(envelope: ErrorEnvelope, run: RunState) -> ErrorEnvelope:
-    """The envelope of a run that was given up, with what is known of it."""
+def _with_storages(envelope: ErrorEnvelope, run: RunState) -> ErrorEnvelope:
+    """Add the last known state and the storages of a run that could not be followed."""
     if run.run_id in envelope.message:
         return envelope
     known = f"Run {run.run_id} is {run.status}. What it has produced is in dataset {run.dataset_id}, its records are in"
@@ -442,12 +433,12 @@ def _with_whereabouts(envelope: ErrorEnvelope, run: RunState) -> ErrorEnvelope:
 
 
 def not_resurrected(run: RunState, reason: str) -> RunState:
-    """The run as it had ended, which says why it did not go on."""
-    said = f"{run.status_message} " if run.status_message else ""
-    return run.model_copy(update={"status_message": f"{said}(It was not resurrected: {reason}.)"})
+    """Add the reason why an ended run was not resurrected to its status message."""
+    message = f"{run.status_message} " if run.status_message else ""
+    return run.model_copy(update={"status_message": f"{message}(It was not resurrected: {reason}.)"})
 
 
-def _not_taken_up(tool: str, run: RunState) -> ErrorEnvelope:
+def _not_continued(tool: str, run: RunState) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.CONFLICT,
         tool,

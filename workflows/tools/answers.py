@@ -1,6 +1,4 @@
-"""Building blocks of answers: texts for models to act on, and structured forms, bounded in bytes.
-
-Pages of rows, lists, runs, stored outputs; and the pieces of an answer for a model."""
+"""Building blocks of answers: texts for models, and structured forms, limited in bytes."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
 def describe_duration(duration: timedelta) -> str:
-    """The duration in whole units, the two largest at most: `7 days`, `1 hour 30 minutes`."""
+    """Return the duration in its two largest units: `7 days`, `1 hour 30 minutes`."""
     left = max(round(duration.total_seconds()), 1)
     words: list[str] = []
     for unit, seconds in _UNITS:
@@ -35,23 +33,23 @@ def describe_duration(duration: timedelta) -> str:
 
 
 MAX_ANSWER_BYTES: Final = 65_536
-"""Limit of the text of one answer. The structured form holds the same content and has the same limit."""
+"""Limit of the text of one answer. The structured form has the same content and the same limit."""
 MAX_CONTENT_BYTES: Final = MAX_ANSWER_BYTES - 8_192
 """Limit of the content itself (rows, text, a page); the rest is for the text around it."""
 
 
 class Answer(BaseModel):
-    """Base of every tool's structured answer: frozen, camelCase as MCP clients expect it."""
+    """Base of every tool's structured answer: frozen, in camelCase as MCP clients expect."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     def structured(self) -> dict[str, JsonValue]:
-        """The answer as `ToolResult.structured`; fields without a value are left out."""
+        """Return the answer as `ToolResult.structured`, without empty fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def answered(answer: Answer, *parts: str | None, more: tuple[Content, ...] = ()) -> ToolResult:
-    """A result with `answer` as its structured form, `parts` as its text, one per line, and the blocks of `more`."""
+    """Return a result with the structured `answer`, the text of `parts`, one per line, and the blocks of `more`."""
     text = "\n".join(part for part in parts if part)
     return ToolResult(content=(TextContent(text=text), *more), structured=answer.structured())
 
@@ -61,12 +59,12 @@ ROW_READERS: Final = ("get-dataset-items", "get-actor-output")
 
 
 def first_offered(offers: Offers, *tools: str) -> str | None:
-    """The first of `tools` that the caller may call, for hints."""
+    """Return the first of `tools` that the caller may call, for hints."""
     return next((name for name in tools if offers(name)), None)
 
 
 def hint(ctx: ToolContext, tool: str, text: str) -> str | None:
-    """`text`, which names `tool`; None when the caller's connection does not offer it."""
+    """Return `text`, which names `tool`; None if the caller's connection does not offer it."""
     return text if ctx.offers(tool) else None
 
 
@@ -87,7 +85,7 @@ class Rows(Answer):
 
 
 def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
-    """The rows, their number, and how to get the next page with `tool`."""
+    """Return the rows and their number, with a hint on the next page from `tool`."""
     answer = Rows(
         dataset_id=page.dataset_id,
         items=list(page.items),
@@ -102,12 +100,8 @@ def rows_answer(page: DatasetPage, *, tool: str) -> ToolResult:
 
 
 def describe_page(page: DatasetPage) -> str:
-    """Position of the page in its dataset, and notes on changes to its rows."""
-    notes = (
-        page.large_row_note,
-        NOTE if page.replaced_text else None,
-        NESTED_NOTE if page.nested_rows else None,
-    )
+    """Describe the position of the page in its dataset, and changes to its rows."""
+    notes = (page.large_row_note, NOTE if page.replaced_text else None, NESTED_NOTE if page.nested_rows else None)
     return " ".join(part for part in (_described(page), *notes) if part)
 
 
@@ -126,23 +120,20 @@ def _described(page: DatasetPage) -> str:
 
 
 def next_page_hint(page: DatasetPage, *, tool: str = "get-dataset-items") -> str | None:
-    """Hint for the next rows with `tool`, or for more of a shortened one; None on the last page."""
-    fields = f"For more of row {page.offset} call {tool} with `fields` naming the few fields you need."
-    fewer = fields if page.large_row_bytes is not None else None
+    """Return a hint on the next rows from `tool`, or on more of a shortened row; None on the last page."""
+    call = f"call {tool} with `fields` naming the few fields you need."
+    fewer = f"For more of row {page.offset} {call}" if page.large_row_bytes is not None else None
     if page.end >= page.total:
         return fewer
     if page.end == page.offset and page.rows_cut:
-        return (
-            f"Row {page.offset} alone is larger than one answer may be. Call {tool} with `fields` naming "
-            "the few fields you need."
-        )
+        return f"Row {page.offset} alone is larger than one answer may be. C{call[1:]}"
     cut = f" ({page.rows_cut} rows of this page did not fit)" if page.rows_cut else ""
     more = f"More rows{cut}: call {tool} with datasetId {page.dataset_id} and offset {page.end}."
     return f"{fewer} {more}" if fewer else more
 
 
 def describe_list(things: str, *, count: int, total: int, offset: int) -> str:
-    """Position of a page in its list; `things` is a plural."""
+    """Describe the position of a page in its list; `things` is a plural."""
     if total == 0:
         return f"There are no {things}."
     if count == 0:
@@ -151,14 +142,14 @@ def describe_list(things: str, *, count: int, total: int, offset: int) -> str:
 
 
 def next_list_hint(tool: str, *, count: int, total: int, offset: int) -> str | None:
-    """Hint for the next entries with `tool`; None on the last page."""
+    """Return a hint on the next entries from `tool`; None on the last page."""
     if count == 0 or offset + count >= total:
         return None
     return f"More: call {tool} with offset {offset + count}."
 
 
 def describe_size(size_bytes: int | None) -> str:
-    """A size that a person can read, such as `1.5 MB` (decimal units)."""
+    """Return a size such as `1.5 MB` (decimal units)."""
     if size_bytes is None:
         return "unknown size"
     size, unit = float(size_bytes), "bytes"
@@ -170,7 +161,7 @@ def describe_size(size_bytes: int | None) -> str:
 
 
 def describe_run_facts(run: RunState) -> str | None:
-    """The run's exit code, build, memory and time limit, as far as they are known."""
+    """Describe the run's exit code, build, memory and time limit, as far as they are known."""
     memory, seconds = run.options.get("memoryMbytes"), run.options.get("timeoutSecs")
     facts = [
         f"exit code {run.exit_code}" if run.exit_code is not None else None,
@@ -183,12 +174,12 @@ def describe_run_facts(run: RunState) -> str | None:
 
 
 def describe_run_status(run: RunState) -> str:
-    """The run's state in one sentence."""
+    """Describe the state of the run in a sentence."""
     message = f" {run.status_message}" if run.status_message else ""
-    times = {0: "", 1: " It was resurrected once."}
-    told = times.get(run.resurrections, f" It was resurrected {run.resurrections} times.")
+    times = "once" if run.resurrections == 1 else f"{run.resurrections} times"
+    resurrected = f" It was resurrected {times}." if run.resurrections else ""
     enough = f" It was stopped by `until`: {run.until_met.in_words}." if run.until_met else ""
-    return f"Run {run.run_id} is {run.status}.{enough}{message}{told}"
+    return f"Run {run.run_id} is {run.status}.{enough}{message}{resurrected}"
 
 
 RESTORE_TOOL = "restore-tool-output"
@@ -205,7 +196,7 @@ class OutputFacts(Answer):
 
 
 class CompressedOutput(OutputFacts):
-    """What replaces a stored output in an answer."""
+    """Replacement of a stored output in an answer."""
 
     compressed: Literal[True] = True
     locator: str = Field(description="Pass it to restore-tool-output, exactly as it is.")
@@ -213,30 +204,22 @@ class CompressedOutput(OutputFacts):
 
 
 def output_facts(output: StoredOutput) -> OutputFacts:
-    """`output` without its locator and summary."""
-    return OutputFacts(
-        kind=output.kind,
-        content_type=output.content_type,
-        size_bytes=output.size_bytes,
-        count=output.count,
-        expires_at=output.expires_at,
-    )
+    """Describe `output` without its locator and summary."""
+    return OutputFacts.model_validate(output.model_dump())
 
 
 def compressed_form(output: StoredOutput) -> CompressedOutput:
-    """The short form of `output`."""
-    return CompressedOutput(
-        **output_facts(output).model_dump(), compressed=True, locator=output.locator, summary=output.summary
-    )
+    """Return the short form of `output`."""
+    return CompressedOutput.model_validate(output.model_dump())
 
 
 def describe_stored(output: StoredOutput) -> str:
-    """A text with the locator, size and summary of the output."""
+    """Return a text with the locator, size and summary of the output."""
     return f"The whole output is stored ({describe_size(output.size_bytes)}) as {output.locator}.\n{output.summary}"
 
 
 def restore_hint(output: StoredOutput, offers: Offers) -> str:
-    """Hint for restoring more of the output. It names only tools that the model may call."""
+    """Return a hint on restoring more of the output. It names only tools that the model may call."""
     until = f"It is kept until {output.expires_at:%Y-%m-%d %H:%M} UTC."
     if not offers(RESTORE_TOOL):
         return f"No tool that may be called here gives more of it. {until}"
@@ -253,8 +236,11 @@ Piece = str | MediaPart
 
 
 def answer_pieces(result: ToolResult) -> list[Piece]:
-    """The content of an answer in its order; for an answer without content, its structured form as JSON."""
-    pieces = [piece for block in _content_blocks(result) for piece in _pieces(block)]
+    """Return the content of an answer in its order; without content, its structured form as JSON."""
+    blocks = result.raw_content
+    if blocks is None:
+        blocks = tuple(block.model_dump(mode="json", exclude_none=True) for block in result.content)
+    pieces = [piece for block in blocks for piece in _pieces(block)]
     shown = [piece for piece in pieces if not isinstance(piece, str) or piece.strip()]
     if not pieces and result.structured is not None:
         return [as_json(result.structured)]
@@ -262,10 +248,7 @@ def answer_pieces(result: ToolResult) -> list[Piece]:
 
 
 def answer_facts(result: ToolResult, *, tool: str) -> JsonObject:
-    """The facts that a model or program needs besides the content: the error of `tool`, the stored output.
-
-    Empty for an answer without any of them.
-    """
+    """Return the facts for a model or program besides the content: the error of `tool`, the stored output."""
     facts: JsonObject = {"is_error": True} if result.is_error else {}
     if result.error is not None:
         envelope = result.error.model_copy(update={"tool": result.error.tool or tool})
@@ -276,15 +259,8 @@ def answer_facts(result: ToolResult, *, tool: str) -> JsonObject:
 
 
 def as_json(value: JsonValue) -> str:
-    """`value` as JSON without spaces: they cost tokens."""
+    """Return `value` as JSON without spaces, because they cost tokens."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _content_blocks(result: ToolResult) -> list[JsonObject]:
-    """The answer's content in MCP's shapes."""
-    if result.raw_content is not None:
-        return list(result.raw_content)
-    return [block.model_dump(mode="json", exclude_none=True) for block in result.content]
 
 
 def _pieces(block: JsonObject) -> Iterator[Piece]:

@@ -27,7 +27,7 @@ _LOADED: dict[str, ModuleType] = {}
 
 
 class ExtensionError(ValueError):
-    """A module of tools cannot be used. The message is one line: which module, where in it, and what to do."""
+    """A module of tools cannot be used. The message is one line with the module, the place in it, and a solution."""
 
 
 def load_extensions(names: Sequence[str], folder: Path | None = None) -> None:
@@ -48,15 +48,12 @@ def load_extensions(names: Sequence[str], folder: Path | None = None) -> None:
 
 
 def extension_entries(attribute: str) -> tuple[Any, ...]:
-    """All entries that the loaded modules have in the attribute of this name, for example `PROMPTS`."""
+    """Return all entries of the loaded modules in this attribute, for example `PROMPTS`."""
     return tuple(entry for module in _LOADED.values() for entry in cast(Iterable[Any], getattr(module, attribute, ())))
 
 
 def named_modules(names: Sequence[str]) -> dict[str, ModuleType]:
-    """The modules called `names`, found as `load_extensions` finds them. Raises `ExtensionError`.
-
-    Nothing of them is offered by this process.
-    """
+    """Import the modules called `names` without offering their tools. Raises `ExtensionError`."""
     _make_importable(Path.cwd())
     return {name: _import_module(_module_of_file(Path(name)) if name.endswith(".py") else name) for name in names}
 
@@ -87,12 +84,12 @@ def _module_of_file(file: Path) -> str:
 def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except Exception as error:  # whatever the module raises, its author needs the place and not our traceback
+    except Exception as error:  # for any exception, the module's author needs the place and not our traceback
         raise ExtensionError(f"Tools cannot be loaded from {name!r}: {_reason(name, error)}") from error
 
 
 def _reason(name: str, error: Exception) -> str:
-    """Where the import failed, and why, in one line."""
+    """Return the place and the reason of a failed import in one line."""
     if isinstance(error, ModuleNotFoundError) and error.name is not None and f"{name}.".startswith(f"{error.name}."):
         return (
             f"there is no module {error.name!r} in {Path.cwd()} or among the installed packages. Check the name, or "
@@ -106,7 +103,7 @@ def _reason(name: str, error: Exception) -> str:
 
 
 def _place_of(error: Exception) -> str | None:
-    """File and line in the module's own folder where the error came up, as deep as that folder goes."""
+    """Return the last file and line of the traceback in the module's own folder."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -131,7 +128,7 @@ def _extend_with(name: str, module: ModuleType) -> None:
 
 
 def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
-    """The tools of `TOOLS`, and the functions under `@tool` that the module defines. Raises `ExtensionError`."""
+    """Return the tools of `TOOLS`, and the module's own functions under `@tool`. Raises `ExtensionError`."""
     listed: object = getattr(module, "TOOLS", None) or ()
     entries = list(cast(list[object], listed)) if isinstance(listed, list | tuple) else [listed]
     for entry in entries:
@@ -153,7 +150,7 @@ def _problem_of(entry: object) -> str:
 
 
 def _check_schemas(name: str, module: ModuleType, definition: Tool) -> None:
-    """Make the tool's schemas now: its author learns of one that cannot be made when the process starts."""
+    """Make the tool's schemas, so that its author gets errors about them when the process starts."""
     for what, text in (("arguments", definition.input_text), ("answers", definition.output_text)):
         try:
             _ = text.json if text is not None else None

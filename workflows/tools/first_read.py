@@ -1,7 +1,4 @@
-"""The first read of a tool's handler, found without a workflow.
-
-Such a read can begin before the workflow does, see `worker.eager.read_ahead`.
-"""
+"""The first read of a tool's handler, found without a workflow, so that `worker.eager_worker` can begin it early."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -16,19 +13,18 @@ from outlast.workflows.tools.registry import UnknownTool, tool_for
 
 @dataclass(frozen=True)
 class FirstRead:
-    """A read as a workflow asks for it."""
+    """An activity that reads, as its class defines it, and its input."""
 
     method: Callable[[Any, Any], Awaitable[Any]]
-    """The activity, as its class defines it."""
     request: Any
 
 
 def first_read_of(call: ToolCall) -> FirstRead | None:
-    """What the handler of `call` reads of a storage before anything else; None where it does something else first.
+    """Find the read of a storage that the handler of `call` begins with; None if it begins with something else.
 
-    The handler runs up to there, with the call and its storages only: a handler that needs more of its context first,
-    or that waits, is one that does something else. None, too, where a payment of the call's own pays for the read: a
-    start that is refused must not have used it.
+    The handler runs up to that read, with the call and its storages only. A handler that first needs more of its
+    context, or waits, begins with something else. None also if the call's payment pays for the read: a rejected start
+    must not have used it.
     """
     if call.is_paid:
         return None
@@ -55,7 +51,12 @@ class _Rehearsal:
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call
-        self.storages = Storages(call, read=_found)
+        self.storages = _RehearsedStorages(call)
+
+
+class _RehearsedStorages(Storages):
+    async def _read(self, method: Callable[[Any, Any], Awaitable[Any]], request: Any, summary: str) -> NoReturn:  # noqa: ARG002
+        raise _Found(FirstRead(method, request))
 
 
 class _Found(BaseException):
@@ -64,13 +65,3 @@ class _Found(BaseException):
     def __init__(self, read: FirstRead) -> None:
         super().__init__()
         self.read = read
-
-
-async def _found(
-    call: ToolCall,  # noqa: ARG001 (as `QuickReader` has it)
-    method: Callable[[Any, Any], Awaitable[Any]],
-    request: Any,
-    *,
-    summary: str,  # noqa: ARG001
-) -> NoReturn:
-    raise _Found(FirstRead(method, request))

@@ -1,8 +1,7 @@
-"""Whether modules of tools can be loaded, tried in a process of its own: `python -m outlast.workflows.tools.loadable
-MODULE...`.
+"""Program that tries to load modules of tools: `python -m outlast.workflows.tools.loadable MODULE...`.
 
-It prints the modules' source files with a digest of each as one JSON object, those that they import from the user's own
-folders included. A module that cannot be used is one line on standard error and exit code 1.
+It prints a JSON object of their source files, including those that they import from the user's folders, with a digest
+of each. For a module that cannot be used it prints one line on standard error, with exit code 1.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ from outlast.workflows.tools.extensions import ExtensionError, load_extensions
 
 
 def own_source_files(loaded_before: set[str]) -> dict[str, str]:
-    """Return the digest of every source file imported since, less those of Python and of installed packages."""
+    """Return the digest of each source file imported since, except those of Python and of installed packages."""
     installed = _installed_folders()
     files = {
         Path(file).resolve()
@@ -32,16 +31,16 @@ def own_source_files(loaded_before: set[str]) -> dict[str, str]:
 def _installed_folders() -> list[Path]:
     schemes = [path for name, path in sysconfig.get_paths().items() if name.endswith(("lib", "stdlib"))]
     folders = [*schemes, *site.getsitepackages(), site.getusersitepackages(), str(Path(outlast.__file__).parent)]
-    # In the repository the floors are links, so a file of Outlast resolves to a folder beside the package.
+    # In the repository the layers are links, so a file of Outlast resolves to a folder beside the package.
     floors = [path for path in Path(outlast.__file__).parent.iterdir() if path.is_dir()]
     return [Path(folder).resolve() for folder in (*folders, *floors)]
 
 
 def main(names: list[str]) -> int:
-    """Exit code 0 when all of them can be loaded."""
+    """Return exit code 0 if all modules can be loaded."""
     loaded_before = set(sys.modules)
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # what the user's modules print is not our answer
+        with contextlib.redirect_stdout(sys.stderr):  # the user's modules may print
             load_extensions(names)
     except ExtensionError as error:
         sys.stderr.write(f"{error}\n")

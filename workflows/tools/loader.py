@@ -1,7 +1,4 @@
-"""From selectors to the set of tools that a connection offers.
-
-Resolves selectors, loads Actor tools, adds companion tools and removes duplicates, by the rules of the mode.
-"""
+"""The set of tools that a connection offers: selectors, tools of Actors and companions, by the rules of the mode."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,42 +16,42 @@ from outlast.workflows.tools.registry import (
 )
 
 ActorLoader = Callable[[str], Awaitable[tuple[Tool, ...]]]
-"""Makes the direct tool of an Actor, or the tools of an Actor that is an MCP server; none when it cannot be loaded."""
+"""Function that loads the direct tool of an Actor, or the tools of an MCP server; none if it cannot be loaded."""
 
 
 @dataclass(frozen=True)
 class ToolSet:
-    """The tools of one connection, by name. Never changes; adding a tool gives a new set."""
+    """The tools of one connection by name. Immutable: adding a tool returns a new set."""
 
     mode: str
     tools: Mapping[str, Tool]
     missing_actors: tuple[str, ...] = field(default=())
 
     def get(self, name: str) -> Tool:
-        """The tool called `name`, or its alias. Raises `UnknownTool` that lists the tools of the set."""
+        """Return the tool with this name or alias. Raises `UnknownTool` that lists the tools of the set."""
         definition = self.tools.get(name) or self.tools.get(TOOL_ALIASES.get(name, ""))
         if definition is None:
             raise unknown_tool(name, tuple(self.tools))
         return definition
 
     def including(self, *more: Tool) -> "ToolSet":
-        """This set and `more`; a tool that is already there is not added again."""
+        """Return this set with the tools of `more` that it does not have."""
         added = {definition.name: definition for definition in more if definition.name not in self.tools}
         return ToolSet(self.mode, MappingProxyType({**self.tools, **added}), self.missing_actors)
 
 
 def base_tools(mode: str) -> ToolSet:
-    """All tools of `mode` but direct Actor tools. Raises `UnknownTool` for an unknown mode."""
+    """Return all tools of `mode` except direct Actor tools. Raises `UnknownTool` for an unknown mode."""
     return tool_set(mode, tools_of(mode))
 
 
 def normalised_mode(mode: str) -> str:
-    """`apps` and `true` are older names of the UI mode."""
+    """Return the name of a mode for an older name of it (`apps`, `true`)."""
     return MODE_ALIASES.get(mode, mode)
 
 
 async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
-    """The tools that `selection` asks for. Raises `UnknownTool` for an unknown mode."""
+    """Return the tools of `selection`. Raises `UnknownTool` for an unknown mode."""
     available, rules = base_tools(selection.mode).tools, selection_rules(selection.mode)
     choice = rules.choose(selection, available)
     loaded_by_default = () if selection.selectors is not None else loaded_tools()
@@ -71,12 +68,12 @@ async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
 
 
 def _payable(tools: tuple[Tool, ...], payment: Payment | None) -> tuple[Tool, ...]:
-    """Those that the connection's payment can pay, or all when the account pays."""
+    """Return the tools that the connection's payment can pay, or all if the account pays."""
     return tuple(definition for definition in tools if payment is None or payment.can_pay(definition))
 
 
 def tool_set(mode: str, tools: Iterable[Tool], missing: tuple[str, ...] = ()) -> ToolSet:
-    """A set of `tools`; of tools with the same name the first counts."""
+    """Return a set of `tools`, with the first tool of each name."""
     by_name: dict[str, Tool] = {}
     for definition in tools:
         by_name.setdefault(definition.name, definition)

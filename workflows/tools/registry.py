@@ -1,11 +1,9 @@
-"""Which tools exist in which mode. A new mode is a new folder and one entry in `MODES`."""
+"""The tools of each mode. A new mode is a new folder and one entry in `MODES`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
-
-from pydantic import JsonValue
+from typing import Literal, Unpack
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
@@ -27,29 +25,11 @@ from outlast.workflows.tools.common.get_key_value_store_keys import GET_KEY_VALU
 from outlast.workflows.tools.common.get_key_value_store_record import GET_KEY_VALUE_STORE_RECORD
 from outlast.workflows.tools.common.invalid import INVALID, unknown_tool_envelope
 from outlast.workflows.tools.common.list_tabs import LIST_TABS
-from outlast.workflows.tools.common.lists import (
-    GET_ACTOR_RUN_LIST,
-    GET_ACTOR_TASK_LIST,
-    GET_DATASET_LIST,
-    GET_KEY_VALUE_STORE_LIST,
-    GET_SCHEDULE_LIST,
-)
+from outlast.workflows.tools.common.lists import GET_ACTOR_RUN_LIST, GET_DATASET_LIST, GET_KEY_VALUE_STORE_LIST
 from outlast.workflows.tools.common.respond import REACT_EMOJI, SEND_UPDATE
 from outlast.workflows.tools.common.restore_tool_output import RESTORE_TOOL_OUTPUT
-from outlast.workflows.tools.common.saved_task_tools import (
-    CREATE_ACTOR_TASK,
-    DELETE_ACTOR_TASK,
-    GET_ACTOR_TASK,
-    PUBLISH_ACTOR_TASK,
-    UNPUBLISH_ACTOR_TASK,
-    UPDATE_ACTOR_TASK,
-)
-from outlast.workflows.tools.common.schedule_tools import (
-    CREATE_SCHEDULE,
-    DELETE_SCHEDULE,
-    GET_SCHEDULE,
-    UPDATE_SCHEDULE,
-)
+from outlast.workflows.tools.common.saved_task_tools import SAVED_TASK_TOOLS
+from outlast.workflows.tools.common.schedule_tools import SCHEDULE_TOOLS
 from outlast.workflows.tools.common.search_apify_docs import SEARCH_APIFY_DOCS
 from outlast.workflows.tools.common.skill import LOAD_SKILL_SUPPORTING, SKILL
 from outlast.workflows.tools.common.task_tools import TASK_TOOLS
@@ -58,7 +38,7 @@ from outlast.workflows.tools.core.actor_mcp import proxied_call
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.core.standard_selection import STANDARD
-from outlast.workflows.tools.framework.mode import Mode
+from outlast.workflows.tools.framework.mode import ActorFacts, Mode
 from outlast.workflows.tools.framework.selection import SelectionRules
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -84,18 +64,8 @@ COMMON: tuple[Tool, ...] = (
     GET_KEY_VALUE_STORE_KEYS,
     GET_KEY_VALUE_STORE_RECORD,
     GET_KEY_VALUE_STORE_LIST,
-    CREATE_ACTOR_TASK,
-    GET_ACTOR_TASK,
-    GET_ACTOR_TASK_LIST,
-    UPDATE_ACTOR_TASK,
-    PUBLISH_ACTOR_TASK,
-    UNPUBLISH_ACTOR_TASK,
-    DELETE_ACTOR_TASK,
-    CREATE_SCHEDULE,
-    GET_SCHEDULE,
-    GET_SCHEDULE_LIST,
-    UPDATE_SCHEDULE,
-    DELETE_SCHEDULE,
+    *SAVED_TASK_TOOLS,
+    *SCHEDULE_TOOLS,
     SEARCH_APIFY_DOCS,
     FETCH_APIFY_DOCS,
     GET_HTML_SKELETON,
@@ -108,25 +78,25 @@ COMMON: tuple[Tool, ...] = (
 ON_DEMAND: Mapping[str, Tool] = MappingProxyType(
     {definition.name: definition for definition in (SKILL, LOAD_SKILL_SUPPORTING, READ, BASH)}
 )
-"""Tools that are offered only where the operator has configured them; every worker can carry them out."""
+"""Tools that are offered only if the operator has configured them; every worker can run them."""
 
 HIDDEN: Mapping[str, Tool] = MappingProxyType({INVALID.name: INVALID})
 """Tools that are never listed and cannot be called by name; workflows call them."""
 
 ACTOR_TOOL_LABEL = "actor-tool"
-"""The metric label of all direct Actor tools: their names are unlimited in number."""
+"""Metric label of all direct Actor tools, because their number is unlimited."""
 
 _COMMON: list[Tool] = list(COMMON)
-"""The tools common to all modes: `COMMON`, and those of other packages, which are added when a process starts."""
+"""Tools of all modes: `COMMON`, and those of other packages, which are added when a process starts."""
 
 
 def extend(tools: Sequence[Tool], modes: Sequence[Mode] = ()) -> None:
-    """Add modes, and `tools` to every mode, when a process starts: all of them, or none when one cannot be added.
+    """Add modes, and `tools` to every mode, when a process starts: all of them, or none if one cannot be added.
 
-    Raises `ValueError` for the name of a tool or a mode that is taken, for a mode that gives a common tool another
-    category, and for a companion that the mode does not have.
+    Raises `ValueError` for a duplicate name, for a mode that changes the category of a common tool, and for an unknown
+    companion.
     """
-    names = _taken_names()
+    names = {*HIDDEN, *(name for tools in _BY_MODE.values() for name in tools)}
     for definition in tools:
         if definition.name in names or ON_DEMAND.get(definition.name, definition) is not definition:
             raise ValueError(f"There is a tool {definition.name!r} already; choose another name.")
@@ -147,12 +117,8 @@ def offer_on_demand(names: Sequence[str]) -> None:
     extend([ON_DEMAND[name] for name in names if ON_DEMAND[name] not in _COMMON])
 
 
-def _taken_names() -> set[str]:
-    return {*HIDDEN, *(name for tools in _BY_MODE.values() for name in tools)}
-
-
 def _tools_in(mode: Mode, common: Sequence[Tool]) -> Mapping[str, Tool]:
-    """The mode's own tools, and those common to all modes that it does not replace. Raises `ValueError`."""
+    """Return the mode's own tools, and the common ones that it does not replace. Raises `ValueError`."""
     own = {definition.name: definition for definition in mode.tools}
     for definition in common:
         if definition.name in own and own[definition.name].category != definition.category:
@@ -173,7 +139,7 @@ def _tools_in(mode: Mode, common: Sequence[Tool]) -> Mapping[str, Tool]:
 
 
 def _is_shared(definition: Tool, mode: Mode) -> bool:
-    """Whether the mode has this common tool. Those that a process added are the operator's choice, for every mode."""
+    """Return whether the mode has this common tool. Tools of other packages are in every mode."""
     return mode.shares is None or definition.name in mode.shares or definition not in COMMON
 
 
@@ -184,13 +150,12 @@ class UnknownTool(Exception):
     """The call names a tool or a mode that does not exist."""
 
     def __init__(self, envelope: ErrorEnvelope) -> None:
-        """Carry the error to answer with."""
         super().__init__(envelope.message)
         self.envelope = envelope
 
 
 def tools_of(mode: str) -> tuple[Tool, ...]:
-    """The tools of `mode` that do not depend on which Actors are loaded. Raises `UnknownTool` for an unknown mode."""
+    """Return the tools of `mode` except those of single Actors. Raises `UnknownTool` for an unknown mode."""
     return tuple(_mode_tools(mode).values())
 
 
@@ -200,45 +165,26 @@ def loaded_tools() -> tuple[str, ...]:
 
 
 def companions_of(mode: str) -> tuple[Tool, ...]:
-    """The tools that every connection in `mode` has. Raises `UnknownTool` for an unknown mode."""
+    """Return the tools that every connection in `mode` has. Raises `UnknownTool` for an unknown mode."""
     return tuple(_mode_tools(mode)[name] for name in _mode(mode).companions)
 
 
 def selection_rules(mode: str) -> SelectionRules:
-    """How connections in `mode` choose their tools. Raises `UnknownTool` for an unknown mode."""
+    """Return the rules for selecting tools in `mode`. Raises `UnknownTool` for an unknown mode."""
     return _mode(mode).selection or STANDARD
 
 
-def actor_tool_of(
-    mode: str,
-    actor: str,
-    *,
-    title: str,
-    description: str,
-    schema: dict[str, JsonValue],
-    picture_url: str | None = None,
-    default_memory_mbytes: int | None = None,
-) -> Tool:
-    """The direct tool of `actor` as `mode` offers it."""
+def actor_tool_of(mode: str, actor: str, **facts: Unpack[ActorFacts]) -> Tool:
+    """Return the direct tool of `actor` as `mode` offers it."""
     own = _mode(mode)
     if own.actor_tools is not None:
-        made = own.actor_tools(
-            own.executor,
-            actor,
-            title=title,
-            description=description,
-            schema=schema,
-            picture_url=picture_url,
-            default_memory_mbytes=default_memory_mbytes,
-        )
-        return own.dressed(made)
+        return own.dressed(own.actor_tools(own.executor, actor, **facts))
     purpose = own.actor_tool_purpose.replace("{actor}", actor)
-    made = actor_tool(own.executor, actor, title=title, purpose=purpose, description=description, schema=schema)
-    return own.dressed(made)
+    return own.dressed(actor_tool(own.executor, actor, purpose=purpose, **facts))
 
 
 def mcp_tools_of(mode: str, actor: str, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    """The tools of an Actor that is an MCP server under the names that they have in `mode`."""
+    """Return the tools of an Actor that is an MCP server under their names in `mode`."""
     named = _mode(mode).mcp_tool_names
     if named is None:
         return tools
@@ -247,18 +193,18 @@ def mcp_tools_of(mode: str, actor: str, tools: tuple[Tool, ...]) -> tuple[Tool, 
 
 
 def tells_changes(call: ToolCall) -> bool:
-    """Whether the answer has a text about arguments that were read as their schema has them, see `Mode`."""
+    """Return whether the answer has a text about changed arguments, see `Mode`."""
     known = MODES.get(call.mode)
     return known is None or known.tells_changes
 
 
 def tool_for(call: ToolCall) -> Tool:
-    """The definition that carries `call` out. Raises `UnknownTool`."""
+    """Return the definition for `call`. Raises `UnknownTool`."""
     tools = _mode_tools(call.mode)
     if call.proxies_mcp:
         return proxied_call(call)
     if call.actor is not None:
-        # The front door has checked the arguments against the Actor's schema, and the platform checks them again.
+        # The entry point has checked the arguments against the Actor's schema, and the platform checks them again.
         return actor_tool_of(call.mode, call.actor, title=call.tool, description=call.tool, schema={})
     definition = tools.get(call.tool) or ON_DEMAND.get(call.tool) or HIDDEN.get(call.tool)
     if definition is None:
@@ -267,7 +213,7 @@ def tool_for(call: ToolCall) -> Tool:
 
 
 def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
-    """Which executor decides when the call's handler returns."""
+    """Return the executor that decides when the call's handler returns."""
     if call.proxies_mcp:
         return "none"
     definition = None if call.actor else _known(call.mode).get(call.tool)
@@ -278,7 +224,7 @@ def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
 
 
 def metric_label(call: ToolCall) -> str:
-    """The call's tool as a label with few values."""
+    """Return the call's tool as a label with few values."""
     if call.actor is not None:
         return ACTOR_TOOL_LABEL
     return call.tool if call.tool in _known(call.mode) else "unknown"
@@ -289,7 +235,7 @@ def _known(mode: str) -> Mapping[str, Tool]:
 
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> UnknownTool:
-    """The error for an unknown tool: it lists the known ones, and those with a similar name."""
+    """Return the error for an unknown tool, which lists the known ones and similar names."""
     return UnknownTool(unknown_tool_envelope(name, known))
 
 

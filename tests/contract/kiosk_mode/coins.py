@@ -16,7 +16,7 @@ COIN = "kiosk/coin"
 
 
 @dataclass(frozen=True)
-class Coins:
+class Coins(Payment):
     name: str = "x402"
     names_payer: bool = True
     needs_terms: bool = True
@@ -24,9 +24,6 @@ class Coins:
 
     def with_terms(self, terms: JsonObject | None) -> Payment:
         return replace(self, terms=FrozenObject(terms) if terms is not None else None)
-
-    def can_pay(self, definition: Tool) -> bool:
-        return definition.calls_actor or not definition.runs_actor
 
     def applied_to(self, definition: Tool) -> Tool:
         if not definition.calls_actor:

@@ -1,9 +1,7 @@
 """Answers of this mode: content blocks, errors, demands for payment, and the run response.
 
-The run response has the state of a run, a description of its storages and the next call; it never contains rows.
-Error texts are those that clients of Apify's server match."""
+The run response has the state of a run, its storages and the next call, but no rows. Clients match the error texts."""
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,24 +16,25 @@ from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.answers import as_json as compact
 from outlast.workflows.tools.apify.schemas import WAIT_DEFAULT_SECONDS
 from outlast.workflows.tools.framework.ids import unquoted
 
 _REFUSAL = re.compile(r"The platform answered \d+ \((?P<type>[\w-]+)\): (?P<message>.*)", re.DOTALL)
-"""Message that the classifier writes for a refusal of the platform (`activities/failures/classify.py`)."""
+"""Message of the classifier for a refusal of the platform (`activities/failures/classify.py`)."""
 
 _THROWN = "Error calling tool "
 _NOT_APPROVED = "full-permission-actor-not-approved"
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Wording = Callable[[Any, ErrorEnvelope], str | None]
-"""From the call's arguments and the failure to the text; None for the text of every other failure."""
+"""Function from the call's arguments and the failure to a specific text, if any."""
 
 
 def failing_as(wording: Wording, *, search: str | None = None) -> Callable[[Handler], Handler]:
-    """Have a handler answer its failures in these words, as tool errors.
+    """Make a handler answer its failures with these texts, as tool errors.
 
-    `search` is a tool that finds what was not there: the text names it where the connection has it.
+    `search` is a tool for finding a missing object. The text names it if the connection has it.
     """
 
     def decorate(handler: Handler) -> Handler:
@@ -55,12 +54,12 @@ def failing_as(wording: Wording, *, search: str | None = None) -> Callable[[Hand
 
 
 def failed(envelope: ErrorEnvelope, *lines: str) -> ToolResult:
-    """The tool error with these texts, one block each."""
+    """Return the tool error with these texts, one block each."""
     return ToolResult(content=tuple(TextContent(text=line) for line in lines), is_error=True, error=envelope)
 
 
 def not_there(what: str) -> Wording:
-    """`what` with the arguments filled in, when the platform has no such thing."""
+    """Return `what`, with the arguments filled in, as the text for a missing object."""
 
     def wording(arguments: Any, envelope: ErrorEnvelope) -> str | None:
         named = {name: unquoted(value) for name, value in arguments.items()}
@@ -70,26 +69,26 @@ def not_there(what: str) -> Wording:
 
 
 def is_missing(envelope: ErrorEnvelope) -> bool:
-    """Whether the platform has no such thing for this caller."""
+    """Return whether the object does not exist for this caller."""
     return envelope.category is ErrorCategory.NOT_FOUND
 
 
 def refusal_type(envelope: ErrorEnvelope) -> str | None:
-    """The platform's error type (Apify API v2, `error.type`); None for other failures."""
+    """Return the platform's error type (Apify API v2, `error.type`); None for other failures."""
     refusal = _REFUSAL.match(envelope.message)
     return refusal["type"] if refusal is not None else None
 
 
 def awaits_approval(envelope: ErrorEnvelope) -> bool:
-    """Whether a person has to approve the Actor first: the platform's message says where."""
+    """Return whether a person has to approve the Actor first: the platform's message has the address."""
     return refusal_type(envelope) == _NOT_APPROVED
 
 
 def thrown(tool: str, envelope: ErrorEnvelope) -> str:
-    """The text of a failure that has no specific one; with the platform's error type, where the platform refused.
+    """Return the default text of a failure, with the platform's error type for a refusal.
 
-    When a person has to pay or approve first, the text is the platform's message alone: without terms of payment, so
-    that no client pays once more by itself for what may have been paid.
+    If a person has to pay or approve first, the text is the platform's message only: without terms of payment, so that
+    no client automatically pays again for a call that may have been paid.
     """
     refusal = _REFUSAL.match(envelope.message)
     if refusal is not None:
@@ -101,12 +100,12 @@ def thrown(tool: str, envelope: ErrorEnvelope) -> str:
 
 
 def is_thrown(text: str) -> bool:
-    """Whether the text of a tool error is that of `thrown`."""
+    """Return whether the text of a tool error is that of `thrown`."""
     return text.startswith(_THROWN)
 
 
 def platform_message(envelope: ErrorEnvelope) -> str:
-    """The platform's message, without the text that was added to it."""
+    """Return the platform's message, without the text that was added to it."""
     refusal = _REFUSAL.match(envelope.message)
     return refusal["message"] if refusal is not None else envelope.message
 
@@ -116,35 +115,26 @@ _LESS = "Ask the tool for less."
 
 
 def with_sentences(structured: JsonObject, *, whole_text: bool = False, more: tuple[Content, ...] = ()) -> ToolResult:
-    """Two texts: the data as JSON, and `summary` and `nextStep` in lines of their own.
-
-    With `whole_text` the JSON holds these two as well.
-    """
+    """Return two texts: the data as JSON, and `summary` and `nextStep`, which `whole_text` also puts into the JSON."""
     shown = structured if whole_text else {name: value for name, value in structured.items() if name not in _SENTENCES}
     lines = "\n".join(str(structured[name]) for name in _SENTENCES if name in structured)
     return ToolResult(content=(TextContent(text=compact(shown)), TextContent(text=lines), *more), structured=structured)
 
 
 def only_json(structured: JsonObject) -> ToolResult:
-    """One text: the data as JSON."""
+    """Return the data as JSON in one text."""
     return ToolResult(content=(TextContent(text=compact(structured)),), structured=structured)
 
 
 def texts(structured: JsonObject, *blocks: str) -> ToolResult:
-    """Texts, and the structured form beside them."""
+    """Return texts, and the structured form beside them."""
     return ToolResult(content=tuple(TextContent(text=block) for block in blocks), structured=structured)
 
 
-def compact(value: JsonValue) -> str:
-    """JSON without spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 def bounded(content: Sequence[JsonObject], limit_bytes: int) -> tuple[JsonObject, ...]:
-    """Content blocks of an MCP server, as they are as long as they fit into `limit_bytes` together.
+    """Return content blocks of an MCP server, unchanged while they fit into `limit_bytes` together.
 
-    A text that does not fit is cut, and says so in its last line; any other block is replaced by a text that describes
-    it.
+    A text that does not fit is cut, with a note; any other block is replaced by a description.
     """
     kept: list[JsonObject] = []
     left = limit_bytes
@@ -156,7 +146,7 @@ def bounded(content: Sequence[JsonObject], limit_bytes: int) -> tuple[JsonObject
 
 
 def first_that_fit(values: Sequence[JsonValue], limit_bytes: int) -> list[JsonValue]:
-    """The first of `values` whose JSON takes no more than `limit_bytes` together."""
+    """Return the first of `values` whose JSON fits into `limit_bytes` together."""
     kept: list[JsonValue] = []
     for value in values:
         limit_bytes -= len(compact(value).encode()) + len(",")
@@ -167,7 +157,7 @@ def first_that_fit(values: Sequence[JsonValue], limit_bytes: int) -> list[JsonVa
 
 
 def smallest_that_fit(fields: JsonObject, limit_bytes: int) -> JsonObject:
-    """`fields` without the largest ones, as far as the JSON of the others takes more than `limit_bytes`."""
+    """Return `fields` without the largest ones, so that the JSON of the others fits into `limit_bytes`."""
     sizes = {name: len(compact({name: value}).encode()) for name, value in fields.items()}
     left = sum(sizes.values())
     too_many: set[str] = set()
@@ -183,7 +173,7 @@ def _cut(block: JsonObject, size: int, left: int) -> JsonObject:
     words = block.get("text")
     if block.get("type") != "text" or not isinstance(words, str) or left == 0:
         return {"type": "text", "text": f"[A block of type {block.get('type')} and {size} bytes is too large. {_LESS}]"}
-    # What JSON escapes takes more than its characters, so the cut is made on the characters' share of the size.
+    # Characters that JSON escapes take more bytes, so the cut is made at the characters' share of the size.
     end = len(words) * left // size
     return {**block, "text": f"{words[:end]}…\n[Cut: {end} of {len(words)} characters. {_LESS}]"}
 
@@ -192,7 +182,7 @@ _UNPAID_NOTE = "The call has to be paid first. Nothing was started."
 
 
 def demand_for_payment(envelope: ErrorEnvelope, terms: JsonObject) -> ToolResult:
-    """The terms (PaymentRequired) as JSON and as the structured answer."""
+    """Return the terms (PaymentRequired) as JSON and as the structured answer."""
     texts = tuple(TextContent(text=text) for text in (compact(terms), _UNPAID_NOTE))
     return ToolResult(content=texts, structured=terms, is_error=True, error=envelope)
 
@@ -203,7 +193,7 @@ _STATS = ("runTimeSecs", "computeUnits", "memMaxBytes")
 _INPUT_KEY = "INPUT"
 _PAGE_OF_ITEMS = 20
 _NAMED_FIELDS = 50
-"""Fields of items that a sentence names; `fields` has all of them that fit."""
+"""Most fields of items in a sentence; `fields` has all that fit."""
 
 
 @dataclass(frozen=True)
@@ -215,17 +205,16 @@ class RunStorages:
 
     @classmethod
     def named_in(cls, run: JsonObject) -> "RunStorages":
-        """Their ids alone."""
+        """Return the storages of `run` with only their ids."""
+        datasets = storage_ids(run, "datasets", "defaultDatasetId")
+        stores = storage_ids(run, "keyValueStores", "defaultKeyValueStoreId")
         return cls(
-            {alias: {"id": storage} for alias, storage in storage_ids(run, "datasets", "defaultDatasetId").items()},
-            {
-                alias: {"id": storage}
-                for alias, storage in storage_ids(run, "keyValueStores", "defaultKeyValueStoreId").items()
-            },
+            {alias: {"id": storage} for alias, storage in datasets.items()},
+            {alias: {"id": storage} for alias, storage in stores.items()},
         )
 
     def of_default_alone(self) -> "RunStorages":
-        """The default ones."""
+        """Return only the default storages."""
         return RunStorages(
             {alias: each for alias, each in self.datasets.items() if alias == DEFAULT},
             {alias: each for alias, each in self.stores.items() if alias == DEFAULT},
@@ -233,7 +222,7 @@ class RunStorages:
 
 
 def storage_ids(run: JsonObject, kind: str, default: str) -> dict[str, str]:
-    """The ids of a run's storages of one kind, the default one first (Apify API v2, run object, `storageIds`)."""
+    """Return the ids of a run's storages of one kind, the default one first (Apify API v2, `storageIds`)."""
     aliased = run.get("storageIds")
     ids = aliased.get(kind) if isinstance(aliased, dict) else None
     found = {alias: each for alias, each in ids.items() if isinstance(each, str)} if isinstance(ids, dict) else {}
@@ -241,29 +230,20 @@ def storage_ids(run: JsonObject, kind: str, default: str) -> dict[str, str]:
 
 
 def is_final(run: JsonObject) -> bool:
-    """Whether the run has ended."""
+    """Return whether the run has ended."""
     return run.get("status") in FINAL_RUN_STATUSES
 
 
 def run_answer(
-    run: JsonObject,
-    storages: RunStorages,
-    *,
-    actor_name: str | None,
-    summary: str,
-    next_step: str,
+    run: JsonObject, storages: RunStorages, *, actor_name: str | None, summary: str, next_step: str
 ) -> ToolResult:
-    """The answer about `run`, the platform's own object."""
+    """Return the answer about `run`, the platform's object."""
     stats = run.get("stats")
     report: JsonObject = {
         "runId": run.get("id"),
         "actorId": run.get("actId"),
         "actorName": actor_name,
-        "status": run.get("status"),
-        "statusMessage": run.get("statusMessage"),
-        "exitCode": run.get("exitCode"),
-        "startedAt": run.get("startedAt"),
-        "finishedAt": run.get("finishedAt"),
+        **{name: run.get(name) for name in ("status", "statusMessage", "exitCode", "startedAt", "finishedAt")},
         "stats": {name: stats[name] for name in _STATS if stats.get(name) is not None}
         if isinstance(stats, dict)
         else None,
@@ -278,13 +258,13 @@ def run_answer(
 
 
 def with_usage(answer: ToolResult, run: JsonObject) -> ToolResult:
-    """The answer with what the run has cost, for programs."""
+    """Add the cost of the run, for programs."""
     usage = {name: run[name] for name in ("usageTotalUsd", "usageUsd") if run.get(name) is not None}
     return answer.model_copy(update={"meta": {**answer.meta, USAGE_META: usage}}) if usage else answer
 
 
 def summary_of(run: JsonObject, storages: RunStorages) -> str:
-    """State and content of the run in a sentence. It begins as clients expect it."""
+    """Describe the state and content of the run. Clients match the beginning."""
     status = str(run.get("status"))
     if status == "READY":
         return f"READY. Run {run.get('id')} waits for its start."
@@ -304,7 +284,7 @@ def summary_of(run: JsonObject, storages: RunStorages) -> str:
 
 
 def next_step_of(run: JsonObject, storages: RunStorages, offers: Offers) -> str:
-    """The next call: wait for a run that continues; read the storages of an ended one, else its log if offered."""
+    """Return the next call: wait for a run that continues; read the storages of an ended one, or its log."""
     run_id = run.get("id")
     if not is_final(run):
         return f"Follow it with get-actor-run, runId={run_id} and waitSecs={WAIT_DEFAULT_SECONDS}."
@@ -329,7 +309,7 @@ def next_step_of(run: JsonObject, storages: RunStorages, offers: Offers) -> str:
 
 
 def _reading_of(dataset: JsonObject, count: int) -> str:
-    """Instruction for reading a dataset that has items."""
+    """Return the instruction for reading a dataset that has items."""
     size, fields = dataset.get("inflatedBytes"), dataset.get("fields")
     about = f", about {size} bytes" if isinstance(size, int) else ""
     names = [str(name) for name in fields] if isinstance(fields, list) else []

@@ -21,16 +21,7 @@ from outlast.workflows.tools.apify.answers import (
     is_missing,
     platform_message,
 )
-from outlast.workflows.tools.apify.schemas import (
-    RUN,
-    arguments,
-    begun,
-    free_object,
-    inner,
-    integer,
-    number,
-    text,
-)
+from outlast.workflows.tools.apify.schemas import RUN, arguments, begun, free_object, inner, integer, number, text
 from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
@@ -61,12 +52,12 @@ RUN_ARGUMENTS: JsonObject = {
 }
 """Arguments of the tools that run any Actor, besides the Actor's name.
 
-`options_of` checks the upper bounds: the schemas are those of the peer, which lists none.
+`options_of` checks the upper bounds, which Apify's schemas do not have.
 """
 
 
 def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
-    """The text of a call of an Actor that failed."""
+    """Return the text for a failed call of an Actor."""
     actor = unquoted(given.get("actor", ""))
     name, mcp_tool = split_actor_tool(actor)
     if envelope.message.startswith((NOT_CONNECTED, NOT_CALLED)):
@@ -97,7 +88,7 @@ def _handler(executor: ActorExecutor) -> Handler:
 
 
 def options_of(ctx: ToolContext, given: dict[str, Any]) -> RunOptions:
-    """The call's options; a time-out of 0 is none. Raises `ToolError` for what no platform takes."""
+    """Return the call's options; a timeout of 0 is none. Raises `ToolError` for values that the platform rejects."""
     options = cast("dict[str, Any]", given.get("callOptions") or {})
     cost, build, timeout = options.get("maxTotalChargeUsd"), options.get("build"), options.get("timeout") or 0
     if build and len(build) > MAX_ID_CHARS:
@@ -124,7 +115,7 @@ def _refused(ctx: ToolContext, message: str) -> ToolError:
 
 
 def _passed_on(actor: str, mcp_tool: str, *, failed: bool) -> JsonObject:
-    """The run response of a call without a run of its own: a tool of an MCP server has answered."""
+    """Return the run response for an answer of an MCP server's tool, which has no run."""
     return {
         "runId": "mcp-passthrough",
         "actorId": actor,
@@ -137,7 +128,7 @@ def _passed_on(actor: str, mcp_tool: str, *, failed: bool) -> JsonObject:
 
 
 def call_actor_tool(executor: ActorExecutor) -> Tool:
-    """The definition, with the mode's executor."""
+    """Return the definition with the mode's executor."""
     schema = arguments(
         {
             "actor": text(

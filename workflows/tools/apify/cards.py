@@ -1,18 +1,19 @@
-"""The card of an Actor: from the platform's object to the fields that answers have, and to Markdown."""
+"""The card of an Actor: the platform's object as the fields of answers, and as Markdown."""
 
 from typing import Any, cast
 
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.tools.apify.pricing import TIERS, price_in_words
-from outlast.workflows.tools.apify.schemas import answer, array, flag, number, text
+from outlast.workflows.tools.apify.pricing import TIERS, known, price_in_words
+from outlast.workflows.tools.apify.schemas import answer, array, flag, members, number, text, whole_answer
 
 MAX_INPUT_FIELDS = 20
-"""Fields of an Actor's input that a card has."""
+"""Most fields of an Actor's input in a card."""
 _STORE = "https://apify.com"
 _OFFICIAL = "apify"
 _TIER: JsonObject = text("The tier of the user's plan.", enum=[*TIERS])
+_TEXTS = members(text(), "title", "description")
 _PRICING: JsonObject = answer(
     {
         "model": text("FREE, PRICE_PER_DATASET_ITEM, FLAT_PRICE_PER_MONTH or PAY_PER_EVENT."),
@@ -23,12 +24,7 @@ _PRICING: JsonObject = answer(
         "tieredPricing": array(answer({"tier": text(), "pricePerUnit": number()})),
         "events": array(
             answer(
-                {
-                    "title": text(),
-                    "description": text(),
-                    "priceUsd": number(),
-                    "tieredPricing": array(answer({"tier": text(), "priceUsd": number()})),
-                }
+                {**_TEXTS, "priceUsd": number(), "tieredPricing": array(answer({"tier": text(), "priceUsd": number()}))}
             )
         ),
         "pricingNote": text(),
@@ -40,30 +36,22 @@ _PRICING: JsonObject = answer(
 _INPUT_FIELDS: JsonObject = answer(
     {
         "type": text(),
-        "properties": {
-            "type": "object",
-            "additionalProperties": answer({"type": {}}, required=("type",)),
-        },
+        "properties": {"type": "object", "additionalProperties": answer({"type": {}}, required=("type",))},
         "required": array(text()),
     },
     required=("type", "properties"),
 )
 CARD: JsonObject = answer(
     {
-        "title": text(),
-        "url": text(),
-        "id": text(),
+        **members(text(), "title", "url", "id"),
         "fullName": text("`user/name`, by which the Actor is called."),
         "pictureUrl": text(),
-        "developer": answer(
-            {"username": text(), "isOfficialApify": flag(), "url": text()},
-            required=("username", "isOfficialApify", "url"),
-        ),
+        "developer": whole_answer({"username": text(), "isOfficialApify": flag(), "url": text()}),
         "description": text(),
         "categories": array(text()),
         "pricing": _PRICING,
-        "stats": answer({"totalUsers": number(), "monthlyUsers": number(), "bookmarks": number()}),
-        "rating": answer({"average": number(), "count": number()}),
+        "stats": answer(members(number(), "totalUsers", "monthlyUsers", "bookmarks")),
+        "rating": answer(members(number(), "average", "count")),
         "modifiedAt": text(),
         "isDeprecated": flag(),
         "inputFields": _INPUT_FIELDS,
@@ -74,27 +62,14 @@ CARD: JsonObject = answer(
 )
 USER_TIER = _TIER
 CARD_MEMBERS = (
-    "id",
-    "username",
-    "name",
-    "title",
-    "description",
-    "pictureUrl",
-    "categories",
-    "stats",
-    "actorReviewRating",
-    "actorReviewCount",
-    "bookmarkCount",
-    "modifiedAt",
-    "isDeprecated",
-    "currentPricingInfo",
-    "pricingInfos",
+    *("id", "username", "name", "title", "description", "pictureUrl", "categories", "stats", "actorReviewRating"),
+    *("actorReviewCount", "bookmarkCount", "modifiedAt", "isDeprecated", "currentPricingInfo", "pricingInfos"),
 )
-"""What a card is made of. An Actor's own object has its sources and variables besides, which no history holds."""
+"""Members of an Actor's object for a card. Its sources and variables are in no history."""
 
 
 def card_of(actor: JsonObject, pricing: JsonObject) -> JsonObject:
-    """The card of an Actor as the Store lists it, or as the Actor's own object (Apify API v2), with its price."""
+    """Return the card of an Actor from the Store's entry, or from the Actor's own object (Apify API v2)."""
     username, name = str(actor.get("username")), str(actor.get("name"))
     stats = cast("dict[str, Any]", actor.get("stats") or {})
     rating = {
@@ -107,20 +82,18 @@ def card_of(actor: JsonObject, pricing: JsonObject) -> JsonObject:
         "id": actor.get("id"),
         "fullName": f"{username}/{name}",
         "pictureUrl": actor.get("pictureUrl"),
-        "developer": {
-            "username": username,
-            "isOfficialApify": username == _OFFICIAL,
-            "url": f"{_STORE}/{username}",
-        },
+        "developer": {"username": username, "isOfficialApify": username == _OFFICIAL, "url": f"{_STORE}/{username}"},
         "description": actor.get("description") or "",
-        "categories": [_in_words(each) for each in cast(list[JsonValue], actor.get("categories") or [])],
+        "categories": [
+            str(each).replace("_", " ").title() for each in cast(list[JsonValue], actor.get("categories") or [])
+        ],
         "pricing": pricing,
-        "stats": _known(
+        "stats": known(
             totalUsers=stats.get("totalUsers"),
             monthlyUsers=stats.get("totalUsers30Days"),
             bookmarks=stats.get("bookmarkCount", actor.get("bookmarkCount")),
         ),
-        "rating": _known(**rating) if rating["average"] else None,
+        "rating": known(**rating) if rating["average"] else None,
         "modifiedAt": actor.get("modifiedAt"),
         "isDeprecated": bool(actor.get("isDeprecated")),
         **_input_fields(actor.get("inputSchema")),
@@ -129,7 +102,7 @@ def card_of(actor: JsonObject, pricing: JsonObject) -> JsonObject:
 
 
 def card_as_markdown(card: JsonObject) -> str:
-    """The card in words, one fact to a line."""
+    """Return the card as Markdown, with one fact per line."""
     name, pricing, stats = card["fullName"], cast("dict[str, Any]", card.get("pricing") or {}), card.get("stats")
     developer = cast("dict[str, Any]", card["developer"])
     rating = cast("dict[str, Any]", card.get("rating") or {})
@@ -152,7 +125,7 @@ def card_as_markdown(card: JsonObject) -> str:
 
 
 def _input_fields(schema: JsonValue) -> JsonObject:
-    """The fields of the Actor's input with their types, the first of them, as the Store lists them."""
+    """Return the first fields of the Actor's input with their types, as the Store lists them."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or not isinstance(properties, dict):
         return {}
@@ -167,7 +140,7 @@ def _input_fields(schema: JsonValue) -> JsonObject:
 
 
 def _fields_in_words(card: JsonObject) -> str:
-    """`url: string, maxResults?: number`; a question mark for what need not be given."""
+    """Return `url: string, maxResults?: number`, with a question mark for optional fields."""
     fields = cast("dict[str, Any]", card.get("inputFields") or {})
     required = fields.get("required") or ()
     properties = cast("dict[str, Any]", fields.get("properties") or {})
@@ -186,11 +159,3 @@ def _type_in_words(kind: JsonValue) -> str:
 def _counted(stats: dict[str, Any]) -> str:
     words = {"totalUsers": "users in all", "monthlyUsers": "in the last 30 days", "bookmarks": "bookmarks"}
     return ", ".join(f"{stats[name]} {label}" for name, label in words.items() if name in stats)
-
-
-def _in_words(category: JsonValue) -> str:
-    return str(category).replace("_", " ").title()
-
-
-def _known(**fields: Any) -> JsonObject:
-    return {name: value for name, value in fields.items() if value is not None}

@@ -12,36 +12,31 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import failing_as, first_that_fit, not_there, with_sentences
 from outlast.workflows.tools.apify.schemas import (
+    SENTENCES,
     answer,
     arguments,
     array,
     flag,
     integer,
+    members,
     number,
     reading_tool,
     required_text,
     text,
+    whole_answer,
 )
+from outlast.workflows.tools.core.storages import parents_of
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category
 
 _DEFAULT_ENTRIES = 10
-LIST_ANSWER: JsonObject = answer(
-    {
-        "total": number(),
-        "count": number(),
-        "offset": number(),
-        "limit": number(),
-        "items": array({"type": "object"}),
-        "summary": text(),
-        "nextStep": text(),
-    },
-    required=("total", "count", "offset", "limit", "items", "summary", "nextStep"),
+LIST_ANSWER = whole_answer(
+    {**members(number(), "total", "count", "offset", "limit"), "items": array({"type": "object"}), **SENTENCES}
 )
 
 
 def list_arguments(*, most: int) -> JsonObject:
-    """Which page of a list."""
+    """Describe the arguments that select a page of a list."""
     return arguments(
         {
             "offset": number("Entries to skip.", default=0),
@@ -53,7 +48,7 @@ def list_arguments(*, most: int) -> JsonObject:
 
 
 async def listed(ctx: ToolContext, collection: str, given: dict[str, Any], *, tool: str, what: str) -> ToolResult:
-    """The platform's page of a collection, and where it goes on."""
+    """Read the platform's page of a collection, and point to the next one."""
     page = await ctx.platform.get(
         collection,
         offset=int(given.get("offset", 0)),
@@ -69,7 +64,6 @@ async def listed(ctx: ToolContext, collection: str, given: dict[str, Any], *, to
     return with_sentences({**page, "count": count, "summary": f"{count} of {total} {what}.", "nextStep": step})
 
 
-_SENTENCES: JsonObject = {"summary": text(), "nextStep": text()}
 _DATASET: JsonObject = {"datasetId": required_text("Id of the dataset, or `user~name`.")}
 _DEFAULT_ROWS = 5
 NO_DATASET = not_there("Dataset '{datasetId}' not found.")
@@ -77,7 +71,7 @@ NO_DATASET = not_there("Dataset '{datasetId}' not found.")
 
 @failing_as(NO_DATASET)
 async def get_dataset(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The platform's object, less the schema that its owner declared."""
+    """Return the platform's object without the schema that its owner declared."""
     dataset_id = unquoted(given["datasetId"])
     found = await ctx.platform.get("datasets", dataset_id)
     shown = {name: value for name, value in found.items() if name != "schema"}
@@ -96,7 +90,7 @@ async def get_dataset(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
 
 @failing_as(NO_DATASET)
 async def get_dataset_schema(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """A schema of the first items, as a list of them; an empty object when there are none."""
+    """Return the schema of a list of the first items; an empty object if there are none."""
     dataset_id = unquoted(given["datasetId"])
     inferred = await ctx.storages.schema(
         DatasetSchemaInput(
@@ -123,12 +117,12 @@ async def get_dataset_schema(ctx: ToolContext, given: dict[str, Any]) -> ToolRes
 
 @failing_as(lambda _given, _envelope: None)
 async def get_dataset_list(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The platform's page."""
+    """Return the platform's page."""
     return await listed(ctx, "datasets", given, tool="get-dataset-list", what="datasets")
 
 
 def _of_any_item(schema: JsonValue) -> JsonValue:
-    """The schema without what is required: a few items say nothing of what all others have."""
+    """Remove `required` from the schema, because a few items do not show what all others have."""
     if isinstance(schema, list):
         return [_of_any_item(entry) for entry in schema]
     if not isinstance(schema, dict):
@@ -152,7 +146,7 @@ GET_DATASET = reading_tool(
             "name": {"type": ["string", "null"]},
             "itemCount": number(),
             "fields": array(text()),
-            **_SENTENCES,
+            **SENTENCES,
         },
         required=("id", "summary", "nextStep"),
     ),
@@ -171,10 +165,7 @@ GET_DATASET_SCHEMA = reading_tool(
         },
         required=("datasetId",),
     ),
-    answer=answer(
-        {"datasetId": text(), "schema": {"type": "object"}, **_SENTENCES},
-        required=("datasetId", "schema", "summary", "nextStep"),
-    ),
+    answer=whole_answer({"datasetId": text(), "schema": {"type": "object"}, **SENTENCES}),
     handler=get_dataset_schema,
 )
 GET_DATASET_LIST = reading_tool(
@@ -198,7 +189,7 @@ _DEFAULT_ITEMS = 20
 
 @failing_as(NO_DATASET)
 async def get_dataset_items(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The page, and where to go on."""
+    """Return the page, and point to the next one."""
     fields = _names(given.get("fields"))
     page = await ctx.storages.items(
         DatasetItemsInput(
@@ -208,7 +199,7 @@ async def get_dataset_items(ctx: ToolContext, given: dict[str, Any]) -> ToolResu
             limit=int(given.get("limit", _DEFAULT_ITEMS)),
             fields=fields,
             omit=_names(given.get("omit")),
-            flatten=_names(given.get("flatten")) or _parents(fields),
+            flatten=_names(given.get("flatten")) or parents_of(fields),
             clean=bool(given.get("clean", False)),
             desc=bool(given.get("desc", False)),
             max_bytes=ctx.call.output.inline_limit_bytes,
@@ -251,11 +242,6 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name.strip() for name in str(value).split(",") if name.strip()) if value else ()
 
 
-def _parents(fields: tuple[str, ...]) -> tuple[str, ...]:
-    """The objects to flatten for fields with dots."""
-    return tuple(dict.fromkeys(field.partition(".")[0] for field in fields if "." in field.lstrip(".")))
-
-
 GET_DATASET_ITEMS = reading_tool(
     "get-dataset-items",
     "Get dataset items",
@@ -281,12 +267,11 @@ GET_DATASET_ITEMS = reading_tool(
             "items": array({"type": "object"}),
             "itemCount": number("Items in this answer."),
             "totalItemCount": number("Items in the dataset."),
-            "offset": number(),
-            "limit": number(),
-            "summary": text(),
-            "nextStep": text(),
+            **members(number(), "offset", "limit"),
+            **SENTENCES,
         },
         required=("datasetId", "items", "itemCount", "totalItemCount", "offset", "limit", "summary", "nextStep"),
     ),
     handler=get_dataset_items,
 )
+TOOLS = (GET_DATASET, GET_DATASET_ITEMS, GET_DATASET_SCHEMA)

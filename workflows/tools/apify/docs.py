@@ -29,7 +29,7 @@ def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
 
 @failing_as(_wording)
 async def fetch_apify_docs(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The page, up to the server's limit."""
+    """Return the page, up to the server's limit."""
     url = unquoted(given["url"])
     if not _is_address(url):
         raise ToolError(
@@ -40,7 +40,7 @@ async def fetch_apify_docs(ctx: ToolContext, given: dict[str, Any]) -> ToolResul
 
 
 def _is_address(url: str) -> bool:
-    """Whether it is a whole address. Which site is the documentation is for the worker: operators may have a copy."""
+    """Return whether it is a whole address. The worker checks the site, because operators may have a copy."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -71,12 +71,12 @@ _SOURCES: dict[str, dict[str, str]] = {
     "crawlee-js": {"under": "https://crawlee.dev/js/"},
     "crawlee-py": {"under": "https://crawlee.dev/python/"},
 }
-"""Address of each documentation."""
+"""Addresses of each documentation."""
 
 
 @failing_as(lambda _given, _envelope: None)
 async def search_apify_docs(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """A page of results. That nothing fits is no error."""
+    """Return a page of results. An empty one is not an error."""
     query = str(given["query"]).strip()
     found = await ctx.web.search_docs(
         DocsSearchInput(

@@ -1,4 +1,4 @@
-"""`fetch-actor-details`: what an Actor is, takes and costs."""
+"""`fetch-actor-details`: description, input and price of an Actor."""
 
 from typing import Any, cast
 
@@ -41,12 +41,12 @@ _ALWAYS: JsonObject = {
     "categories": [],
     "isDeprecated": False,
 }
-"""Fields that every card has, empty where they are not wanted."""
+"""Fields that every card has, empty if they are not selected."""
 MAX_README_CHARS = 100_000
 
 
 def no_actor(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-    """The text for an Actor that does not exist."""
+    """Return the text for an Actor that does not exist."""
     if not is_missing(envelope):
         return None
     return f"Actor information for '{unquoted(given['actor'])}' was not found."
@@ -54,7 +54,7 @@ def no_actor(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 @failing_as(no_actor, search="search-actors")
 async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The parts that are wanted, a text each."""
+    """Return the selected parts, with a text for each."""
     actor = normalised_actor(unquoted(given["actor"]))
     wanted = _wanted(given.get("output"))
     limit = ctx.call.output.inline_limit_bytes
@@ -94,14 +94,14 @@ async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
 
 
 def _wanted(output: Any) -> set[str]:
-    """The parts to answer: those that are true, or the usual ones."""
+    """Return the selected parts, or the default ones."""
     if not output:
         return set(_BY_DEFAULT)
     return {part for part, is_wanted in output.items() if is_wanted}
 
 
 def _reduced(card: JsonObject, wanted: set[str]) -> JsonObject:
-    """The card with the wanted parts. It always has a price: that of a free Actor where none is wanted."""
+    """Return the card with the selected parts. It always has a price: that of a free Actor if none is selected."""
     kept = {field for part in wanted for field in _FIELDS_OF.get(part, ())}
     kept |= {"title", "url", "id", "fullName", "pictureUrl", "pricing"}
     return {**_ALWAYS, **{name: value for name, value in card.items() if name in kept}}
@@ -162,13 +162,13 @@ _ANY = "unknown"
 
 
 def type_object(schema: JsonObject) -> JsonObject:
-    """The fields of the rows that fit a JSON Schema, with the names of their types; none for rows of anything."""
+    """Return the fields of rows by their JSON Schema, with the names of their types."""
     found = _typed(schema)
     return found if isinstance(found, dict) else {}
 
 
 def in_words(types: JsonValue) -> str:
-    """A type object as TypeScript writes it: `{ url: string, tags: string[] }`."""
+    """Return a type object as TypeScript: `{ url: string, tags: string[] }`."""
     if isinstance(types, dict):
         return f"{{ {', '.join(f'{name}: {in_words(each)}' for name, each in types.items())} }}"
     if isinstance(types, list):
@@ -181,7 +181,7 @@ def _typed(schema: JsonValue) -> JsonValue:
         return _ANY
     options = schema.get("anyOf")
     if isinstance(options, list):
-        # An object or a list says more than the other types that a field may have.
+        # An object or a list is more specific than the other types that a field may have.
         typed = [_typed(option) for option in options]
         nested = [each for each in typed if not isinstance(each, str)]
         return nested[0] if nested else _union([str(each) for each in typed])

@@ -1,4 +1,4 @@
-"""The input schema of a single Actor's tool, in the form that clients of Apify's server know."""
+"""The input schema of a single Actor's tool, in the form for clients of Apify's server."""
 
 import re
 from typing import cast
@@ -20,7 +20,7 @@ _DOT, _ENCODED_DOT = ".", "-dot-"
 
 
 def actor_input_schema(actor: str, tool: str, schema: JsonObject) -> JsonObject:
-    """The Actor's own schema, reduced to what models need; names of fields without dots."""
+    """Return the Actor's own schema, reduced for models, with names of fields without dots."""
     given = schema.get("properties")
     given = given if isinstance(given, dict) else {}
     few = _FEW.get(actor)
@@ -40,7 +40,7 @@ def actor_input_schema(actor: str, tool: str, schema: JsonObject) -> JsonObject:
 
 
 def shown_schema(schema: JsonObject) -> JsonObject:
-    """The Actor's own schema with what a model needs of its fields; what only the platform's form needs is left out."""
+    """Return the Actor's own schema without the parts for the platform's form."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return schema
@@ -52,12 +52,12 @@ def shown_schema(schema: JsonObject) -> JsonObject:
 
 
 def encoded(name: str) -> str:
-    """The name of a field as models may write it."""
+    """Return the name of a field without dots."""
     return name.replace(_DOT, _ENCODED_DOT)
 
 
 def decoded(arguments: JsonObject) -> JsonObject:
-    """The arguments under the Actor's own names."""
+    """Return the arguments under the Actor's own names."""
     return {name.replace(_ENCODED_DOT, _DOT): value for name, value in arguments.items()}
 
 
@@ -69,7 +69,7 @@ def _required(schema: JsonObject) -> list[JsonValue]:
 def _field(field: JsonObject, guessed: JsonObject, *, must: bool) -> JsonObject:
     shaped = {key: field[key] for key in _KEPT if key in field}
     if field.get("isSecret") is True:
-        shaped["writeOnly"] = True  # By this mark the front door knows what to seal (`api/tasks/sealing.py`).
+        shaped["writeOnly"] = True  # Entry points encrypt these fields (`api/tasks/sealing.py`).
     if "items" not in shaped and isinstance(guessed.get("items"), dict) and guessed["items"]:
         shaped["items"] = guessed["items"]
     if not shaped.get("properties") and guessed.get("properties"):
@@ -90,10 +90,7 @@ def _field(field: JsonObject, guessed: JsonObject, *, must: bool) -> JsonObject:
 
 
 def _without_long_enum(holder: JsonObject, described: JsonObject) -> None:
-    """Take values out of `holder` that are too long together; the description of the field then has a few of them.
-
-    Empty ones are no choice.
-    """
+    """Remove a list of values that is too long; the description of the field then has a few of them."""
     choices = holder.pop("enum", None)
     named = [choice for choice in choices if choice != ""] if isinstance(choices, list) else []
     if not named:

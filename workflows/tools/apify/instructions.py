@@ -1,7 +1,4 @@
-"""The instructions of a connection in this mode, for models: the same subjects as in Apify's own server.
-
-Sentences that name no tool are always part of it, as there.
-"""
+"""Instructions of a connection in this mode for models, on the same subjects as in Apify's own server."""
 
 from outlast.workflows.tools.framework.mode import Instruction
 
@@ -32,56 +29,34 @@ INSTRUCTIONS = (
     ),
     Instruction(
         "- search-actors finds Actors; fetch-actor-details has one's README, price and input schema.",
-        (
-            "search-actors",
-            "fetch-actor-details",
-        ),
+        ("search-actors", "fetch-actor-details"),
     ),
     Instruction(
         "- Before call-actor read the input schema with fetch-actor-details. For a tool of an Actor that is an\n"
         "  MCP server call `user/actor:tool`.",
-        (
-            "call-actor",
-            "fetch-actor-details",
-        ),
+        ("call-actor", "fetch-actor-details"),
     ),
-    Instruction(
-        "- Where an Actor has a tool of its own, prefer that to call-actor.",
-        ("call-actor",),
-    ),
+    Instruction("- Where an Actor has a tool of its own, prefer that to call-actor.", ("call-actor",)),
     Instruction(
         "- Tools that run an Actor wait up to waitSecs; with 0 they only start it. A run that takes longer goes\n"
         "  on: follow it with get-actor-run. What it has written is read with get-dataset-items and\n"
         "  get-key-value-store-record.",
-        (
-            "get-actor-run",
-            "get-dataset-items",
-            "get-key-value-store-record",
-        ),
+        ("get-actor-run", "get-dataset-items", "get-key-value-store-record"),
     ),
     Instruction(
         "- apify--web-fetch gets one page whose address is known; apify--rag-web-browser searches the web and\n"
         "  reads what it finds.",
-        (
-            "apify--web-fetch",
-            "apify--rag-web-browser",
-        ),
+        ("apify--web-fetch", "apify--rag-web-browser"),
     ),
     Instruction(
         "- search-actors-widget shows the user what Apify Store has: only when the user wants to see or choose\n"
         "  Actors. When you look for one to run it, search-actors finds the same and shows nothing.",
-        (
-            "search-actors",
-            "search-actors-widget",
-        ),
+        ("search-actors", "search-actors-widget"),
     ),
     Instruction(
         "- fetch-actor-details-widget shows the user an Actor: only when the user wants to see it. To run one,\n"
         "  look it up with fetch-actor-details, which shows nothing.",
-        (
-            "fetch-actor-details",
-            "fetch-actor-details-widget",
-        ),
+        ("fetch-actor-details", "fetch-actor-details-widget"),
     ),
     Instruction(
         "- call-actor-widget runs an Actor and shows the user the run: only when the user wants to watch it. The\n"
@@ -90,10 +65,7 @@ INSTRUCTIONS = (
     ),
     Instruction(
         "- call-actor runs the same and shows nothing: its runs you follow yourself.",
-        (
-            "call-actor",
-            "call-actor-widget",
-        ),
+        ("call-actor", "call-actor-widget"),
     ),
     Instruction(
         "- get-actor-run-widget shows the user a run: only when the user wants to watch it, and once for a run.\n"
@@ -103,10 +75,7 @@ INSTRUCTIONS = (
     Instruction(
         "- For data of a known site look for an Actor with search-actors; apify--rag-web-browser is for questions\n"
         "  that any page may answer.",
-        (
-            "search-actors",
-            "apify--rag-web-browser",
-        ),
+        ("search-actors", "apify--rag-web-browser"),
     ),
     Instruction(
         "- When a tool misleads you or does not do what it says, tell it with report-problem, once.",

@@ -8,40 +8,37 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.storages.contracts import Record, RecordInput
 from outlast.activities.unicode_text import NOTE
-from outlast.workflows.contracts.tool_calls import (
-    AudioContent,
-    BlobResource,
-    Content,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    ToolResult,
-)
+from outlast.workflows.contracts.tool_calls import Content, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.apify.answers import failing_as, is_missing, not_there, with_sentences
 from outlast.workflows.tools.apify.datasets import LIST_ANSWER, list_arguments, listed
 from outlast.workflows.tools.apify.schemas import (
+    SENTENCES,
     answer,
     anything,
     arguments,
     array,
     flag,
+    members,
+    nullable,
     number,
     reading_tool,
     required_text,
     text,
+    whole_answer,
 )
+from outlast.workflows.tools.core.lists import entries_of
+from outlast.workflows.tools.core.storages import file_block, mime_of
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category
 
-_SENTENCES: JsonObject = {"summary": text(), "nextStep": text()}
 _STORE: JsonObject = {"keyValueStoreId": required_text("Id of the key-value store, or `user~name`.")}
 NO_STORE = not_there("Key-value store '{keyValueStoreId}' not found.")
 
 
 @failing_as(NO_STORE)
 async def get_key_value_store(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The platform's object."""
+    """Return the platform's object."""
     store_id = unquoted(given["keyValueStoreId"])
     found = await ctx.platform.get("key-value-stores", store_id)
     stats = found.get("stats")
@@ -53,7 +50,7 @@ async def get_key_value_store(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
 
 @failing_as(NO_STORE)
 async def get_key_value_store_keys(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The platform's page of keys."""
+    """Return the platform's page of keys."""
     store_id = unquoted(given["keyValueStoreId"])
     limit = given.get("limit")
     page = await ctx.platform.get(
@@ -63,8 +60,7 @@ async def get_key_value_store_keys(ctx: ToolContext, given: dict[str, Any]) -> T
         exclusiveStartKey=given.get("exclusiveStartKey"),
         limit=int(limit) if limit is not None else None,
     )
-    items = page.get("items")
-    keys = [entry for entry in items if isinstance(entry, dict)] if isinstance(items, list) else []
+    keys = entries_of(page)
     following = page.get("nextExclusiveStartKey")
     if page.get("isTruncated") and following:
         step = f"The next keys: get-key-value-store-keys with exclusiveStartKey={following}."
@@ -88,7 +84,7 @@ async def get_key_value_store_keys(ctx: ToolContext, given: dict[str, Any]) -> T
 
 @failing_as(lambda _given, _envelope: None)
 async def get_key_value_store_list(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The platform's page."""
+    """Return the platform's page."""
     return await listed(ctx, "key-value-stores", given, tool="get-key-value-store-list", what="key-value stores")
 
 
@@ -98,9 +94,7 @@ GET_KEY_VALUE_STORE = reading_tool(
     Category.STORAGE,
     does="Describe a key-value store: its name, its size, when it was written.",
     arguments=arguments(_STORE, required=("keyValueStoreId",)),
-    answer=answer(
-        {"id": text(), "name": {"type": ["string", "null"]}, **_SENTENCES}, required=("id", "summary", "nextStep")
-    ),
+    answer=answer({"id": text(), "name": nullable("string"), **SENTENCES}, required=("id", "summary", "nextStep")),
     handler=get_key_value_store,
 )
 GET_KEY_VALUE_STORE_KEYS = reading_tool(
@@ -116,24 +110,15 @@ GET_KEY_VALUE_STORE_KEYS = reading_tool(
         },
         required=("keyValueStoreId",),
     ),
-    answer=answer(
+    answer=whole_answer(
         {
             "keyValueStoreId": text(),
-            "items": array(answer({"key": text(), "size": number()}, required=("key", "size"))),
+            "items": array(whole_answer({"key": text(), "size": number()})),
             "count": number(),
             "isTruncated": flag(),
-            "nextExclusiveStartKey": {"type": ["string", "null"]},
-            **_SENTENCES,
-        },
-        required=(
-            "keyValueStoreId",
-            "items",
-            "count",
-            "isTruncated",
-            "nextExclusiveStartKey",
-            "summary",
-            "nextStep",
-        ),
+            "nextExclusiveStartKey": nullable("string"),
+            **SENTENCES,
+        }
     ),
     handler=get_key_value_store_keys,
 )
@@ -163,7 +148,7 @@ def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 @failing_as(_wording)
 async def get_key_value_store_record(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The record, whole or as a link."""
+    """Return the record, whole or as a link."""
     store, key = unquoted(given["keyValueStoreId"]), unquoted(given["recordKey"])
     limit = ctx.call.output.inline_limit_bytes
     record = await ctx.storages.record(RecordInput(caller=ctx.call.caller, storage_id=store, key=key, max_bytes=limit))
@@ -181,24 +166,13 @@ async def get_key_value_store_record(ctx: ToolContext, given: dict[str, Any]) ->
 
 
 def _shown(record: Record) -> tuple[JsonValue, tuple[Content, ...]]:
-    """The record's value in the structured answer, and the blocks beside it."""
+    """Return the record's value for the structured answer, and the blocks beside it."""
     if record.kind == "json":
         return record.value, ()
     if record.kind == "text" and record.next_offset is None:
         return record.text, ()
-    mime = record.content_type.partition(";")[0].strip().lower() or "application/octet-stream"
-    if record.blob_base64 is None:
-        link = ResourceLink(uri=record.url, name=record.key, mimeType=mime, size=record.size_bytes)
-        return (f"{record.text}…" if record.text else f"<binary {mime}, {_size(record)} bytes>"), (link,)
-    return f"<binary {mime}, {_size(record)} bytes>", (_blob(mime, record.blob_base64, record.url),)
-
-
-def _blob(mime: str, data: str, url: str) -> Content:
-    if mime.startswith("image/"):
-        return ImageContent(data=data, mimeType=mime)
-    if mime.startswith("audio/"):
-        return AudioContent(data=data, mimeType=mime)
-    return EmbeddedResource(resource=BlobResource(uri=url, mimeType=mime, blob=data))
+    described = f"<binary {mime_of(record)}, {_size(record)} bytes>"
+    return (f"{record.text}…" if record.text and record.blob_base64 is None else described), (file_block(record),)
 
 
 def _size(record: Record) -> int | str:
@@ -219,13 +193,12 @@ GET_KEY_VALUE_STORE_RECORD = reading_tool(
     ),
     answer=answer(
         {
-            "keyValueStoreId": text(),
-            "key": text(),
+            **members(text(), "keyValueStoreId", "key"),
             "value": anything("The JSON value or the text; for a file, what it is."),
-            "contentType": text(),
-            "summary": text(),
+            **members(text(), "contentType", "summary"),
         },
         required=("keyValueStoreId", "key", "value", "summary"),
     ),
     handler=get_key_value_store_record,
 )
+TOOLS = (GET_KEY_VALUE_STORE, GET_KEY_VALUE_STORE_KEYS, GET_KEY_VALUE_STORE_RECORD)

@@ -18,7 +18,7 @@ _NOT_DESCRIBED = "There are many events: fetch-actor-details describes each."
 
 
 async def tier_of(ctx: ToolContext) -> str:
-    """The tier of the user's plan; the lowest where it is unknown or no account pays."""
+    """Return the tier of the user's plan; the lowest if it is unknown or no account pays."""
     if ctx.call.caller.payment is not None:
         return FREE_TIER
     try:
@@ -30,7 +30,7 @@ async def tier_of(ctx: ToolContext) -> str:
 
 
 def current_price(actor: JsonObject, now: datetime) -> JsonObject:
-    """The pricing info of the API that counts at `now`; none of one that only begins later."""
+    """Return the pricing info of the API that applies at `now`."""
     info = actor.get("currentPricingInfo")
     if isinstance(info, dict):
         return info
@@ -41,7 +41,7 @@ def current_price(actor: JsonObject, now: datetime) -> JsonObject:
 
 
 def price_list(info: JsonObject, tier: str) -> JsonObject:
-    """All prices, of every tier. `tier` is the user's."""
+    """Return the prices of all tiers. `tier` is the user's."""
     model = _model(info)
     pricing: JsonObject = {"model": model, "userTier": tier}
     if model == "PAY_PER_EVENT":
@@ -50,12 +50,12 @@ def price_list(info: JsonObject, tier: str) -> JsonObject:
     if model == _FREE:
         return pricing
     tiered = _tiers(info.get("tieredPricing"), "tieredPricePerUnitUsd", "pricePerUnit")
-    unit = _known(**_unit(info, model), pricePerUnit=info.get("pricePerUnitUsd") or 0, tieredPricing=tiered)
+    unit = known(**_unit(info, model), pricePerUnit=info.get("pricePerUnitUsd") or 0, tieredPricing=tiered)
     return {**pricing, **unit}
 
 
 def price_for(info: JsonObject, tier: str) -> JsonObject:
-    """Prices for a user of this tier, and of which tier the prices are where there are several."""
+    """Return the prices for a user of this tier, with a note on the tier if there are several."""
     model = _model(info)
     if model == _FREE or (model == "PAY_PER_EVENT" and not _has_events(info)):
         return {"model": model}
@@ -65,11 +65,11 @@ def price_for(info: JsonObject, tier: str) -> JsonObject:
     found = _chosen(tiers, tier)
     price = found[1].get("tieredPricePerUnitUsd") if found else info.get("pricePerUnitUsd") or 0
     note = _note({found[0]} if found else set(), several=_count(tiers) > 1)
-    return {"model": model, **_known(**_unit(info, model), pricePerUnit=price), **note}
+    return {"model": model, **known(**_unit(info, model), pricePerUnit=price), **note}
 
 
 def price_in_words(pricing: JsonObject) -> str:
-    """The price in a line or a few, as `price_list` and `price_for` have it."""
+    """Return the result of `price_list` or `price_for` as text."""
     given = cast("dict[str, Any]", pricing)
     if given.get("model") == _FREE:
         return "free; only what it uses of the platform is paid."
@@ -112,7 +112,7 @@ def _events_for(info: JsonObject, tier: str) -> JsonObject:
 
 
 def _note(resolved: set[str], *, several: bool) -> JsonObject:
-    """A note on which tier the prices are for, where they are for one tier and another may pay less."""
+    """Return a note on the tier of the prices if another tier may pay less."""
     tier = next(iter(resolved), HIGHEST_TIER)
     if not several or len(resolved) != 1 or tier == HIGHEST_TIER:
         return {}
@@ -121,7 +121,7 @@ def _note(resolved: set[str], *, several: bool) -> JsonObject:
 
 def _event(event: JsonObject) -> dict[str, JsonValue]:
     price = event.get("eventPriceUsd")
-    return _known(
+    return known(
         title=event.get("eventTitle"),
         description=event.get("eventDescription") or "",
         priceUsd=price if isinstance(price, int | float) else None,
@@ -136,7 +136,7 @@ def _unit(info: JsonObject, model: str) -> dict[str, JsonValue]:
 
 
 def _chosen(tiers: JsonValue, tier: str) -> tuple[str, JsonObject] | None:
-    """The price of the tier, else that of the lowest one, else the first."""
+    """Return the price of the tier, or of the lowest tier, or the first price."""
     if not isinstance(tiers, dict):
         return None
     priced = {name: price for name, price in tiers.items() if isinstance(price, dict)}
@@ -179,5 +179,6 @@ def _moment(written: JsonValue) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
-def _known(**fields: Any) -> dict[str, JsonValue]:
+def known(**fields: Any) -> dict[str, JsonValue]:
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

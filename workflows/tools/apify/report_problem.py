@@ -1,4 +1,4 @@
-"""`report-problem`: tell the operator of this server that something does not work."""
+"""`report-problem`: report a defect to the operator of this server."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ _NAMED = (
     "and this error."
 )
 _NOT_REPORTED = frozenset({ErrorCategory.PAYMENT, ErrorCategory.PERMISSION, ErrorCategory.AUTHENTICATION})
-"""What a person has to pay, to allow or to sign in for: no problem of the server's."""
+"""Failures that a person solves by paying, allowing or signing in: not problems of the server."""
 
 
 def naming_reports(failed: ToolResult) -> ToolResult:
-    """A tool error with one more text, which names this tool; what is no problem to report stays as it is."""
+    """Add a text that names this tool to a tool error, if it is a problem to report."""
     if not failed.is_error or (failed.error is not None and failed.error.category in _NOT_REPORTED):
         return failed
     note = TextContent(text=_NAMED)
@@ -35,7 +35,7 @@ def naming_reports(failed: ToolResult) -> ToolResult:
 
 
 async def report_problem(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """One line in the log of the worker; the report itself is in the task's arguments."""
+    """Write a line to the log of the worker; the report itself is in the task's arguments."""
     facts = {
         "caller": ctx.call.caller.id,
         "about_actor": given.get("actorId"),

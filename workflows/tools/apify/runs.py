@@ -1,11 +1,10 @@
-"""Tools for runs: `get-actor-run`, `get-actor-run-list`, `get-actor-run-log`, `abort-actor-run`.
-
-Also the executor of this mode, which answers with the run response, and the reads of a run's storages."""
+"""Tools for runs, and the executor of this mode, which answers with the run response."""
 
 import asyncio
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from pydantic import JsonValue
 from temporalio import workflow
 
 from outlast.activities.contracts import JsonObject
@@ -44,6 +43,7 @@ from outlast.workflows.tools.apify.schemas import (
     required_text,
     text,
 )
+from outlast.workflows.tools.core.lists import entries_of
 from outlast.workflows.tools.core.run_report import until_meta
 from outlast.workflows.tools.core.saved_tasks import actor_of
 from outlast.workflows.tools.framework.executors import describe_run
@@ -59,19 +59,19 @@ RUN_ID = required_text("Id of the run.")
 
 
 def no_run(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-    """The text for a run that does not exist."""
+    """Return the text for a run that does not exist."""
     return f"Run with ID '{unquoted(given['runId'])}' not found." if is_missing(envelope) else None
 
 
 def not_read(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
-    """The text of a look at a run that failed."""
+    """Return the text for a run that could not be read."""
     failed = f"Failed to get Actor run '{unquoted(given['runId'])}': {platform_message(envelope)}"
     return no_run(given, envelope) or failed
 
 
 @failing_as(not_read)
 async def get_actor_run(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """Wait as asked, and describe the run."""
+    """Wait for the given time, and describe the run."""
     wait = int(given.get("waitSecs", WAIT_DEFAULT_SECONDS))
     run = await ctx.platform.run(unquoted(given["runId"]), wait_seconds=wait)
     return await answer_about(ctx, run, actor_name=None, patient=wait > 0)
@@ -96,7 +96,7 @@ _DEFAULT_LIMIT = 10
 
 @failing_as(not_there("Actor '{actorId}' not found."))
 async def get_actor_run_list(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The platform's page, without what is null where the schema promises a text."""
+    """Return the platform's page, without nulls for members that are texts by the schema."""
     path = ("acts", unquoted(given["actorId"]), "runs") if given.get("actorId") else ("actor-runs",)
     page = await ctx.platform.get(
         *path,
@@ -105,14 +105,12 @@ async def get_actor_run_list(ctx: ToolContext, given: dict[str, Any]) -> ToolRes
         desc=bool(given.get("desc", False)),
         status=given.get("status"),
     )
-    items = page.get("items")
-    runs = [_listed(run) for run in items if isinstance(run, dict)] if isinstance(items, list) else []
-    return only_json({**page, "items": [*runs]})
-
-
-def _listed(run: JsonObject) -> JsonObject:
-    """A run that belongs to no saved task has no `actorTaskId`."""
-    return {name: value for name, value in run.items() if name != "actorTaskId" or value is not None}
+    # A run that belongs to no saved task has no `actorTaskId`.
+    runs: list[JsonValue] = [
+        {name: value for name, value in run.items() if name != "actorTaskId" or value is not None}
+        for run in entries_of(page)
+    ]
+    return only_json({**page, "items": runs})
 
 
 GET_ACTOR_RUN_LIST = reading_tool(
@@ -141,7 +139,7 @@ _ALL_LINES = 100_000
 
 @failing_as(no_run)
 async def get_actor_run_log(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The lines, as they are."""
+    """Return the lines unchanged."""
     lines = int(given.get("lines", _DEFAULT_LINES))
     most = ctx.call.output.inline_limit_bytes
     log = await ctx.storages.log(unquoted(given["runId"]), lines=lines if lines > 0 else _ALL_LINES, max_bytes=most)
@@ -171,7 +169,7 @@ as it is. With gracefully it is told first, and has 30 seconds to finish what it
 
 @failing_as(lambda _given, _envelope: None)
 async def abort_actor_run(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """Abort, and see it through: the answer comes when the platform says that the run has ended."""
+    """Abort a run, and answer when the platform reports its end."""
     ended = await ctx.runs.abort(unquoted(given["runId"]), gracefully=bool(given.get("gracefully", False)))
     run = await ctx.platform.run(ended.run_id)
     run = {name: value for name, value in run.items() if name != "exitCode"}
@@ -205,16 +203,16 @@ ABORT_ACTOR_RUN = (
 )
 _MAX_KEYS = 50
 _PAUSES_SECONDS = (1, 2, 2)
-"""Pauses before an empty dataset of a run that succeeded is read again: its count lags its items."""
+"""Pauses before an empty dataset of a succeeded run is read again, because its count lags its items."""
 
 
 class RunResponseExecutor:
-    """Returns after the run has ended. A front door that does not wait so long answers with `get-actor-run`."""
+    """Returns after the run has ended. An entry point that does not wait so long answers with `get-actor-run`."""
 
     kind: Literal["sync", "async"] = "sync"
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
-        """Start the run, follow it to its end, and describe it. A run that failed is no failed call."""
+        """Start the run, follow it to its end, and describe it. A failed run does not fail the call."""
         started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
         ended = await ctx.runs.finish(started, params.budget)
@@ -228,9 +226,9 @@ class RunResponseExecutor:
 async def answer_about(
     ctx: ToolContext, run: JsonObject, *, actor_name: str | None, patient: bool, next_step: str | None = None
 ) -> ToolResult:
-    """The run response, with what is read of the storages. `patient`: an empty dataset is looked at again.
+    """Return the run response with the content of the storages. `patient`: an empty dataset is read again.
 
-    `next_step`: what to do next, where that does not depend on the run.
+    `next_step` replaces the next step that depends on the run.
     """
     storages, name = await asyncio.gather(read_storages(ctx, run, patient=patient), name_of_actor(ctx, run, actor_name))
     answer = run_answer(
@@ -244,7 +242,7 @@ async def answer_about(
 
 
 async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> RunStorages:
-    """Content of the run's storages so far. A storage that cannot be read is only its ID."""
+    """Read the current content of the run's storages. A storage that cannot be read is only its ID."""
     ids = RunStorages.named_in(run)
     share = ctx.call.output.inline_limit_bytes // (2 * len(ids.datasets))
     datasets = asyncio.gather(*(_dataset(ctx, str(each["id"]), share) for each in ids.datasets.values()))
@@ -262,7 +260,7 @@ async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> 
 
 
 async def _dataset(ctx: ToolContext, dataset_id: str, limit_bytes: int) -> JsonObject:
-    """Description of a dataset, with as many names of fields as fit into `limit_bytes`."""
+    """Describe a dataset, with as many names of fields as fit into `limit_bytes`."""
     try:
         found = await ctx.platform.get("datasets", dataset_id)
     except ToolError as error:
@@ -281,11 +279,9 @@ async def _dataset(ctx: ToolContext, dataset_id: str, limit_bytes: int) -> JsonO
 
 
 def dotted(fields: object) -> list[str]:
-    """The platform's names of fields (`a/0/b`) as paths with dots, without indices of arrays, each once."""
-    if not isinstance(fields, list):
-        return []
-    named = (cast(list[object], fields)[place] for place in range(len(cast(list[object], fields))))
-    paths = (".".join(part for part in str(name).split("/") if not part.isdecimal()) for name in named)
+    """Return the platform's names of fields (`a/0/b`) as paths with dots, without indices of arrays, each once."""
+    names = cast(list[object], fields) if isinstance(fields, list) else []
+    paths = (".".join(part for part in str(name).split("/") if not part.isdecimal()) for name in names)
     return list(dict.fromkeys(path for path in paths if path))
 
 
@@ -297,19 +293,20 @@ async def _store(ctx: ToolContext, store_id: str, *, with_keys: bool) -> JsonObj
     except ToolError as error:
         workflow.logger.info("Key-value store %s cannot be read: %s", store_id, error.envelope.message)
         return {"id": store_id}
-    items = page.get("items")
-    keys = [entry.get("key") for entry in items if isinstance(entry, dict)] if isinstance(items, list) else []
+    keys = [entry.get("key") for entry in entries_of(page)]
     described: JsonObject = {"id": store_id, "keys": keys} if keys else {"id": store_id}
     return described if page.get("isTruncated") else {**described, "keyCount": len(keys)}
 
 
 async def name_of_actor(ctx: ToolContext, run: JsonObject, known: str | None) -> str | None:
-    """The Actor as `user/name`; None when it cannot be looked up."""
+    """Return the Actor as `user/name`; None if it cannot be read."""
     if known is not None:
         return known
     try:
-        _, name = await actor_of(ctx, str(run.get("actId")))
+        return (await actor_of(ctx, str(run.get("actId"))))[1]
     except ToolError as error:
         workflow.logger.info("The Actor of run %s cannot be read: %s", run.get("id"), error.envelope.message)
         return None
-    return name
+
+
+TOOLS = (GET_ACTOR_RUN, GET_ACTOR_RUN_LIST, GET_ACTOR_RUN_LOG, ABORT_ACTOR_RUN)

@@ -33,28 +33,15 @@ from outlast.workflows.tools.core.schedules import (
     schedule,
 )
 from outlast.workflows.tools.framework.ids import unquoted
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
+from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations
 
 _TAKEN_OVER = ("name", "title", "description", "cronExpression", "timezone", "isEnabled", "isExclusive")
-_SHOWN = {
-    "scheduleId": "id",
-    "name": "name",
-    "title": "title",
-    "description": "description",
-    "cronExpression": "cronExpression",
-    "timezone": "timezone",
-    "isEnabled": "isEnabled",
-    "isExclusive": "isExclusive",
-    "nextRunAt": "nextRunAt",
-    "lastRunAt": "lastRunAt",
-    "createdAt": "createdAt",
-    "modifiedAt": "modifiedAt",
-}
+_SHOWN = (*_TAKEN_OVER, "nextRunAt", "lastRunAt", "createdAt", "modifiedAt")
 _ONE = arguments({"scheduleId": SCHEDULE_ID}, required=("scheduleId",))
 
 
 def _of_actions(_given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-    """What is wrong with the actions, in the words of `_problem_of`, or which Actor or task there is not."""
+    """Return the text about invalid actions, or about an Actor or task that does not exist."""
     return envelope.message if envelope.message.startswith(("Action ", "A schedule ", "Actor ", "Task ")) else None
 
 
@@ -68,7 +55,7 @@ def _no_schedule(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 @failing_as(_of_actions)
 async def make_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """Make it once, whatever fails in between."""
+    """Create the schedule once, also if attempts fail."""
     # Clients of that server find the inputs in the answer.
     made = await create_schedule(ctx, _fields(given), _runs(ctx, given) or (), hidden=())
     return _answer(ctx, made, "Made schedule")
@@ -76,20 +63,20 @@ async def make_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
 
 @failing_as(_no_schedule)
 async def get_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The schedule as it is."""
+    """Return the schedule."""
     return _answer(ctx, await schedule(ctx, given["scheduleId"]), "Schedule")
 
 
 @failing_as(_of_change)
 async def update_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """Change what was given; actions take the place of all that there were."""
+    """Change the given fields. Actions replace all earlier ones."""
     changed = await change_schedule(ctx, given["scheduleId"], _fields(given), _runs(ctx, given), hidden=())
     return _answer(ctx, changed, "Changed schedule")
 
 
 @failing_as(_no_schedule)
 async def remove_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """Remove it; what it has started goes on."""
+    """Delete the schedule. Runs that it has started continue."""
     removed = await delete_schedule(ctx, given["scheduleId"])
     structured: JsonObject = {"scheduleId": removed.get("id"), "name": removed.get("name"), "deleted": True}
     return texts(structured, compact(structured), f"Removed schedule {removed.get('name')}. Its runs go on.")
@@ -100,7 +87,7 @@ def _fields(given: dict[str, Any]) -> JsonObject:
 
 
 def _runs(ctx: ToolContext, given: dict[str, Any]) -> list[ScheduledRun] | None:
-    """What the actions run; None where there are none. Raises `ToolError` for those that no schedule may have."""
+    """Return the runs of the given actions; None without actions. Raises `ToolError` for invalid ones."""
     if "actions" not in given:
         return None
     runs = [_run(action) for action in given["actions"]]
@@ -128,19 +115,18 @@ def _run(action: dict[str, Any]) -> ScheduledRun:
         task=action.get("taskId") or None,
         input=action.get("input"),
         has_input="input" in action,
-        # A saved task has its own; beside one they say nothing, as in that server.
+        # A saved task has its own options. These are ignored then, as in that server.
         options={name: action[name] for name in OPTIONS if name in action and not action.get("taskId")},
     )
 
 
 def _shown(run: ScheduledRun, shown: JsonValue) -> JsonObject:
-    """The action with its input as far as that is shown."""
     target: JsonObject = {"taskId": run.task} if run.task else {"actorId": run.actor}
     return {**target, "input": shown, **run.options} if run.has_input else {**target, **run.options}
 
 
 def _answer(ctx: ToolContext, found: JsonObject, done: str) -> ToolResult:
-    structured: JsonObject = {name: found.get(field) for name, field in _SHOWN.items()}
+    structured: JsonObject = {"scheduleId": found.get("id"), **{name: found.get(name) for name in _SHOWN}}
     runs = as_read(found)
     share = ctx.call.output.inline_limit_bytes // max(1, len(runs))
     inputs = [shown_input(run.input, share) for run in runs]
@@ -150,20 +136,25 @@ def _answer(ctx: ToolContext, found: JsonObject, done: str) -> ToolResult:
     return texts(structured, compact(structured), "".join([sentence, *(left_out for _, left_out in inputs)]))
 
 
-CREATE_SCHEDULE = (
-    begun(
-        "create-schedule",
-        Category.SCHEDULES,
-        ToolAnnotations(title="Create schedule", idempotent=False, open_world=False),
-        does="Have Actors or saved tasks run at times of a cron expression. Each run is paid by the account: ask the "
-        "user first.",
-        arguments=arguments(NEW_SCHEDULE_FIELDS, required=("cronExpression", "actions")),
-        answer=SCHEDULE,
+def _writing(name: str, title: str, does: str, handler: Handler, schema: JsonObject, *, is_change: bool) -> Tool:
+    hints = ToolAnnotations(title=title, idempotent=is_change, open_world=False)
+    return (
+        begun(name, Category.SCHEDULES, hints, does=does, arguments=schema, answer=SCHEDULE)
+        .server(handler)
+        .seals("actions/*/input")
+        .plans(actors=("actions/*/actorId",), tasks=("actions/*/taskId",))
+        .build()
     )
-    .server(make_schedule)
-    .seals("actions/*/input")
-    .plans(actors=("actions/*/actorId",), tasks=("actions/*/taskId",))
-    .build()
+
+
+CREATE_SCHEDULE = _writing(
+    "create-schedule",
+    "Create schedule",
+    "Have Actors or saved tasks run at times of a cron expression. Each run is paid by the account: ask the user "
+    "first.",
+    make_schedule,
+    arguments(NEW_SCHEDULE_FIELDS, required=("cronExpression", "actions")),
+    is_change=False,
 )
 GET_SCHEDULE = reading_tool(
     "get-schedule",
@@ -174,19 +165,13 @@ GET_SCHEDULE = reading_tool(
     answer=SCHEDULE,
     handler=get_schedule,
 )
-UPDATE_SCHEDULE = (
-    begun(
-        "update-schedule",
-        Category.SCHEDULES,
-        ToolAnnotations(title="Update schedule", idempotent=True, open_world=False),
-        does="Change a schedule: fields that you give take the place of what was there, actions all at once.",
-        arguments=arguments({"scheduleId": SCHEDULE_ID, **SCHEDULE_FIELDS}, required=("scheduleId",)),
-        answer=SCHEDULE,
-    )
-    .server(update_schedule)
-    .seals("actions/*/input")
-    .plans(actors=("actions/*/actorId",), tasks=("actions/*/taskId",))
-    .build()
+UPDATE_SCHEDULE = _writing(
+    "update-schedule",
+    "Update schedule",
+    "Change a schedule: fields that you give take the place of what was there, actions all at once.",
+    update_schedule,
+    arguments({"scheduleId": SCHEDULE_ID, **SCHEDULE_FIELDS}, required=("scheduleId",)),
+    is_change=True,
 )
 DELETE_SCHEDULE = (
     begun(
@@ -200,3 +185,4 @@ DELETE_SCHEDULE = (
     .server(remove_schedule)
     .build()
 )
+TOOLS = (CREATE_SCHEDULE, GET_SCHEDULE, UPDATE_SCHEDULE, DELETE_SCHEDULE)

@@ -1,75 +1,75 @@
-"""JSON Schemas of arguments and answers, as clients of Apify's server know them, and the start of definitions.
+"""JSON Schemas of arguments and answers, as clients of Apify's server expect them, and the start of definitions.
 
 Objects are closed, and numbers have the limits of that server."""
 
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations, ToolBuilder, tool
+from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations, ToolBuilder, reads, tool
 
 MAX_SAFE_INTEGER = 2**53 - 1
-"""The largest whole number that every JSON parser keeps exact: the limit of integers that have no other."""
+"""Largest whole number that every JSON parser keeps exact: the default limit of integers."""
 
 
 def text(description: str = "", **more: JsonValue) -> JsonObject:
-    """A string."""
+    """Describe a string."""
     return _described({"type": "string", **more}, description)
 
 
 def required_text(description: str = "", **more: JsonValue) -> JsonObject:
-    """A string that is not empty."""
+    """Describe a string that is not empty."""
     return text(description, minLength=1, **more)
 
 
 def number(description: str = "", **more: JsonValue) -> JsonObject:
-    """A number."""
+    """Describe a number."""
     return _described({"type": "number", **more}, description)
 
 
 def integer(description: str = "", **more: JsonValue) -> JsonObject:
-    """A whole number; with `minimum` or `exclusiveMinimum`, and no `maximum`, the largest exact one is the limit."""
+    """Describe a whole number. With a minimum and no `maximum`, the largest exact one is the limit."""
     if ("minimum" in more or "exclusiveMinimum" in more) and "maximum" not in more:
         more = {**more, "maximum": MAX_SAFE_INTEGER}
     return _described({"type": "integer", **more}, description)
 
 
 def flag(description: str = "", **more: JsonValue) -> JsonObject:
-    """True or false."""
+    """Describe a boolean."""
     return _described({"type": "boolean", **more}, description)
 
 
 def array(items: JsonObject, description: str = "", **more: JsonValue) -> JsonObject:
-    """A list."""
+    """Describe a list."""
     return _described({"type": "array", "items": items, **more}, description)
 
 
 def nullable(kind: str, description: str = "") -> JsonObject:
-    """A value of a type, or null."""
+    """Describe a value of a type, or null."""
     return _described({"type": [kind, "null"]}, description)
 
 
 def anything(description: str = "") -> JsonObject:
-    """Any value."""
+    """Describe any value."""
     return _described({}, description)
 
 
 def free_object(description: str = "") -> JsonObject:
-    """An object that this program knows nothing of."""
+    """Describe an object with unknown members."""
     return _described({"type": "object", "properties": {}, "additionalProperties": {}}, description)
 
 
 def inner(properties: JsonObject, description: str = "", **more: JsonValue) -> JsonObject:
-    """A closed object within arguments, with optional fields only."""
+    """Describe a closed object within arguments, with optional members only."""
     return _described({"type": "object", "properties": properties, "additionalProperties": False, **more}, description)
 
 
 def arguments(properties: JsonObject, *, required: tuple[str, ...] = ()) -> JsonObject:
-    """The arguments of a tool: a closed object."""
+    """Describe the arguments of a tool: a closed object."""
     return {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
 
 
 def answer(properties: JsonObject, *, required: tuple[str, ...] = (), **more: JsonValue) -> JsonObject:
-    """A structured answer, or a part of one; it may have further fields."""
+    """Describe a structured answer, or a part of one, which may have further members."""
     schema: JsonObject = {"type": "object", "properties": properties, **more}
     return {**schema, "required": [*required]} if required else schema
 
@@ -78,12 +78,24 @@ def _described(schema: JsonObject, description: str) -> JsonObject:
     return {**schema, "description": description} if description else schema
 
 
+def whole_answer(properties: JsonObject) -> JsonObject:
+    """Describe a structured answer that always has all these members."""
+    return answer(properties, required=tuple(properties))
+
+
+def members(schema: JsonObject, *names: str) -> JsonObject:
+    """Give members of these names the same schema."""
+    return dict.fromkeys(names, schema)
+
+
+SENTENCES = members(text(), "summary", "nextStep")
+_NAMES = members(text(), "name", "title")
+_CONSOLE: JsonObject = {"apifyConsoleUrl": text("Its page in Apify Console; only for sessions of the Console.")}
 _DATASET = answer(
     {
         "id": text(),
-        "apifyConsoleUrl": text("Its page in Apify Console; only for sessions of the Console."),
-        "name": text(),
-        "title": text(),
+        **_CONSOLE,
+        **_NAMES,
         "itemCount": number(),
         "inflatedBytes": number("Size of all items in bytes, not compressed."),
         "fields": array(text(), "Names of fields as paths with dots."),
@@ -93,9 +105,8 @@ _DATASET = answer(
 _STORE = answer(
     {
         "id": text(),
-        "apifyConsoleUrl": text("Its page in Apify Console; only for sessions of the Console."),
-        "name": text(),
-        "title": text(),
+        **_CONSOLE,
+        **_NAMES,
         "keyCount": number("How many keys it has; absent when there are more than were listed."),
         "keys": array(text(), "Its first keys."),
     },
@@ -120,14 +131,14 @@ RUN: JsonObject = answer(
         "exitCode": number("Of the Actor's process, once it has ended."),
         "startedAt": text(),
         "finishedAt": text("Absent while the run goes on."),
-        "stats": answer({"runTimeSecs": number(), "computeUnits": number(), "memMaxBytes": number()}),
+        "stats": answer(members(number(), "runTimeSecs", "computeUnits", "memMaxBytes")),
         "storages": _STORAGES,
         "summary": text("The state of the run in a sentence or two."),
         "nextStep": text("What to call next, with the ids that it takes."),
     },
     required=("runId", "actorId", "status", "storages", "summary", "nextStep"),
 )
-"""Every tool that runs an Actor, follows or aborts a run."""
+"""Answer of every tool that runs an Actor, or follows or aborts a run."""
 WAIT_DEFAULT_SECONDS = 30
 WAIT_MAX_SECONDS = 45
 WAIT_ARGUMENT: JsonObject = integer(
@@ -138,24 +149,14 @@ WAIT_ARGUMENT: JsonObject = integer(
 )
 RUN_LIST: JsonObject = answer(
     {
-        "total": number(),
-        "count": number(),
-        "offset": number(),
-        "limit": number(),
+        **members(number(), "total", "count", "offset", "limit"),
         "desc": flag(),
         "items": array(
             answer(
                 {
-                    "id": text(),
-                    "actId": text(),
-                    "actorTaskId": text(),
-                    "status": text(),
-                    "startedAt": nullable("string"),
-                    "finishedAt": nullable("string"),
-                    "buildId": text(),
-                    "buildNumber": text(),
-                    "defaultDatasetId": text(),
-                    "defaultKeyValueStoreId": text(),
+                    **members(text(), "id", "actId", "actorTaskId", "status"),
+                    **members(nullable("string"), "startedAt", "finishedAt"),
+                    **members(text(), "buildId", "buildNumber", "defaultDatasetId", "defaultKeyValueStoreId"),
                     "defaultRequestQueueId": text(),
                     "usageTotalUsd": number(),
                 },
@@ -189,27 +190,21 @@ TASK_FIELDS: JsonObject = {
 _PUBLIC: JsonObject = {
     "type": ["object", "null"],
     "properties": {
-        "seoTitle": nullable("string"),
-        "seoDescription": nullable("string"),
+        **members(nullable("string"), "seoTitle", "seoDescription"),
         "inputSchemaFields": {"type": ["array", "null"], "items": text()},
-        "datasetName": nullable("string"),
-        "datasetView": nullable("string"),
+        **members(nullable("string"), "datasetName", "datasetView"),
     },
 }
-TASK: JsonObject = answer(
+TASK = whole_answer(
     {
-        "taskId": text(),
-        "actorId": text(),
-        "name": text(),
-        "title": nullable("string"),
-        "description": nullable("string"),
+        **members(text(), "taskId", "actorId", "name"),
+        **members(nullable("string"), "title", "description"),
         "publishedAt": nullable("string", "Since when it has a public page; null for none."),
         "publicConfig": _PUBLIC,
         "input": {"type": ["object", "array", "null"], "description": "What its runs get."},
-    },
-    required=("taskId", "actorId", "name", "title", "description", "publishedAt", "publicConfig", "input"),
+    }
 )
-"""Every tool for saved tasks."""
+"""Answer of every tool for saved tasks."""
 SCHEDULE_ID: JsonObject = required_text("The schedule: its id, `user/name`, or the name of one of your own.")
 _ACTION: JsonObject = inner(
     {
@@ -236,81 +231,41 @@ SCHEDULE_FIELDS: JsonObject = {
     "actions": array(_ACTION, "What it runs, each time all of it.", minItems=1, maxItems=20),
 }
 NEW_SCHEDULE_FIELDS: JsonObject = {**SCHEDULE_FIELDS, "isEnabled": flag("Whether it comes due at all.", default=True)}
-SCHEDULE: JsonObject = answer(
+SCHEDULE = whole_answer(
     {
-        "scheduleId": text(),
-        "name": text(),
-        "title": nullable("string"),
-        "description": nullable("string"),
-        "cronExpression": text(),
-        "timezone": text(),
-        "isEnabled": flag(),
-        "isExclusive": flag(),
+        **members(text(), "scheduleId", "name"),
+        **members(nullable("string"), "title", "description"),
+        **members(text(), "cronExpression", "timezone"),
+        **members(flag(), "isEnabled", "isExclusive"),
         "nextRunAt": nullable("string", "When it comes due next; null while it is off."),
-        "lastRunAt": nullable("string"),
-        "createdAt": nullable("string"),
-        "modifiedAt": nullable("string"),
+        **members(nullable("string"), "lastRunAt", "createdAt", "modifiedAt"),
         "actions": array(
             answer(
                 {
-                    "actorId": text(),
-                    "taskId": text(),
+                    **members(text(), "actorId", "taskId"),
                     "input": {"type": ["object", "array", "string", "number", "boolean", "null"]},
                     "build": text(),
-                    "timeoutSecs": number(),
-                    "memoryMbytes": number(),
+                    **members(number(), "timeoutSecs", "memoryMbytes"),
                     "restartOnError": flag(),
                 }
             )
         ),
-    },
-    required=(
-        "scheduleId",
-        "name",
-        "title",
-        "description",
-        "cronExpression",
-        "timezone",
-        "isEnabled",
-        "isExclusive",
-        "nextRunAt",
-        "lastRunAt",
-        "createdAt",
-        "modifiedAt",
-        "actions",
-    ),
+    }
 )
-"""Every tool for schedules but the one that removes them."""
-REMOVED_SCHEDULE: JsonObject = answer(
-    {"scheduleId": text(), "name": text(), "deleted": flag()}, required=("scheduleId", "name", "deleted")
-)
+"""Answer of every tool for schedules except the one that deletes them."""
+REMOVED_SCHEDULE = whole_answer({**members(text(), "scheduleId", "name"), "deleted": flag()})
 
 
 def reading_tool(
     name: str, title: str, category: Category, *, does: str, arguments: JsonObject, answer: JsonObject, handler: Handler
 ) -> Tool:
-    """A tool that changes nothing."""
-    hints = ToolAnnotations(title=title, read_only=True, idempotent=True, open_world=False)
-    return begun(name, category, hints, does=does, arguments=arguments, answer=answer).server(handler).build()
+    """Return a tool that changes nothing."""
+    return begun(name, category, reads(title), does=does, arguments=arguments, answer=answer).server(handler).build()
 
 
 def begun(
-    name: str,
-    category: Category,
-    hints: ToolAnnotations,
-    *,
-    does: str,
-    arguments: JsonObject,
-    answer: dict[str, JsonValue],
+    name: str, category: Category, hints: ToolAnnotations, *, does: str, arguments: JsonObject, answer: JsonObject
 ) -> ToolBuilder:
-    """A definition without its handler. Each tool bounds its own answer, so none is stored for its size."""
-    return (
-        tool(name)
-        .category(category)
-        .describe(does)
-        .annotate(hints)
-        .args_schema(arguments)
-        .output_schema(answer)
-        .keep_output_schema()
-        .gives_back_outputs()
-    )
+    """Begin a definition. Each tool limits its own answer, so none is stored for its size."""
+    builder = tool(name).category(category).describe(does).annotate(hints)
+    return builder.args_schema(arguments).output_schema(answer).keep_output_schema().gives_back_outputs()

@@ -40,7 +40,7 @@ CARDS_REPORT: JsonObject = {
 
 @failing_as(lambda _given, _envelope: None)
 async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """A page of cards. That none fits is no error."""
+    """Return a page of cards. An empty one is not an error."""
     keywords = keywords_of(given)
     found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
     cards = priced_cards(found, tier)
@@ -51,24 +51,23 @@ async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
 
 
 def _what_next(ctx: ToolContext, cards: list[JsonObject]) -> str:
-    """Names no tool that the connection has not, and says so where it cannot run all that was found."""
     details = "For an Actor's input and documentation, call fetch-actor-details with its full name."
     hints = [details] if ctx.offers("fetch-actor-details") else ["An Actor is called by its full name."]
     return " ".join([*hints, *without_run(ctx, cards)])
 
 
 def without_run(ctx: ToolContext, cards: list[JsonObject]) -> tuple[str, ...]:
-    """A sentence where the connection cannot run each of the Actors, else none."""
+    """Return a sentence if the connection cannot run each of the Actors."""
     return () if can_run_all(ctx, (str(card["fullName"]) for card in cards)) else (SOME_CANNOT_RUN,)
 
 
 def keywords_of(given: dict[str, Any]) -> str:
-    """The query; empty for the most used Actors."""
+    """Return the query; empty for the most used Actors."""
     return str(given.get("keywords", "")).strip()
 
 
 async def store_entries(ctx: ToolContext, given: dict[str, Any]) -> list[JsonObject]:
-    """A page of Apify Store (Apify API v2, `GET /v2/store`)."""
+    """Read a page of Apify Store (Apify API v2, `GET /v2/store`)."""
     page = await ctx.platform.get(
         "store",
         search=keywords_of(given) or None,
@@ -81,12 +80,12 @@ async def store_entries(ctx: ToolContext, given: dict[str, Any]) -> list[JsonObj
 
 
 def priced_cards(entries: list[JsonObject], tier: str) -> list[JsonObject]:
-    """The cards of a page, with what a user of this tier pays now."""
+    """Return the cards of a page with the current prices for a user of this tier."""
     return [card_of(entry, price_for(current_price(entry, workflow.now()), tier)) for entry in entries]
 
 
 def cards_report(keywords: str, cards: list[JsonObject], tier: str) -> JsonObject:
-    """The structured answer about what was found."""
+    """Return the structured answer with the found Actors."""
     return {"actors": [*cards], "query": keywords, "count": len(cards), **({"userTier": tier} if cards else {})}
 
 
@@ -96,9 +95,6 @@ SEARCH_ACTORS = reading_tool(
     Category.ACTORS,
     does=DESCRIPTION,
     arguments=SEARCH_ARGUMENTS,
-    answer=answer(
-        {**CARDS_REPORT, "instructions": text("What to do next.")},
-        required=("actors", "query", "count"),
-    ),
+    answer=answer({**CARDS_REPORT, "instructions": text("What to do next.")}, required=("actors", "query", "count")),
     handler=search_actors,
 )

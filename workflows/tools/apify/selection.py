@@ -1,8 +1,7 @@
 """Selection of tools by connections of this mode, with the selectors of Apify's own server (0.16), and payments.
 
-Calls can be paid by Skyfire or x402 instead of an account. Outlast has no wallet: clients pay. All requests of a call
-are made as the payer, so tools that read the output of a run are paid, too. A payment belongs to one call, and is
-encrypted in its workflow."""
+Clients can pay calls by Skyfire or x402 instead of an account. All requests of a call are made as the payer, so tools
+that read the output of a run are paid too. A payment belongs to one call, and is encrypted in its workflow."""
 
 import base64
 import json
@@ -43,26 +42,26 @@ CATEGORIES = (
 DEFAULT_CATEGORIES = (Category.ACTORS, Category.DOCS)
 DEFAULT_ACTORS = ("apify/rag-web-browser", "apify/web-fetch")
 RETIRED = frozenset({"add-actor", "experimental", "preview", "get-actor-log"})
-"""Names of tools and categories that there were: they select nothing, and are no Actors."""
+"""Former names of tools and categories: they select nothing, and are not Actors."""
 COMPANIONS = ("get-actor-run", "get-dataset-items", "get-key-value-store-record", "abort-actor-run")
-"""Offered beside whatever starts or follows a run, in this order."""
+"""Offered beside tools that start or follow a run, in this order."""
 REPORT = "report-problem"
 MAX_SCHEMA_BYTES = 262_144
-"""Of the arguments of an Actor's tool, as JSON: an Actor with a larger schema is run with `call-actor`."""
+"""Limit for the schema of an Actor's tool, as JSON. An Actor with a larger one is run with `call-actor`."""
 _CALL, _FOLLOW = "call-actor", "get-actor-run"
 _CALL_WIDGET, _FOLLOW_WIDGET = "call-actor-widget", "get-actor-run-widget"
 _BROUGHT = {"search-actors": "search-actors-widget", "fetch-actor-details": "fetch-actor-details-widget"}
-"""Tools that come with their widgets where the client shows these. Other widgets have to be named."""
+"""Tools that come with their widgets if the client shows widgets. Other widgets have to be named."""
 _APPS = frozenset({"apps", "true", "on", "openai"})
 _NO_APPS = frozenset({"default", "false", "off"})
 _WITHOUT_REPORT = ("claude", "anthropic", "local-agent-mode-apify")
-"""Parts of the names of clients that are offered no reports unless they ask for them."""
+"""Parts of the names of clients that get `report-problem` only if they select it."""
 _FALSE = frozenset({"false", "0", "no", "off"})
 _TOOL_OF_WIDGETS = re.compile(r"[a-z-]+-widget")
 
 
 def read(mode: str, parameters: Parameters) -> Selection:
-    """The selection of a connection. What is unknown is passed over, as that server does."""
+    """Read the selection of a connection. Unknown parameters are ignored, as in that server."""
     tools, actors = names_in(parameters, "tools"), names_in(parameters, "actors")
     chosen = None if tools is None and actors is None else (*(tools or ()), *(actors or ()))
     payment = _first(parameters, "payment")
@@ -70,23 +69,26 @@ def read(mode: str, parameters: Parameters) -> Selection:
         mode=mode,
         selectors=chosen,
         payment=SCHEMES.get(payment),
-        options=(("ui", ui_of(_first(parameters, "ui"))), ("telemetry", _telemetry(parameters))),
+        options=(
+            ("ui", ui_of(_first(parameters, "ui"))),
+            ("telemetry", "off" if _first(parameters, "telemetry-enabled").strip().lower() in _FALSE else "on"),
+        ),
     )
 
 
 def ui_of(value: str) -> str:
-    """`apps`, `default`, or `auto`: what the client can show. Spelled as that server takes it."""
+    """Return `apps`, `default`, or `auto` (what the client can show) for the spellings of that server."""
     return "apps" if value in _APPS else "default" if value in _NO_APPS else "auto"
 
 
 def shows_apps(selection: Selection) -> bool:
-    """Whether the connection has widgets: as it says, or as its client can."""
+    """Return whether the connection has widgets, by its parameter or by its client's support."""
     ui = selection.option("ui")
     return ui == "apps" or (ui == "auto" and selection.client.shows_apps)
 
 
 def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
-    """The tools and Actors that the selectors name, in their order."""
+    """Choose the tools and Actors that the selectors name, in their order."""
     if selection.selectors is None:
         names: Iterable[str] = (*DEFAULT_CATEGORIES, REPORT)
         actors = [*DEFAULT_ACTORS]
@@ -101,7 +103,7 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
         elif name in available:
             tools.append(available[name])
         elif name not in RETIRED:
-            actors.append(_unquoted(name))
+            actors.append(name.strip("\"'` "))
     if not _may_report(selection):
         tools = [each for each in tools if each.name != REPORT]
     every_actor = dict.fromkeys(name for name in (*actors, *selection.added_actors) if name)
@@ -109,7 +111,7 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
 
 
 def arrange(selection: Selection, loaded: LoadedChoice) -> list[Tool]:
-    """The tools in the order in which that server lists them, with the companions of what runs Actors."""
+    """Put the tools in the order of that server, with the companions of tools that run Actors."""
     loadable = [each for each in loaded.actor_tools if _has_usable_schema(each)]
     direct = [each for each in loadable if each.calls_actor]
     of_actors = [*direct, *(each for each in loadable if not each.calls_actor)]
@@ -124,24 +126,24 @@ def arrange(selection: Selection, loaded: LoadedChoice) -> list[Tool]:
 
 
 def _has_usable_schema(definition: Tool) -> bool:
-    """Whether the tool of an Actor is small enough to be offered, as that server counts it."""
-    as_kept = len(definition.input_schema_json.encode())  # With spaces, so no smaller than without.
-    return as_kept <= MAX_SCHEMA_BYTES or len(compact(definition.input_schema).encode()) <= MAX_SCHEMA_BYTES
+    """Return whether the tool of an Actor is small enough to be offered, as that server measures it."""
+    with_spaces = len(definition.input_schema_json.encode())
+    return with_spaces <= MAX_SCHEMA_BYTES or len(compact(definition.input_schema).encode()) <= MAX_SCHEMA_BYTES
 
 
 def _brought_by(tools: list[Tool], available: Mapping[str, Tool]) -> list[Tool]:
-    """The widgets that come with tools and were not chosen themselves."""
+    """Return the widgets that come with tools and were not chosen themselves."""
     names = {each.name for each in tools}
     return [available[widget] for base, widget in _BROUGHT.items() if base in names and widget not in names]
 
 
 def _with_companions(tools: list[Tool], available: Mapping[str, Tool], *, runs_actors: bool) -> list[Tool]:
-    """The companions stand after `call-actor`, else at the end; those that were chosen before that stay."""
+    """Insert the companions after `call-actor`, or at the end; those that were chosen before that stay."""
     names = [each.name for each in tools]
     follows = runs_actors or _CALL in names or _FOLLOW in names
     if not follows and _CALL_WIDGET not in names and _FOLLOW_WIDGET not in names:
         return tools
-    # Who follows runs in a widget needs no other tool for it, unless something else begins runs.
+    # A connection that follows runs in a widget needs no other tool for it, unless another tool starts runs.
     companions = COMPANIONS if follows or _FOLLOW_WIDGET not in names else COMPANIONS[1:]
     at = names.index(_CALL) + 1 if _CALL in names else len(tools)
     before = tools[:at]
@@ -150,24 +152,16 @@ def _with_companions(tools: list[Tool], available: Mapping[str, Tool], *, runs_a
 
 
 def _may_report(selection: Selection) -> bool:
-    """Whether reports are offered: with telemetry on, and not unasked to clients that have a way of their own."""
+    """Return whether reports are offered: with telemetry on, and by default not to clients with their own reports."""
     if selection.option("telemetry") == "off":
         return False
     name = selection.client.name.lower()
     return selection.selectors is not None or not any(part in name for part in _WITHOUT_REPORT)
 
 
-def _telemetry(parameters: Parameters) -> str:
-    return "off" if _first(parameters, "telemetry-enabled").strip().lower() in _FALSE else "on"
-
-
 def _first(parameters: Parameters, name: str) -> str:
-    """The first value counts of a parameter that is no list and was given more than once."""
+    """Return the first value of a parameter that is not a list, even if it was given more than once."""
     return (parameters.get(name) or [""])[0]
-
-
-def _unquoted(name: str) -> str:
-    return name.strip("\"'` ")
 
 
 PAID_TOOLS = frozenset(
@@ -185,7 +179,7 @@ PAID_TOOLS = frozenset(
         "get-key-value-store-record",
     }
 )
-"""Beside the tools of single Actors."""
+"""Paid tools, beside those of single Actors."""
 PAYMENT_META = "x402/payment"
 """Key in a call's `_meta`: an x402 PaymentPayload."""
 _PREFERRED = ("exact", "upto")
@@ -204,29 +198,19 @@ _REQUIRED_FORM: JsonObject = {
 
 
 def is_paid(definition: Tool) -> bool:
-    """Whether calls of the tool have to be paid."""
+    """Return whether calls of the tool have to be paid."""
     return definition.calls_actor or definition.name in PAID_TOOLS
 
 
 @dataclass(frozen=True)
-class SkyfirePayment:
-    """A PAY token among the arguments. The list has it as optional: a call without it gets an error that says so."""
+class SkyfirePayment(Payment):
+    """A PAY token among the arguments. The schema has it as optional: a call without it gets an error about it."""
 
     name: str = "skyfire"
     names_payer: bool = True
-    needs_terms: bool = False
-
-    def with_terms(self, terms: JsonObject | None) -> Payment:
-        """The same: there are no terms."""
-        del terms
-        return self
-
-    def can_pay(self, definition: Tool) -> bool:
-        """All but tools of Actors that are MCP servers."""
-        return definition.calls_actor or not definition.runs_actor
 
     def applied_to(self, definition: Tool) -> Tool:
-        """A paid tool with the argument; others as they are."""
+        """Add the argument to a paid tool."""
         if not is_paid(definition):
             return definition
         schema = definition.input_schema
@@ -244,7 +228,7 @@ class SkyfirePayment:
         )
 
     def taken_from(self, call: GivenCall) -> TakenPayment:
-        """The token, and the arguments without it."""
+        """Separate the token from the arguments."""
         rest = dict(call.arguments)
         token = rest.pop(PAY_ID, None)
         if isinstance(token, str) and _IN_HEADER.fullmatch(token.strip()):
@@ -254,25 +238,21 @@ class SkyfirePayment:
 
 
 @dataclass(frozen=True)
-class X402Payment:
+class X402Payment(Payment):
     """A signed payment in `_meta["x402/payment"]`, or in the HTTP header `PAYMENT-SIGNATURE`."""
 
     name: str = "x402"
     names_payer: bool = True
     needs_terms: bool = True
     terms: Mapping[str, JsonValue] | None = None
-    """What the platform asks (PaymentRequired); None while it is not known."""
+    """The platform's terms (PaymentRequired); None while they are unknown."""
 
     def with_terms(self, terms: JsonObject | None) -> Payment:
-        """The payment on these terms."""
+        """Return the payment on these terms."""
         return replace(self, terms=FrozenObject(terms) if terms is not None else None)
 
-    def can_pay(self, definition: Tool) -> bool:
-        """All but tools of Actors that are MCP servers."""
-        return definition.calls_actor or not definition.runs_actor
-
     def applied_to(self, definition: Tool) -> Tool:
-        """A paid tool with the terms in its `_meta`, whose answer may also be a demand for payment."""
+        """Add the terms to the `_meta` of a paid tool, whose answer may also be a demand for payment."""
         if not is_paid(definition):
             return definition
         output = definition.output_schema
@@ -289,7 +269,7 @@ class X402Payment:
         )
 
     def taken_from(self, call: GivenCall) -> TakenPayment:
-        """The signature as the platform takes it. `_meta` counts before the header."""
+        """Return the signature in the platform's form. `_meta` takes precedence over the header."""
         rest, payload = dict(call.arguments), call.meta.get(PAYMENT_META)
         if isinstance(payload, Mapping) and payload:
             text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))

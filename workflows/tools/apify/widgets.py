@@ -37,7 +37,7 @@ from outlast.workflows.tools.core.actor_names import normalised_actor, split_act
 from outlast.workflows.tools.core.call_actor import run_spec
 from outlast.workflows.tools.framework.executors import describe_run
 from outlast.workflows.tools.framework.ids import unquoted
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
+from outlast.workflows.tools.framework.tool import Category, Handler, ToolAnnotations, ToolBuilder, reads
 
 FOLDER = "ui://widget/"
 """Prefix of the addresses of pages."""
@@ -52,7 +52,7 @@ PAGE_SUFFIX = "-widget"
 
 @dataclass(frozen=True)
 class Page:
-    """A page, and the status lines while a tool that it shows works, and afterwards."""
+    """A page, and the status lines during and after a call of its tool."""
 
     uri: str
     invoking: str
@@ -60,7 +60,7 @@ class Page:
     picture_hosts: tuple[str, ...] = ()
 
     def meta(self) -> dict[str, JsonValue]:
-        """Of the page's resource, and of the tools that it shows. It connects to nothing: its host calls for it."""
+        """Return `_meta` for the page's resource and its tools. The page opens no connection: its host calls tools."""
         hosts: list[JsonValue] = [*self.picture_hosts]
         return {
             "openai/toolInvocation/invoking": self.invoking,
@@ -75,11 +75,25 @@ class Page:
         }
 
     def showing(self, answer: ToolResult, what: str) -> ToolResult:
-        """An answer that the page shows; `what` says of it what the user sees. Errors have no page."""
+        """Return an answer that the page shows; `what` describes it. Errors have no page."""
         if answer.is_error:
             return answer
         meta: JsonObject = {**self.meta(), "openai/widgetDescription": what, **answer.meta}
         return answer.model_copy(update={"meta": meta})
+
+
+def _widget(
+    page: Page,
+    twin: str,
+    annotations: ToolAnnotations,
+    does: str,
+    handler: Handler,
+    arguments: JsonObject,
+    answer: JsonObject,
+) -> ToolBuilder:
+    """Begin the definition of the tool that does what `twin` does and shows it on `page`."""
+    definition = begun(f"{twin}-widget", Category.UI, annotations, does=does, arguments=arguments, answer=answer)
+    return definition.server(handler, calls_actor=twin == "call-actor").twin_of(twin).meta(**page.meta())
 
 
 ACTORS_PAGE = Page(
@@ -92,10 +106,7 @@ _RATINGS = ("actorReviewRating", "actorReviewCount")
 
 
 def shown_actor(actor: JsonObject, card: JsonObject) -> JsonObject:
-    """From the Store's entry, or the Actor's own object (Apify API v2), and its card.
-
-    Every field is there, empty if need be.
-    """
+    """Return all fields for the page from the Store's entry, or the Actor's own object (Apify API v2), and its card."""
     stats = cast("dict[str, Any]", actor.get("stats") or {})
     counted = cast("dict[str, Any]", card.get("stats") or {})
     ratings = {name: actor.get(name, stats.get(name)) or 0 for name in _RATINGS}
@@ -122,7 +133,7 @@ it finds the same and shows nothing.
 
 @failing_as(lambda _given, _envelope: None)
 async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The cards for the page. When nothing was found, a text and no page."""
+    """Return the cards for the page; only a text if nothing was found."""
     keywords = keywords_of(given)
     found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
     cards = priced_cards(found, tier)
@@ -137,25 +148,18 @@ async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolR
     return ACTORS_PAGE.showing(texts(structured, *blocks), what)
 
 
-SEARCH_ACTORS_WIDGET = (
-    begun(
-        "search-actors-widget",
-        Category.UI,
-        ToolAnnotations(title="Search Actors (widget)", read_only=True, idempotent=True, open_world=False),
-        does=_SEARCH_ACTORS_WIDGET_DESCRIPTION,
-        arguments=SEARCH_ARGUMENTS,
-        answer=answer(
-            {**CARDS_REPORT, "widgetActors": array({"type": "object"}, "The same Actors, as the widget shows them.")},
-            required=("actors", "query", "count", "widgetActors"),
-        ),
-    )
-    .server(search_actors_widget)
-    .twin_of("search-actors")
-    .meta(**ACTORS_PAGE.meta())
-    .build()
-)
-
-
+SEARCH_ACTORS_WIDGET = _widget(
+    ACTORS_PAGE,
+    "search-actors",
+    reads("Search Actors (widget)"),
+    _SEARCH_ACTORS_WIDGET_DESCRIPTION,
+    search_actors_widget,
+    SEARCH_ARGUMENTS,
+    answer(
+        {**CARDS_REPORT, "widgetActors": array({"type": "object"}, "The same Actors, as the widget shows them.")},
+        required=("actors", "query", "count", "widgetActors"),
+    ),
+).build()
 _FETCH_ACTOR_DETAILS_WIDGET_DESCRIPTION = """
 Show the user an Actor in a widget: what it does, its price, its use, its documentation. For a user who wants to see
 it ("show me apify/web-scraper"). For what you need to run it, its input schema above all, use fetch-actor-details: it
@@ -165,7 +169,7 @@ shows nothing.
 
 @failing_as(no_actor, search="search-actors")
 async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The Actor for the page; the model gets its name and address."""
+    """Return the Actor for the page; the model gets its name and address."""
     actor = normalised_actor(unquoted(given["actor"]))
     readme_chars = min(MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
     details = await ctx.actors.details(actor, max_readme_chars=readme_chars, infer_output=False)
@@ -181,36 +185,29 @@ async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) ->
     return ACTORS_PAGE.showing(texts(structured, *told), what)
 
 
-FETCH_ACTOR_DETAILS_WIDGET = (
-    begun(
-        "fetch-actor-details-widget",
-        Category.UI,
-        ToolAnnotations(title="Fetch Actor details (widget)", read_only=True, idempotent=True, open_world=False),
-        does=_FETCH_ACTOR_DETAILS_WIDGET_DESCRIPTION,
-        arguments=arguments({"actor": ACTOR_ARGUMENT}, required=("actor",)),
-        answer=answer(
-            {
-                "actorDetails": answer(
-                    {
-                        "actorInfo": {"type": "object", "description": "The Actor, as the widget shows it."},
-                        "actorCard": text("The Actor in words, as Markdown."),
-                        "readme": text("Its documentation, as Markdown."),
-                    },
-                    required=("actorInfo", "actorCard", "readme"),
-                    additionalProperties=False,
-                )
-            },
-            required=("actorDetails",),
-            additionalProperties=False,
-        ),
-    )
-    .server(fetch_actor_details_widget)
-    .twin_of("fetch-actor-details")
-    .meta(**ACTORS_PAGE.meta())
-    .build()
-)
-
-
+FETCH_ACTOR_DETAILS_WIDGET = _widget(
+    ACTORS_PAGE,
+    "fetch-actor-details",
+    reads("Fetch Actor details (widget)"),
+    _FETCH_ACTOR_DETAILS_WIDGET_DESCRIPTION,
+    fetch_actor_details_widget,
+    arguments({"actor": ACTOR_ARGUMENT}, required=("actor",)),
+    answer(
+        {
+            "actorDetails": answer(
+                {
+                    "actorInfo": {"type": "object", "description": "The Actor, as the widget shows it."},
+                    "actorCard": text("The Actor in words, as Markdown."),
+                    "readme": text("Its documentation, as Markdown."),
+                },
+                required=("actorInfo", "actorCard", "readme"),
+                additionalProperties=False,
+            )
+        },
+        required=("actorDetails",),
+        additionalProperties=False,
+    ),
+).build()
 _GET_ACTOR_RUN_WIDGET_DESCRIPTION = """
 Show the user an Actor run in a widget, which follows it to its end by itself. The answer comes at once. For a user who
 wants to watch a run ("how far is it? show me"). For the run's state or its storages use get-actor-run: it shows
@@ -222,7 +219,7 @@ FOLLOWS_ITSELF = "The widget follows the run to its end and shows it to the user
 
 @failing_as(not_read)
 async def get_actor_run_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """The current state of the run."""
+    """Return the current state of the run."""
     run = await ctx.platform.run(unquoted(given["runId"]))
     answer = await answer_about(ctx, run, actor_name=None, patient=False, next_step=FOLLOWS_ITSELF)
     report = answer.structured or {}
@@ -231,22 +228,15 @@ async def get_actor_run_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolR
     return RUN_PAGE.showing(answer, f"The run of {report.get('actorName') or report['actorId']}, as it goes on")
 
 
-GET_ACTOR_RUN_WIDGET = (
-    begun(
-        "get-actor-run-widget",
-        Category.UI,
-        ToolAnnotations(title="Get Actor run (widget)", read_only=True, idempotent=True, open_world=False),
-        does=_GET_ACTOR_RUN_WIDGET_DESCRIPTION,
-        arguments=arguments({"runId": RUN_ID}, required=("runId",)),
-        answer=RUN,
-    )
-    .server(get_actor_run_widget)
-    .twin_of("get-actor-run")
-    .meta(**RUN_PAGE.meta())
-    .build()
-)
-
-
+GET_ACTOR_RUN_WIDGET = _widget(
+    RUN_PAGE,
+    "get-actor-run",
+    reads("Get Actor run (widget)"),
+    _GET_ACTOR_RUN_WIDGET_DESCRIPTION,
+    get_actor_run_widget,
+    arguments({"runId": RUN_ID}, required=("runId",)),
+    RUN,
+).build()
 _CALL_ACTOR_WIDGET_DESCRIPTION = """
 Run an Actor by its name `user/name`, with an input that fits its own input schema, and show the user the run in a
 widget, which follows it to its end by itself. The answer comes when the run has begun. For a user who wants to watch
@@ -256,12 +246,12 @@ Read what the run has written with get-dataset-items when the user says that it 
 
 
 class ShownRunExecutor:
-    """Answers when the run has begun; the workflow follows it to its end, as that of any call."""
+    """Answers when the run has begun; the workflow follows it to its end."""
 
     kind: Literal["sync", "async"] = "async"
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
-        """Start the run, and describe its begin."""
+        """Start the run, and describe its start."""
         started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
         ctx.guard(started, params.budget)
@@ -278,7 +268,7 @@ class ShownRunExecutor:
 
 
 async def _as_begun(ctx: ToolContext, started: RunState) -> JsonObject:
-    """The platform's object of the run, as far as it belongs to its begin, with its storages by alias."""
+    """Return the platform's object of a new run, with its storages by alias."""
     run: JsonObject = {
         "id": started.run_id,
         "actId": started.actor_id,
@@ -289,7 +279,7 @@ async def _as_begun(ctx: ToolContext, started: RunState) -> JsonObject:
     }
     try:
         found = await ctx.platform.run(started.run_id)
-    except ToolError as error:  # The run has begun all the same, and the call must not be repeated.
+    except ToolError as error:  # The run has begun nevertheless, and the call must not be repeated.
         workflow.logger.info("Run %s cannot be read: %s", started.run_id, error.envelope.message)
         return run
     return {**run, "startedAt": found.get("startedAt"), "storageIds": found.get("storageIds")}
@@ -300,7 +290,7 @@ _EXECUTOR = ShownRunExecutor()
 
 @failing_as(not_called, search="search-actors")
 async def call_actor_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
-    """Run the Actor. A tool of one that is an MCP server has no run to be shown."""
+    """Run the Actor. A tool of an MCP server has no run to show."""
     actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
     if mcp_tool is not None:
         message = f"{ctx.call.tool} does not render widgets for MCP tool calls."
@@ -313,20 +303,19 @@ async def call_actor_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResu
 
 
 CALL_ACTOR_WIDGET = (
-    begun(
-        "call-actor-widget",
-        Category.UI,
+    _widget(
+        RUN_PAGE,
+        "call-actor",
         ToolAnnotations(title="Call Actor (widget)", destructive=True, idempotent=False, open_world=True),
-        does=_CALL_ACTOR_WIDGET_DESCRIPTION,
-        arguments=arguments(
+        _CALL_ACTOR_WIDGET_DESCRIPTION,
+        call_actor_widget,
+        arguments(
             {"actor": text("The Actor: `user/name`, for example apify/rag-web-browser."), **RUN_ARGUMENTS},
             required=("actor", "input"),
         ),
-        answer=RUN,
+        RUN,
     )
-    .server(call_actor_widget, calls_actor=True)
     .answers_at_start()
-    .twin_of("call-actor")
-    .meta(**RUN_PAGE.meta())
     .build()
 )
+TOOLS = (SEARCH_ACTORS_WIDGET, FETCH_ACTOR_DETAILS_WIDGET, CALL_ACTOR_WIDGET, GET_ACTOR_RUN_WIDGET)

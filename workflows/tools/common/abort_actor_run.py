@@ -2,37 +2,35 @@
 
 from pydantic import Field
 
-from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, ROW_READERS, describe_run_status, first_offered
+from outlast.workflows.tools.answers import ROW_READERS, answered, describe_run_status, first_offered
 from outlast.workflows.tools.core.run_report import RunArguments, RunReport, build_run_report
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, limited_tool
 
 
 class AbortArguments(RunArguments):
-    """Which run, and how."""
+    """A run, and the way to abort it."""
 
     gracefully: bool = Field(default=False, description="Let the Actor finish what it is doing, up to 30 seconds.")
 
 
 async def abort_actor_run(ctx: ToolContext, arguments: AbortArguments) -> ToolResult:
-    """Abort, and answer once the platform says that the run has ended."""
+    """Abort the run, and answer when the platform reports its end."""
     run = await ctx.runs.abort(arguments.run_id, gracefully=arguments.gracefully)
     summary = describe_run_status(run)
     reader = first_offered(ctx.offers, *ROW_READERS)
     next_step = f"Rows it produced before are in dataset {run.dataset_id}" + (f": call {reader}." if reader else ".")
     report = build_run_report(run, summary=summary, next_step=next_step)
-    return ToolResult(content=(TextContent(text=f"{summary} {next_step}"),), structured=report.structured())
+    return answered(report, f"{summary} {next_step}")
 
 
-ABORT_ACTOR_RUN = (
-    tool("abort-actor-run")
-    .category(Category.RUNS)
-    .describe("Abort an Actor run that is still going. It answers when the run has really ended.")
-    .annotate(ToolAnnotations(title="Abort Actor run", destructive=True, idempotent=True))
-    .args(AbortArguments)
-    .output(RunReport)
-    .server(abort_actor_run)
-    .output_threshold(MAX_ANSWER_BYTES)
-    .build()
-)
+ABORT_ACTOR_RUN = limited_tool(
+    "abort-actor-run",
+    Category.RUNS,
+    ToolAnnotations(title="Abort Actor run", destructive=True, idempotent=True),
+    "Abort an Actor run that is still going. It answers when the run has really ended.",
+    abort_actor_run,
+    AbortArguments,
+    RunReport,
+).build()

@@ -1,4 +1,4 @@
-"""`add-actor`: an Actor becomes a tool of the caller's connection."""
+"""`add-actor`: make an Actor a tool of the caller's connection."""
 
 from pydantic import Field
 
@@ -11,17 +11,17 @@ from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
 ADDED_ACTOR_META = "outlast/addedActor"
-"""Key in an answer's meta that tells the front door which Actor to offer from now on. It is shown to nobody."""
+"""Key in an answer's meta for the entry point: the Actor to offer from now on. It is not shown."""
 
 
 class AddActorArguments(Arguments):
-    """Which Actor."""
+    """An Actor."""
 
     actor: Id = Field(description="Actor as `user/name`, for example `apify/rag-web-browser`.")
 
 
 async def add_actor(ctx: ToolContext, arguments: AddActorArguments) -> ToolResult:
-    """Look the Actor up and say what it becomes; the front door then offers it. Raises `ToolError` if there is none."""
+    """Look up the Actor, which the entry point then offers. Raises `ToolError` if it does not exist."""
     actor = normalised_actor(arguments.actor)
     details = await ctx.actors.details(actor, max_readme_chars=0, infer_output=False)
     name = details.card.full_name
@@ -35,7 +35,7 @@ async def add_actor(ctx: ToolContext, arguments: AddActorArguments) -> ToolResul
 
 
 def cannot_be_offered(tool: str, actor: str) -> ErrorEnvelope:
-    """The error for an Actor that exists but cannot be made a tool now."""
+    """Return the error for an Actor that exists but cannot be made a tool now."""
     return ErrorEnvelope.transient(
         ErrorCategory.NETWORK,
         tool,

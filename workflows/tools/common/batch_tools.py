@@ -1,4 +1,4 @@
-"""Tools that start and look after batches: one tool over many inputs. The front door answers them itself."""
+"""Tools that start and manage batches, which are calls of one tool for many inputs. Entry points answer them."""
 
 from typing import Annotated, Any
 
@@ -10,12 +10,12 @@ from outlast.contracts.options import BatchOptions
 from outlast.workflows.contracts.declared_options import DeclaredOptions
 from outlast.workflows.contracts.tool_calls import Age
 from outlast.workflows.tools.framework.ids import Id
-from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, front_door_tool, reads
 
 MAX_WAIT_SECONDS = 50
 """Many clients give up after 60 seconds."""
 MAX_ITEMS = 1_000
-"""More come from a stored output, a dataset, or a file by REST."""
+"""Limit for items in the arguments. More items come from a stored output, a dataset, or a file by REST."""
 MAX_ROWS = 100
 BATCH_TOOL_OPTIONS = DeclaredOptions(
     BatchOptions,
@@ -35,7 +35,7 @@ class Item(Arguments):
 
 
 class StartBatchArguments(Arguments):
-    """One tool, its inputs, and what they may use."""
+    """One tool, its inputs, and their limits."""
 
     tool: Id = Field(description="Name of the tool to call for each item, such as call-actor.")
     arguments: dict[str, JsonValue] = Field(
@@ -77,13 +77,13 @@ class StartBatchArguments(Arguments):
 
 
 class BatchArguments(Arguments):
-    """Names a batch."""
+    """A batch."""
 
     batch_id: Id = Field(alias="batchId", description="Id of the batch.")
 
 
 class GetBatchArguments(BatchArguments):
-    """Which batch, and how long to wait for its end."""
+    """A batch, and the wait for its end."""
 
     wait_secs: float = Field(
         default=0, ge=0, le=MAX_WAIT_SECONDS, alias="waitSecs", description="Seconds to wait for its end."
@@ -91,65 +91,46 @@ class GetBatchArguments(BatchArguments):
 
 
 class GetBatchResultsArguments(BatchArguments):
-    """Which results of which batch."""
+    """Results of a batch."""
 
     status: ItemStatus | None = Field(default=None, description="Only items of this status, such as failed.")
     offset: Offset = Field(default=0, description="First row, counted from 0.")
     limit: int = Field(default=20, ge=1, le=MAX_ROWS, description="Rows to return at most.")
 
 
-def _batch_tool(name: str, title: str, description: str, model: type[Arguments], *, read_only: bool) -> Tool:
-    annotations = ToolAnnotations(
-        title=title,
-        read_only=read_only,
-        destructive=name == "cancel-batch",
-        idempotent=name != "start-batch",
-        open_world=name == "start-batch",
-    )
-    return (
-        tool(name)
-        .category(Category.BATCHES)
-        .describe(description)
-        .annotate(annotations)
-        .args(model)
-        .front_door()
-        .build()
-    )
-
-
 BATCH_TOOLS: tuple[Tool, ...] = (
-    _batch_tool(
+    front_door_tool(
         "start-batch",
-        "Start batch",
+        Category.BATCHES,
+        ToolAnnotations(title="Start batch", open_world=True),
         "Call one tool for many inputs at once, as a durable batch with one budget. Every item is checked first; when "
         "one does not fit, nothing is started and the answer names it. The answer comes at once, with the batch's id; "
         "use get-batch to see how far it is and get-batch-results for the results so far.",
         StartBatchArguments,
-        read_only=False,
     ),
-    _batch_tool(
+    front_door_tool(
         "get-batch",
-        "Get batch",
+        Category.BATCHES,
+        reads("Get batch"),
         "Get the state of a batch: how many items are completed, failed and left, what it has cost, and how long it "
         "will take. Set `waitSecs` to wait for its end.",
         GetBatchArguments,
-        read_only=True,
     ),
-    _batch_tool(
+    front_door_tool(
         "get-batch-results",
-        "Get batch results",
+        Category.BATCHES,
+        reads("Get batch results"),
         "Get the results of a batch so far, also while it goes on: a row for each item that has ended, with its key, "
         "status, cost, and its answer or error. Use `offset` to go on where the last answer ended, and `status` for "
         "the failed items only.",
         GetBatchResultsArguments,
-        read_only=True,
     ),
-    _batch_tool(
+    front_door_tool(
         "cancel-batch",
-        "Cancel batch",
+        Category.BATCHES,
+        ToolAnnotations(title="Cancel batch", destructive=True, idempotent=True, open_world=False),
         "Start nothing more of a batch and cancel what is under way, so that it costs nothing more. The results so "
         "far stay.",
         BatchArguments,
-        read_only=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""Tools that have calls of tools started when they are due. The front door answers them itself."""
+"""Tools for schedules of calls. Entry points answer them."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,15 @@ from outlast.contracts.options import ScheduleOptions, SharedOptions
 from outlast.workflows.contracts.declared_options import DeclaredOptions
 from outlast.workflows.schedules.contracts import LEAST_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS, Overlap
 from outlast.workflows.tools.framework.ids import Id
-from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import (
+    Arguments,
+    Category,
+    NoArguments,
+    Tool,
+    ToolAnnotations,
+    front_door_tool,
+    reads,
+)
 
 Change = Literal["pause", "resume", "trigger", "delete"]
 SCHEDULE_TOOL_OPTIONS = DeclaredOptions(
@@ -22,7 +30,7 @@ SCHEDULE_TOOL_OPTIONS = DeclaredOptions(
 
 
 class ScheduleCallArguments(Arguments):
-    """What is to be called, and when."""
+    """A call, and its times."""
 
     schedule_id: str = Field(
         alias="scheduleId",
@@ -66,67 +74,48 @@ class ScheduleCallArguments(Arguments):
 
 
 class CallScheduleArguments(Arguments):
-    """Names a schedule."""
+    """A schedule."""
 
     schedule_id: Id = Field(alias="scheduleId", description="Id of the schedule.")
 
 
 class ChangeCallScheduleArguments(CallScheduleArguments):
-    """What is to be done with a schedule."""
+    """A change of a schedule."""
 
     change: Change = Field(
         description="pause: nothing is due until it is resumed; resume; trigger: it is due now; delete."
     )
 
 
-def _schedule_tool(name: str, title: str, description: str, model: type[Arguments], *, read_only: bool) -> Tool:
-    annotations = ToolAnnotations(
-        title=title,
-        read_only=read_only,
-        destructive=name == "change-call-schedule",
-        idempotent=name != "change-call-schedule",
-        open_world=not read_only,
-    )
-    return (
-        tool(name)
-        .category(Category.CALL_SCHEDULES)
-        .describe(description)
-        .annotate(annotations)
-        .args(model)
-        .front_door()
-        .build()
-    )
-
-
 CALL_SCHEDULE_TOOLS: tuple[Tool, ...] = (
-    _schedule_tool(
+    front_door_tool(
         "schedule-call",
-        "Schedule call",
+        Category.CALL_SCHEDULES,
+        ToolAnnotations(title="Schedule call", idempotent=True),
         "Have a tool called whenever it is due: by a cron expression in a time zone, or at intervals. The call is "
         "checked now, and judged again each time. It goes on without this conversation, and may cost money each time: "
         "set `budgetUsd`. The same schedule again changes nothing.",
         ScheduleCallArguments,
-        read_only=False,
     ),
-    _schedule_tool(
+    front_door_tool(
         "list-call-schedules",
-        "List call schedules",
+        Category.CALL_SCHEDULES,
+        reads("List call schedules"),
         "List the schedules of calls: what they call, when they are due next, and whether they are paused.",
         NoArguments,
-        read_only=True,
     ),
-    _schedule_tool(
+    front_door_tool(
         "get-call-schedule",
-        "Get call schedule",
+        Category.CALL_SCHEDULES,
+        reads("Get call schedule"),
         "Get a schedule of calls with its next times and what came of its latest calls: status, task, cost and error.",
         CallScheduleArguments,
-        read_only=True,
     ),
-    _schedule_tool(
+    front_door_tool(
         "change-call-schedule",
-        "Change call schedule",
+        Category.CALL_SCHEDULES,
+        ToolAnnotations(title="Change call schedule", destructive=True),
         "Pause a schedule of calls, resume it, have it due now, or delete it.",
         ChangeCallScheduleArguments,
-        read_only=False,
     ),
 )

@@ -1,17 +1,17 @@
-"""`fetch-apify-docs`: read a page of the documentation, or one section of it."""
+"""`fetch-apify-docs`: read a page or a section of the documentation."""
 
 from pydantic import Field
 
 from outlast.activities.bounds import Offset
-from outlast.activities.web.contracts import DocsPage, DocsPageInput
+from outlast.activities.web.contracts import DocsPageInput
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, describe_size
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+from outlast.workflows.tools.answers import Answer, answered, describe_size
+from outlast.workflows.tools.framework.tool import Arguments, Category, limited_tool, reads
 
 
 class FetchDocsArguments(Arguments):
-    """Which page, and for a long one from where on."""
+    """A page, and the start of a part of it."""
 
     url: str = Field(
         min_length=1,
@@ -35,45 +35,25 @@ class DocsText(Answer):
 
 
 async def fetch_apify_docs(ctx: ToolContext, arguments: FetchDocsArguments) -> ToolResult:
-    """Read the page, and say how to go on."""
+    """Read the page, with a hint on the next part."""
     page = await ctx.web.docs_page(DocsPageInput(url=arguments.url.strip(), offset=arguments.offset))
-    answer = DocsText(
-        url=page.url,
-        title=page.title,
-        content=page.markdown,
-        size_bytes=page.size_bytes,
-        offset=page.offset,
-        next_offset=page.next_offset,
-        sections=list(page.sections),
-    )
-    return answered(answer, _summary(page), "", page.markdown, _next_part(page))
-
-
-def _summary(page: DocsPage) -> str:
+    answer = DocsText(content=page.markdown, **page.model_dump())
     part = f", from byte {page.offset}" if page.offset else ""
-    return f"{page.title or 'Page'} ({page.url}, {describe_size(page.size_bytes)}{part}):"
-
-
-def _next_part(page: DocsPage) -> str | None:
-    if page.next_offset is None:
-        return None
-    return (
+    summary = f"{page.title or 'Page'} ({page.url}, {describe_size(page.size_bytes)}{part}):"
+    more = (
         f"There is more: call fetch-apify-docs with the same url and offset {page.next_offset}, or with a #fragment "
         "for one section."
     )
+    return answered(answer, summary, page.markdown, more if page.next_offset is not None else None)
 
 
-FETCH_APIFY_DOCS = (
-    tool("fetch-apify-docs")
-    .category(Category.DOCS)
-    .describe(
-        "Fetch the full content of an Apify or Crawlee documentation page by its URL, as Markdown. Only pages of the "
-        "documentation can be fetched. Name a section with `#fragment` to read only that."
-    )
-    .annotate(ToolAnnotations(title="Fetch Apify docs", read_only=True, idempotent=True, open_world=False))
-    .args(FetchDocsArguments)
-    .output(DocsText)
-    .server(fetch_apify_docs)
-    .output_threshold(MAX_ANSWER_BYTES)
-    .build()
-)
+FETCH_APIFY_DOCS = limited_tool(
+    "fetch-apify-docs",
+    Category.DOCS,
+    reads("Fetch Apify docs"),
+    "Fetch the full content of an Apify or Crawlee documentation page by its URL, as Markdown. Only pages of the "
+    "documentation can be fetched. Name a section with `#fragment` to read only that.",
+    fetch_apify_docs,
+    FetchDocsArguments,
+    DocsText,
+).build()

@@ -1,4 +1,4 @@
-"""`get-actor-output`: what a run produced, reduced to the fields that matter."""
+"""`get-actor-output`: the rows of a run, reduced to some fields."""
 
 from typing import Self
 
@@ -8,13 +8,13 @@ from outlast.activities.bounds import Offset
 from outlast.activities.storages.contracts import DatasetItemsInput
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, MAX_CONTENT_BYTES, Rows, rows_answer
+from outlast.workflows.tools.answers import MAX_CONTENT_BYTES, Rows, rows_answer
 from outlast.workflows.tools.core.storages import FieldNames, StorageId
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, limited_tool, reads
 
 
 class OutputArguments(Arguments):
-    """Whose output, and which part of it."""
+    """A part of the output of a run."""
 
     dataset_id: StorageId | None = Field(
         default=None, alias="datasetId", description="Dataset with the output. Either this or runId."
@@ -38,11 +38,12 @@ class OutputArguments(Arguments):
 
 
 async def get_actor_output(ctx: ToolContext, arguments: OutputArguments) -> ToolResult:
-    """Read the page of the run's or the named dataset, and say how to go on."""
+    """Read the page of the run's or the named dataset, with a hint on the next one."""
+    dataset_id = arguments.dataset_id or (await ctx.runs.look_up(arguments.run_id or "")).dataset_id
     page = await ctx.storages.items(
         DatasetItemsInput(
             caller=ctx.call.caller,
-            dataset_id=arguments.dataset_id or await _dataset_of(ctx, arguments.run_id or ""),
+            dataset_id=dataset_id,
             offset=arguments.offset,
             limit=arguments.limit,
             paths=tuple(arguments.fields),
@@ -54,22 +55,14 @@ async def get_actor_output(ctx: ToolContext, arguments: OutputArguments) -> Tool
     return rows_answer(page, tool="get-actor-output")
 
 
-async def _dataset_of(ctx: ToolContext, run_id: str) -> str:
-    return (await ctx.runs.look_up(run_id)).dataset_id
-
-
-GET_ACTOR_OUTPUT = (
-    tool("get-actor-output")
-    .category(Category.STORAGE)
-    .describe(
-        "Retrieve the output of an Actor run: the items of its dataset, by runId or datasetId. Select the fields you "
-        'need with dot paths (fields="url,crawl.statusCode") and page with offset and limit. Empty items and hidden '
-        "fields are left out."
-    )
-    .annotate(ToolAnnotations(title="Get Actor output", read_only=True, idempotent=True, open_world=False))
-    .args(OutputArguments)
-    .output(Rows)
-    .server(get_actor_output)
-    .output_threshold(MAX_ANSWER_BYTES)
-    .build()
-)
+GET_ACTOR_OUTPUT = limited_tool(
+    "get-actor-output",
+    Category.STORAGE,
+    reads("Get Actor output"),
+    "Retrieve the output of an Actor run: the items of its dataset, by runId or datasetId. Select the fields you "
+    'need with dot paths (fields="url,crawl.statusCode") and page with offset and limit. Empty items and hidden '
+    "fields are left out.",
+    get_actor_output,
+    OutputArguments,
+    Rows,
+).build()

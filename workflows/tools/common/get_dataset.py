@@ -1,24 +1,23 @@
-"""`get-dataset`: what a dataset is, without its items."""
+"""`get-dataset`: a dataset without its items."""
 
 from outlast.activities.storages.contracts import DatasetInfo
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, answered, describe_size, hint
+from outlast.workflows.tools.answers import answered, describe_size, hint
 from outlast.workflows.tools.core.storages import DatasetArguments, DatasetView, dataset_view
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
 
 
 async def get_dataset(ctx: ToolContext, arguments: DatasetArguments) -> ToolResult:
-    """Describe it, and say how to read it."""
+    """Describe the dataset, with a hint on reading it."""
     dataset = await ctx.storages.dataset(arguments.dataset_id)
+    fields = hint(ctx, "get-dataset-schema", "See what its items look like with get-dataset-schema.")
     return answered(
         dataset_view(dataset),
         _summary(dataset),
         f"Fields: {', '.join(dataset.fields)}." if dataset.fields else None,
         hint(ctx, "get-dataset-items", f"Read its items with get-dataset-items (datasetId {dataset.id})."),
-        None
-        if dataset.fields
-        else hint(ctx, "get-dataset-schema", "See what its items look like with get-dataset-schema."),
+        None if dataset.fields else fields,
     )
 
 
@@ -32,17 +31,13 @@ def _summary(dataset: DatasetInfo) -> str:
     )
 
 
-GET_DATASET = (
-    tool("get-dataset")
-    .category(Category.STORAGE)
-    .describe(
-        "Get metadata of a dataset (a collection of structured items that an Actor run made): its name, number of "
-        "items, fields, size and times. Use it to see how much there is before you fetch items."
-    )
-    .annotate(ToolAnnotations(title="Get dataset", read_only=True, idempotent=True, open_world=False))
-    .args(DatasetArguments)
-    .output(DatasetView)
-    .server(get_dataset)
-    .output_threshold(MAX_ANSWER_BYTES)
-    .build()
-)
+GET_DATASET = limited_tool(
+    "get-dataset",
+    Category.STORAGE,
+    reads("Get dataset"),
+    "Get metadata of a dataset (a collection of structured items that an Actor run made): its name, number of "
+    "items, fields, size and times. Use it to see how much there is before you fetch items.",
+    get_dataset,
+    DatasetArguments,
+    DatasetView,
+).build()

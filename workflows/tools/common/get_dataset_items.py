@@ -1,4 +1,4 @@
-"""`get-dataset-items`: rows of a dataset, in pages that a model can afford."""
+"""`get-dataset-items`: rows of a dataset, in pages."""
 
 from pydantic import Field
 
@@ -6,13 +6,13 @@ from outlast.activities.bounds import Offset
 from outlast.activities.storages.contracts import DatasetItemsInput
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, MAX_CONTENT_BYTES, Rows, rows_answer
-from outlast.workflows.tools.core.storages import DatasetArguments, FieldNames
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
+from outlast.workflows.tools.answers import MAX_CONTENT_BYTES, Rows, rows_answer
+from outlast.workflows.tools.core.storages import DatasetArguments, FieldNames, parents_of
+from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
 
 
 class DatasetItemsArguments(DatasetArguments):
-    """Which rows, and which of their fields."""
+    """Rows of a dataset, and fields of the rows."""
 
     offset: Offset = Field(default=0, description="Number of items to skip at the start.")
     limit: int = Field(
@@ -34,43 +34,26 @@ class DatasetItemsArguments(DatasetArguments):
 
 
 async def get_dataset_items(ctx: ToolContext, arguments: DatasetItemsArguments) -> ToolResult:
-    """Read the page and say how to go on."""
-    page = await ctx.storages.items(
-        DatasetItemsInput(
-            caller=ctx.call.caller,
-            dataset_id=arguments.dataset_id,
-            offset=arguments.offset,
-            limit=arguments.limit,
-            fields=tuple(arguments.fields),
-            omit=tuple(arguments.omit),
-            flatten=tuple(arguments.flatten or parents_of(arguments.fields)),
-            clean=arguments.clean,
-            desc=arguments.desc,
-            max_bytes=MAX_CONTENT_BYTES,
-            shorten_large_row=True,
-        )
+    """Read the page, with a hint on the next one."""
+    flatten = arguments.flatten or parents_of(arguments.fields)
+    request = DatasetItemsInput(
+        caller=ctx.call.caller,
+        **{**arguments.model_dump(), "flatten": flatten},
+        max_bytes=MAX_CONTENT_BYTES,
+        shorten_large_row=True,
     )
-    return rows_answer(page, tool="get-dataset-items")
+    return rows_answer(await ctx.storages.items(request), tool="get-dataset-items")
 
 
-def parents_of(fields: list[str]) -> tuple[str, ...]:
-    """The objects to flatten for dotted fields: `["metadata.url", "title"]` -> `("metadata",)`."""
-    return tuple(dict.fromkeys(field.partition(".")[0] for field in fields if "." in field.lstrip(".")))
-
-
-GET_DATASET_ITEMS = (
-    tool("get-dataset-items")
-    .category(Category.STORAGE)
-    .describe(
-        "Retrieve dataset items with pagination, sorting, and field selection. Every Actor run writes its results to a "
-        "dataset; use the dataset id that the run's answer names. For nested fields use dot notation "
-        '(e.g. fields="metadata.url"). Select `fields` when items are large. The answer says how many items there are '
-        "and where to go on."
-    )
-    .annotate(ToolAnnotations(title="Get dataset items", read_only=True, idempotent=True, open_world=False))
-    .args(DatasetItemsArguments)
-    .output(Rows)
-    .server(get_dataset_items)
-    .output_threshold(MAX_ANSWER_BYTES)
-    .build()
-)
+GET_DATASET_ITEMS = limited_tool(
+    "get-dataset-items",
+    Category.STORAGE,
+    reads("Get dataset items"),
+    "Retrieve dataset items with pagination, sorting, and field selection. Every Actor run writes its results to a "
+    "dataset; use the dataset id that the run's answer names. For nested fields use dot notation "
+    '(e.g. fields="metadata.url"). Select `fields` when items are large. The answer says how many items there are '
+    "and where to go on.",
+    get_dataset_items,
+    DatasetItemsArguments,
+    Rows,
+).build()

@@ -1,14 +1,14 @@
-"""`get-key-value-store`: what a key-value store is, without its records."""
+"""`get-key-value-store`: a key-value store without its records."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, answered, describe_size, hint
+from outlast.workflows.tools.answers import answered, describe_size, hint
 from outlast.workflows.tools.core.storages import KeyValueStoreArguments, StorageView, store_view
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
 
 
 async def get_key_value_store(ctx: ToolContext, arguments: KeyValueStoreArguments) -> ToolResult:
-    """Describe it, and say how to see its keys."""
+    """Describe the store, with a hint on its keys."""
     store = await ctx.storages.key_value_store(arguments.key_value_store_id)
     name = f" ({store.name})" if store.name else ""
     made_by = f" Made by run {store.run_id}." if store.run_id else ""
@@ -20,17 +20,13 @@ async def get_key_value_store(ctx: ToolContext, arguments: KeyValueStoreArgument
     return answered(store_view(store), summary, hint(ctx, "get-key-value-store-keys", next_step))
 
 
-GET_KEY_VALUE_STORE = (
-    tool("get-key-value-store")
-    .category(Category.STORAGE)
-    .describe(
-        "Get metadata of a key-value store (where an Actor run keeps its input, its state and its files): name, size "
-        "and times."
-    )
-    .annotate(ToolAnnotations(title="Get key-value store", read_only=True, idempotent=True, open_world=False))
-    .args(KeyValueStoreArguments)
-    .output(StorageView)
-    .server(get_key_value_store)
-    .output_threshold(MAX_ANSWER_BYTES)
-    .build()
-)
+GET_KEY_VALUE_STORE = limited_tool(
+    "get-key-value-store",
+    Category.STORAGE,
+    reads("Get key-value store"),
+    "Get metadata of a key-value store (where an Actor run keeps its input, its state and its files): name, size "
+    "and times.",
+    get_key_value_store,
+    KeyValueStoreArguments,
+    StorageView,
+).build()

@@ -1,17 +1,17 @@
-"""`get-key-value-store-keys`: which records a key-value store holds."""
+"""`get-key-value-store-keys`: the keys of a key-value store, and the sizes of its records."""
 
 from pydantic import Field
 
 from outlast.activities.storages.contracts import KeyPage, KeysInput
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, describe_size, hint
+from outlast.workflows.tools.answers import Answer, answered, describe_size, hint
 from outlast.workflows.tools.core.storages import KeyValueStoreArguments
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
 
 
 class KeysArguments(KeyValueStoreArguments):
-    """Which page of the keys."""
+    """Keys to list."""
 
     exclusive_start_key: str | None = Field(
         default=None,
@@ -45,20 +45,13 @@ class Keys(Answer):
 
 
 async def get_key_value_store_keys(ctx: ToolContext, arguments: KeysArguments) -> ToolResult:
-    """Read the page, a key to a line."""
+    """Read the page, with a key per line."""
     store_id = arguments.key_value_store_id
-    page = await ctx.storages.keys(
-        KeysInput(
-            caller=ctx.call.caller,
-            storage_id=store_id,
-            exclusive_start_key=arguments.exclusive_start_key,
-            prefix=arguments.prefix,
-            limit=arguments.limit,
-        )
-    )
+    wanted = arguments.model_dump(include={"exclusive_start_key", "prefix", "limit"})
+    page = await ctx.storages.keys(KeysInput(caller=ctx.call.caller, storage_id=store_id, **wanted))
     answer = Keys(
         key_value_store_id=store_id,
-        keys=[StoredKey(key=entry.key, size_bytes=entry.size_bytes) for entry in page.keys],
+        keys=[StoredKey.model_validate(entry.model_dump()) for entry in page.keys],
         count=len(page.keys),
         next_exclusive_start_key=page.next_start_key,
     )
@@ -83,17 +76,13 @@ def _summary(store_id: str, arguments: KeysArguments, page: KeyPage) -> str:
     return f"{many} {len(page.keys)} keys{which}{after} in key-value store {store_id}:"
 
 
-GET_KEY_VALUE_STORE_KEYS = (
-    tool("get-key-value-store-keys")
-    .category(Category.STORAGE)
-    .describe(
-        "List keys in a key-value store with the sizes of their records. Use exclusiveStartKey and limit to paginate, "
-        "prefix to narrow down."
-    )
-    .annotate(ToolAnnotations(title="Get key-value store keys", read_only=True, idempotent=True, open_world=False))
-    .args(KeysArguments)
-    .output(Keys)
-    .server(get_key_value_store_keys)
-    .output_threshold(MAX_ANSWER_BYTES)
-    .build()
-)
+GET_KEY_VALUE_STORE_KEYS = limited_tool(
+    "get-key-value-store-keys",
+    Category.STORAGE,
+    reads("Get key-value store keys"),
+    "List keys in a key-value store with the sizes of their records. Use exclusiveStartKey and limit to paginate, "
+    "prefix to narrow down.",
+    get_key_value_store_keys,
+    KeysArguments,
+    Keys,
+).build()

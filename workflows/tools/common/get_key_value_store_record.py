@@ -1,4 +1,4 @@
-"""`get-key-value-store-record`: what is stored under a key, as JSON, text, or a file."""
+"""`get-key-value-store-record`: a record as JSON, text, or a file."""
 
 import json
 from typing import Literal
@@ -9,17 +9,7 @@ from outlast.activities.bounds import Offset
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.storages.contracts import Record, RecordInput
 from outlast.activities.unicode_text import NOTE
-from outlast.workflows.contracts.tool_calls import (
-    AudioContent,
-    BlobResource,
-    Content,
-    EmbeddedResource,
-    ImageContent,
-    Offers,
-    ResourceLink,
-    TextContent,
-    ToolResult,
-)
+from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import (
     Answer,
@@ -29,15 +19,15 @@ from outlast.workflows.tools.answers import (
     describe_stored,
     restore_hint,
 )
-from outlast.workflows.tools.core.storages import KeyValueStoreArguments
-from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, tool
+from outlast.workflows.tools.core.storages import KeyValueStoreArguments, file_block
+from outlast.workflows.tools.framework.tool import Category, reads, tool
 
 PART_BYTES = 49_152
-"""Of a text this much is shown at once; a larger record is stored, and its summary shown."""
+"""Size of the part of a text that is shown. A larger record is stored, and its summary shown."""
 
 
 class RecordArguments(KeyValueStoreArguments):
-    """Which record, and for a long text from where on."""
+    """A record, and the start of a part of a long text."""
 
     record_key: str = Field(
         alias="recordKey", min_length=1, max_length=256, description="Key of the record to retrieve."
@@ -69,41 +59,33 @@ class RecordAnswer(Answer):
 async def get_key_value_store_record(ctx: ToolContext, arguments: RecordArguments) -> ToolResult:
     """Read the record, or the part of it that fits."""
     is_whole_wanted = "offset" not in arguments.model_fields_set and ctx.call.output.compress
+    threshold = PART_BYTES if ctx.call.output.threshold_bytes is None else ctx.call.output.threshold_bytes
     record = await ctx.storages.record(
         RecordInput(
             caller=ctx.call.caller,
             storage_id=arguments.key_value_store_id,
             key=arguments.record_key,
             offset=arguments.offset,
-            max_bytes=_inline_bytes(ctx) if is_whole_wanted else PART_BYTES,
+            max_bytes=max(1, min(threshold, PART_BYTES)) if is_whole_wanted else PART_BYTES,
         )
     )
-    if is_whole_wanted and _is_cut(record):
+    is_cut = record.next_offset is not None or (record.kind == "binary" and record.blob_base64 is None)
+    if is_whole_wanted and is_cut:
         return _stored(record, await ctx.outputs.store_record(record.store_id, record.key), ctx.offers)
     if record.kind == "binary":
         return _binary(record)
     answer = _described(record).model_copy(update={"value": record.value if record.kind == "json" else record.text})
     shown = json.dumps(record.value, ensure_ascii=False) if record.kind == "json" else record.text
-    return answered(answer, _summary(record), shown, _next_part(record))
-
-
-def _inline_bytes(ctx: ToolContext) -> int:
-    threshold = ctx.call.output.threshold_bytes
-    return PART_BYTES if threshold is None else max(1, min(threshold, PART_BYTES))
-
-
-def _is_cut(record: Record) -> bool:
-    return record.next_offset is not None or (record.kind == "binary" and record.blob_base64 is None)
+    more = f"There is more: call get-key-value-store-record with the same key and offset {record.next_offset}."
+    return answered(answer, _summary(record), shown, more if record.next_offset is not None else None)
 
 
 def _stored(record: Record, output: StoredOutput, offers: Offers) -> ToolResult:
-    """What is in a large record, and how to get the part that is needed."""
+    """Return the summary of a large record, with a hint on reading parts of it."""
     short = compressed_form(output).structured()
     text = f"Record {record.key} of {record.store_id}. {describe_stored(output)}\n{restore_hint(output, offers)}"
-    blocks: tuple[Content, ...] = (TextContent(text=text),)
-    if record.kind == "binary":
-        blocks += (_link(record),)
-    return ToolResult(content=blocks, structured=short, locator=output.locator)
+    link = (file_block(record),) if record.kind == "binary" else ()
+    return ToolResult(content=(TextContent(text=text), *link), structured=short, locator=output.locator)
 
 
 def _described(record: Record) -> RecordAnswer:
@@ -124,37 +106,12 @@ def _summary(record: Record) -> str:
     return f"Record {record.key} ({record.content_type}, {describe_size(record.size_bytes)}){part}:{note}"
 
 
-def _next_part(record: Record) -> str | None:
-    if record.next_offset is None:
-        return None
-    return f"There is more: call get-key-value-store-record with the same key and offset {record.next_offset}."
-
-
 def _binary(record: Record) -> ToolResult:
-    mime = _mime(record)
-    answer = _described(record).model_copy(update={"url": record.url})
+    state = "attached."
     if record.blob_base64 is None:
-        text = f"{_summary(record)} too large to show. Fetch it from {record.url} with an Apify token."
-        return answered(answer, text, more=(_link(record),))
-    return answered(answer, f"{_summary(record)} attached.", more=(_blob(mime, record.blob_base64, record.url),))
-
-
-def _mime(record: Record) -> str:
-    return record.content_type.partition(";")[0].strip().lower() or "application/octet-stream"
-
-
-def _link(record: Record) -> ResourceLink:
-    return ResourceLink(uri=record.url, name=record.key, mimeType=_mime(record), size=record.size_bytes)
-
-
-def _blob(mime: str, data: str, url: str) -> Content:
-    match mime.partition("/")[0]:
-        case "image":
-            return ImageContent(data=data, mimeType=mime)
-        case "audio":
-            return AudioContent(data=data, mimeType=mime)
-        case _:
-            return EmbeddedResource(resource=BlobResource(uri=url, mimeType=mime, blob=data))
+        state = f"too large to show. Fetch it from {record.url} with an Apify token."
+    answer = _described(record).model_copy(update={"url": record.url})
+    return answered(answer, f"{_summary(record)} {state}", more=(file_block(record),))
 
 
 GET_KEY_VALUE_STORE_RECORD = (
@@ -165,7 +122,7 @@ GET_KEY_VALUE_STORE_RECORD = (
         "it is small. A large one is stored and summarised; offset reads a long text in parts instead. An Actor's "
         "input is under INPUT, its single result, if any, under OUTPUT."
     )
-    .annotate(ToolAnnotations(title="Get key-value store record", read_only=True, idempotent=True, open_world=False))
+    .annotate(reads("Get key-value store record"))
     .args(RecordArguments)
     .output(RecordAnswer)
     .output_threshold(2 * PART_BYTES)

@@ -1,6 +1,6 @@
-"""`invalid`: where a call of a tool that does not exist ends. A tool like any other, but never listed.
+"""`invalid`: an unlisted tool that answers calls of tools that do not exist.
 
-A model that made a name up reads what it tried, which tools it may call, and which of them it may have meant.
+The answer repeats the call, and lists the available tools and similar names.
 """
 
 import difflib
@@ -15,17 +15,17 @@ from outlast.activities.failures.classify import redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool
 
 MAX_NAME_CHARS = 128
-"""No tool has a longer name; of one that was made up the rest is cut."""
+"""No tool has a longer name; a longer invented one is cut."""
 MAX_INPUT_CHARS = 1_000
-"""What is repeated of the input."""
+"""Most characters of the input in the answer."""
 _SECRET_NAME = re.compile(r"(?i)token|secret|passw|api[_-]?key|authorization|cookie|credential")
 
 
 class InvalidArguments(Arguments):
-    """What was tried, and what may be called."""
+    """The call, and the available tools."""
 
     tool: str = Field(max_length=MAX_NAME_CHARS, description="The name that was called.")
     input: str = Field(default="", max_length=MAX_INPUT_CHARS, description="The arguments, as JSON, cut and redacted.")
@@ -34,18 +34,18 @@ class InvalidArguments(Arguments):
 
 
 def invalid_arguments_of(name: str, arguments: JsonValue, allowed: Sequence[str]) -> dict[str, JsonValue]:
-    """The arguments with which a call of the unknown tool `name` becomes a call of `invalid`."""
+    """Return the arguments of `invalid` for a call of the unknown tool `name`."""
     made = InvalidArguments(tool=_bounded_name(name), input=shown_input(arguments), allowed_tools=tuple(allowed))
     return made.model_dump(mode="json")
 
 
 def invalid_result(name: str, arguments: JsonValue, allowed: Sequence[str]) -> ToolResult:
-    """What `invalid` answers, for front doors that start nothing for a tool that does not exist."""
+    """Return the answer of `invalid`, for entry points that start no task for an unknown tool."""
     return _answer(InvalidArguments.model_validate(invalid_arguments_of(name, arguments, allowed)))
 
 
 def unknown_tool_envelope(name: str, allowed: Sequence[str]) -> ErrorEnvelope:
-    """Says which tools there are, and which of them may have been meant."""
+    """Return the error for an unknown tool, with the available tools and similar names."""
     name = _bounded_name(name)
     near = difflib.get_close_matches(name, allowed, n=3)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Choose one of the available tools."
@@ -55,7 +55,7 @@ def unknown_tool_envelope(name: str, allowed: Sequence[str]) -> ErrorEnvelope:
 
 
 def shown_input(arguments: JsonValue) -> str:
-    """`arguments` as JSON without what looks like a secret, at most `MAX_INPUT_CHARS` long."""
+    """Return `arguments` as JSON without likely secrets, at most `MAX_INPUT_CHARS` long."""
     text = redact(json.dumps(_without_secrets(arguments), ensure_ascii=False))
     return text if len(text) <= MAX_INPUT_CHARS else text[: MAX_INPUT_CHARS - 1] + "…"
 
@@ -82,7 +82,7 @@ def _answer(arguments: InvalidArguments) -> ToolResult:
 
 
 async def invalid(_ctx: ToolContext, arguments: InvalidArguments) -> ToolResult:
-    """Say what was tried and what may be called. It does nothing else."""
+    """Return the error for an unknown tool."""
     return _answer(arguments)
 
 
@@ -90,7 +90,7 @@ INVALID = (
     tool("invalid")
     .category(Category.DEV)
     .describe("Answers calls of tools that do not exist. Never listed, and not to be called.")
-    .annotate(ToolAnnotations(title="Unknown tool", read_only=True, idempotent=True, open_world=False))
+    .annotate(reads("Unknown tool"))
     .args(InvalidArguments)
     .server(invalid)
     .build()

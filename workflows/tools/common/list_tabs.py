@@ -1,8 +1,7 @@
-"""`list_tabs`: the tabs of the user's browser. The client lists all of them; the server checks, selects and describes.
+"""`list_tabs`: the tabs of the user's browser. The client lists all of them, the server selects and describes them.
 
-Patterns of callers are evaluated by RE2, in time linear to the text. A time limit around a backtracking engine would
-have to kill threads, and would judge the same call differently on a busy machine. What RE2 does not support
-(look-around, back-references) is rejected when the arguments are checked."""
+RE2 evaluates patterns in time linear to the text. A time limit for a backtracking engine would have to kill threads,
+and its result would depend on the load. Look-around and back-references are rejected when the arguments are checked."""
 
 import asyncio
 import unicodedata
@@ -20,12 +19,12 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool
 
 MAX_TABS = 2_000
 MAX_URL_CHARS = 1_000
 MAX_TITLE_CHARS = 200
-"""Together they keep an answer under the 4 MiB that the server takes."""
+"""Together they keep an answer under the server's limit of 4 MiB."""
 MAX_PROBLEM_CHARS = 500
 _USUAL_PORTS = {"http": 80, "https": 443, "ftp": 21}
 TabMode = Literal["normal", "incognito"]
@@ -48,10 +47,7 @@ class Tab(BaseModel):
 
     @property
     def host(self) -> str | None:
-        """The host of a web address, with its port unless that is the usual one; None for all other URLs.
-
-        `chrome://settings` names a page of the browser and no host, although its syntax has one.
-        """
+        """Host of a web address, with an unusual port; None for other URLs, such as `chrome://settings`."""
         try:
             parts = urlsplit(self.url)
             port = parts.port
@@ -64,12 +60,12 @@ class Tab(BaseModel):
 
     @property
     def host_name(self) -> str | None:
-        """The host without its port."""
+        """Host without its port."""
         return None if self.host is None else urlsplit(self.url).hostname
 
 
 class BrowserTabs(BaseModel):
-    """The tabs of a browser as it lists them, or why it cannot list them."""
+    """The tabs of a browser in its order, or the reason why it cannot list them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -90,16 +86,16 @@ class BrowserTabs(BaseModel):
 
 MAX_PATTERN_CHARS = 200
 MAX_PROGRAM_SIZE = 1_500
-"""Instructions of RE2: each may look at each character. `[a-z]{20}` has about 40, one `\\pL` a thousand."""
+"""Most instructions of RE2, each of which may read each character. `[a-z]{20}` has about 40, one `\\pL` a thousand."""
 _MAX_MEMORY_BYTES = 1024 * 1024
 _Re2Error = cast(type[Exception], re2.error)  # pyright: ignore[reportUnknownMemberType]
 
 
 class Pattern(Protocol):
-    """A compiled pattern, as far as it is used here."""
+    """A compiled pattern."""
 
     def search(self, text: str, /) -> object | None:
-        """A match anywhere in `text`, or None."""
+        """Return a match anywhere in `text`, or None."""
         ...
 
 
@@ -108,7 +104,7 @@ class _Compiled(Pattern, Protocol):
 
 
 def compiled(pattern: str) -> Pattern:
-    """`pattern` without regard to case. Raises `ValueError` that says what is wrong with it."""
+    """Compile a case-insensitive pattern. Raises `ValueError` with the reason."""
     options = re2.Options()
     options.case_sensitive = False
     options.never_capture = True
@@ -138,14 +134,14 @@ TabPattern = Annotated[
     Field(min_length=1, max_length=MAX_PATTERN_CHARS, json_schema_extra={"format": "regex"}),
     AfterValidator(_checked),
 ]
-"""A regular expression as an argument: what is none is refused with the call's other violations."""
+"""A regular expression as an argument. An invalid one is rejected with the call's other violations."""
 GroupBy = Literal["none", "window", "host", "mode"]
 OrderBy = Literal["title", "url", "host", "windowId", "tabId", "mode", "loading"]
 _SYNTAX = "Regular expression in RE2's syntax (no look-around, no back-references), case-insensitive"
 
 
 class ListTabsArguments(Arguments):
-    """Which tabs, and how they are shown. A tab has to fit everything that is given."""
+    """Filters, all of which a tab has to match, and the presentation of the tabs."""
 
     pattern: TabPattern | None = Field(default=None, description=f"{_SYNTAX}; found anywhere in the URL or the title.")
     group_by: GroupBy = Field(default="none", alias="groupBy", description="What makes a group.")
@@ -169,12 +165,12 @@ class ListTabsArguments(Arguments):
 
     @property
     def wants_incognito(self) -> bool:
-        """Whether the tabs of incognito windows are asked for."""
+        """True if tabs of incognito windows are included."""
         return self.mode == "incognito" or (self.mode is None and "mode" in (self.group_by, self.order_by))
 
     @property
     def window_ids(self) -> frozenset[int] | None:
-        """The windows that are meant; None for all."""
+        """Selected windows; None for all."""
         if self.window_id is None:
             return None
         return frozenset(self.window_id if isinstance(self.window_id, list) else (self.window_id,))
@@ -201,7 +197,7 @@ class ListedGroup(Answer):
 
 
 class TabList(Answer):
-    """The tabs that fit."""
+    """The selected tabs."""
 
     count: int
     group_by: GroupBy
@@ -216,10 +212,10 @@ _MATCHING_TIME = timedelta(minutes=1)
 
 @plain(timeout=_MATCHING_TIME, attempts=2)
 async def list_tabs(arguments: ListTabsArguments, reply: Reply[BrowserTabs]) -> ToolResult:
-    """Choose among the tabs that the client listed, and describe them. Raises `ToolFailure` when it listed none."""
+    """Select and describe tabs that the client listed. Raises `ToolFailure` if it could not list them."""
     if reply.answer.problem is not None:
         raise ToolFailure(_no_tabs(reply.answer.problem))
-    # A pattern may take seconds for thousands of tabs, in which the worker has others to look after.
+    # A pattern may take seconds for thousands of tabs, and must not block the worker.
     groups = await asyncio.to_thread(chosen, reply.answer.tabs, arguments)
     return tab_list(groups, arguments.group_by, omitted=reply.answer.omitted)
 
@@ -241,7 +237,7 @@ LIST_TABS = (
         "incognito windows are left out unless mode, or grouping or ordering by mode, asks for them. It runs on the "
         "user's machine and waits until the user's client answers; the user may decline."
     )
-    .annotate(ToolAnnotations(title="List browser tabs", read_only=True, idempotent=True))
+    .annotate(reads("List browser tabs", open_world=True))
     .args(ListTabsArguments)
     .output(TabList)
     .output_threshold(MAX_ANSWER_BYTES)
@@ -267,14 +263,14 @@ MODES = ("normal", "incognito")
 
 @dataclass(frozen=True)
 class TabGroup:
-    """Tabs that have `key` in common: a window's number, a host, a mode; None when nothing groups them."""
+    """Tabs with the same `key`: a window's number, a host, a mode; None without grouping."""
 
     key: int | str | None
     tabs: tuple[Tab, ...]
 
 
 def chosen(tabs: Iterable[Tab], arguments: ListTabsArguments) -> tuple[TabGroup, ...]:
-    """The tabs that fit, in groups; no group is empty."""
+    """Return the selected tabs in groups, none of which is empty."""
     groups: dict[Any, list[Tab]] = {}
     for tab in matching(tabs, arguments):
         groups.setdefault(_KEYS[arguments.group_by](tab), []).append(tab)
@@ -282,13 +278,13 @@ def chosen(tabs: Iterable[Tab], arguments: ListTabsArguments) -> tuple[TabGroup,
 
 
 def matching(tabs: Iterable[Tab], arguments: ListTabsArguments) -> tuple[Tab, ...]:
-    """The tabs that fit everything that was asked, in the order given."""
+    """Return the tabs that match all filters, in the given order."""
     tests = tuple(_tests(arguments))
     return tuple(tab for tab in tabs if all(test(tab) for test in tests))
 
 
 def ordered(tabs: Iterable[Tab], order_by: OrderBy | None) -> tuple[Tab, ...]:
-    """The tabs in this order; equals stay as they were."""
+    """Return the tabs in this order, which is stable."""
     return tuple(tabs) if order_by is None else tuple(sorted(tabs, key=_RANKS[order_by]))
 
 
@@ -310,7 +306,7 @@ def _tests(arguments: ListTabsArguments) -> Iterable[Callable[[Tab], bool]]:
 
 
 def _rank_of_group(key: int | str | None) -> tuple[Any, ...]:
-    """Windows by number, normal before incognito, hosts by name and port with those that have none at the end."""
+    """Rank windows by number, normal before incognito, hosts by name and port, and tabs without a host last."""
     if key in MODES:
         return (0, MODES.index(str(key)))
     if key == NO_HOST:
@@ -319,13 +315,13 @@ def _rank_of_group(key: int | str | None) -> tuple[Any, ...]:
 
 
 def _rank_of_host(host: str) -> tuple[str, int]:
-    """By name, then by the number of the port."""
+    """Rank by name, then by the number of the port."""
     name, _, port = host.rpartition(":")
     return (name, int(port)) if port.isdigit() else (host, 0)
 
 
 def _plain(text: str) -> str:
-    """For sorting as people do: without regard to case and to how an accent is written."""
+    """Normalise case and accents for sorting."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -353,7 +349,7 @@ NO_TITLE = "(no title)"
 
 
 def tab_list(groups: Sequence[TabGroup], group_by: GroupBy, *, omitted: int = 0) -> ToolResult:
-    """The result that lists `groups`."""
+    """Return the result that lists `groups`."""
     count = sum(len(group.tabs) for group in groups)
     listed = [
         ListedGroup(key=group.key, size=len(group.tabs), tabs=[_listed(tab) for tab in group.tabs]) for group in groups
@@ -364,7 +360,7 @@ def tab_list(groups: Sequence[TabGroup], group_by: GroupBy, *, omitted: int = 0)
 
 
 def _worded(groups: Sequence[TabGroup], group_by: GroupBy, count: int) -> str:
-    """A header, the groups, and a bullet for each tab, in Markdown."""
+    """Return a header, the groups, and a bullet for each tab, in Markdown."""
     if not count:
         return NOTHING_FOUND
     in_groups = "" if group_by == "none" else f" in {len(groups)} group{'' if len(groups) == 1 else 's'} by {group_by}"
@@ -380,15 +376,8 @@ def _group(group: TabGroup, group_by: GroupBy) -> str:
 
 
 def _listed(tab: Tab) -> ListedTab:
-    return ListedTab(
-        tab_id=tab.id,
-        window_id=tab.window_id or None,
-        title=tab.title,
-        url=tab.url,
-        host=tab.host,
-        mode=tab.mode,
-        loading=tab.loading,
-    )
+    fields = tab.model_dump(exclude={"id", "window_id"})
+    return ListedTab(tab_id=tab.id, window_id=tab.window_id or None, host=tab.host, **fields)
 
 
 def _tabs(count: int) -> str:
@@ -396,5 +385,5 @@ def _tabs(count: int) -> str:
 
 
 def _line(text: str) -> str:
-    """In one line: what a page calls itself must not look like a tab or a group of its own."""
+    """Return the text in one line, so that a title cannot look like another tab or group."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

@@ -1,27 +1,14 @@
-"""Tools that list what the caller has: runs, datasets, key-value stores, saved tasks and schedules."""
+"""Tools that list the caller's runs, datasets and key-value stores."""
 
 from datetime import datetime
 
 from pydantic import Field
 
-from outlast.activities.contracts import JsonObject
 from outlast.activities.storages.contracts import RunItem, RunListInput, RunPage, RunStatus
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import ROW_READERS, Answer, first_offered, hint
-from outlast.workflows.tools.common.saved_task_tools import ListedTask, listed_task
-from outlast.workflows.tools.common.schedule_tools import ScheduleView, schedule_view
 from outlast.workflows.tools.core.actor_names import normalised_actor
-from outlast.workflows.tools.core.lists import (
-    Listed,
-    ListPage,
-    ListTool,
-    NewestFirstArguments,
-    PageArguments,
-    entries_of,
-    total_of,
-)
-from outlast.workflows.tools.core.saved_tasks import TASKS
-from outlast.workflows.tools.core.schedules import SCHEDULES
+from outlast.workflows.tools.core.lists import Listed, ListPage, ListTool, NewestFirstArguments
 from outlast.workflows.tools.core.storages import (
     DatasetView,
     StorageListArguments,
@@ -35,14 +22,13 @@ from outlast.workflows.tools.core.storages import (
 from outlast.workflows.tools.framework.tool import Category
 
 
-class RunListArguments(PageArguments):
-    """Which runs."""
+class RunListArguments(NewestFirstArguments):
+    """Runs to list."""
 
     actor: str | None = Field(
         default=None, min_length=1, max_length=200, description="Only runs of this Actor: `user/name` or its id."
     )
     status: RunStatus | None = Field(default=None, description="Return only runs with the provided status.")
-    desc: bool = Field(default=True, description="If true, newest first; if false, oldest first.")
 
 
 class ListedRun(Answer):
@@ -59,14 +45,10 @@ class ListedRun(Answer):
     key_value_store_id: str
 
 
-class RunList(Answer):
+class RunList(ListPage):
     """A page of runs."""
 
     runs: list[ListedRun]
-    count: int = Field(description="Runs on this page.")
-    total: int = Field(description="Runs on all pages.")
-    offset: int
-    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
 
 
 class DatasetList(ListPage):
@@ -81,30 +63,11 @@ class KeyValueStoreList(ListPage):
     key_value_stores: list[StorageView]
 
 
-class SavedTaskList(ListPage):
-    """A page of saved tasks."""
-
-    tasks: list[ListedTask] = Field(description="Without their input.")
-
-
-class ScheduleList(ListPage):
-    """A page of schedules."""
-
-    schedules: list[ScheduleView]
-
-
 async def list_runs(ctx: ToolContext, arguments: RunListArguments) -> Listed:
     """Read a page of runs, of all Actors or of one."""
-    page = await ctx.storages.runs(
-        RunListInput(
-            caller=ctx.call.caller,
-            actor=normalised_actor(arguments.actor) if arguments.actor else None,
-            status=arguments.status,
-            offset=arguments.offset,
-            limit=arguments.limit,
-            desc=arguments.desc,
-        )
-    )
+    actor = normalised_actor(arguments.actor) if arguments.actor else None
+    request = RunListInput(caller=ctx.call.caller, **{**arguments.model_dump(), "actor": actor})
+    page = await ctx.storages.runs(request)
     entries = [ListedRun.model_validate(run.model_dump()) for run in page.runs]
     return Listed(entries, [_run_line(run) for run in page.runs], page.total, page.offset, (_run_readers(ctx, page),))
 
@@ -136,25 +99,6 @@ async def list_key_value_stores(ctx: ToolContext, arguments: StorageListArgument
     )
 
 
-async def list_saved_tasks(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
-    """Read a page of saved tasks."""
-    page = await _platform_page(ctx, TASKS, arguments)
-    tasks = [listed_task(entry) for entry in entries_of(page)]
-    run = hint(ctx, "call-actor-task", "Run one with call-actor-task.") if tasks else None
-    return Listed(tasks, [_task_line(task) for task in tasks], total_of(page), arguments.offset, (run,))
-
-
-async def list_schedules(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
-    """Read a page of schedules."""
-    page = await _platform_page(ctx, SCHEDULES, arguments)
-    schedules = [schedule_view(entry) for entry in entries_of(page)]
-    return Listed(schedules, [_schedule_line(one) for one in schedules], total_of(page), arguments.offset)
-
-
-async def _platform_page(ctx: ToolContext, collection: str, arguments: NewestFirstArguments) -> JsonObject:
-    return await ctx.platform.get(collection, offset=arguments.offset, limit=arguments.limit, desc=arguments.desc)
-
-
 def _run_line(run: RunItem) -> str:
     started = f"{run.started_at:%Y-%m-%d %H:%M:%S}" if run.started_at else "not started"
     cost = f", {run.usage_total_usd:.4f} US dollars" if run.usage_total_usd else ""
@@ -171,17 +115,6 @@ def _run_readers(ctx: ToolContext, page: RunPage) -> str | None:
     return " ".join(uses) or None
 
 
-def _task_line(task: ListedTask) -> str:
-    title = f" “{task.title}”" if task.title else ""
-    runs = f", run {task.runs} times" if task.runs is not None else ""
-    return f"- {task.actor_task_id} ({task.name}){title}: Actor {task.actor_name or task.actor_id}{runs}"
-
-
-def _schedule_line(schedule: ScheduleView) -> str:
-    due = f"next at {schedule.next_run_at:%Y-%m-%d %H:%M:%S} UTC" if schedule.next_run_at else "off"
-    return f"- {schedule.schedule_id} ({schedule.name}): `{schedule.cron_expression}` {schedule.timezone}, {due}"
-
-
 GET_ACTOR_RUN_LIST = ListTool(
     name="get-actor-run-list",
     category=Category.RUNS,
@@ -192,7 +125,6 @@ GET_ACTOR_RUN_LIST = ListTool(
     arguments=RunListArguments,
     answer=RunList,
     entries="runs",
-    things="runs",
     read=list_runs,
 ).build()
 GET_DATASET_LIST = ListTool(
@@ -204,7 +136,6 @@ GET_DATASET_LIST = ListTool(
     arguments=StorageListArguments,
     answer=DatasetList,
     entries="datasets",
-    things="datasets",
     read=list_datasets,
 ).build()
 GET_KEY_VALUE_STORE_LIST = ListTool(
@@ -218,26 +149,4 @@ GET_KEY_VALUE_STORE_LIST = ListTool(
     entries="key_value_stores",
     things="key-value stores",
     read=list_key_value_stores,
-).build()
-GET_ACTOR_TASK_LIST = ListTool(
-    name="get-actor-task-list",
-    category=Category.TASKS,
-    title="Get Actor task list",
-    description="List saved Actor tasks of the authenticated user, newest first. Use it to find one and its id.",
-    arguments=NewestFirstArguments,
-    answer=SavedTaskList,
-    entries="tasks",
-    things="saved tasks",
-    read=list_saved_tasks,
-).build()
-GET_SCHEDULE_LIST = ListTool(
-    name="get-schedule-list",
-    category=Category.SCHEDULES,
-    title="Get schedule list",
-    description="List schedules of the authenticated user, newest first. Use it to find one and its id.",
-    arguments=NewestFirstArguments,
-    answer=ScheduleList,
-    entries="schedules",
-    things="schedules",
-    read=list_schedules,
 ).build()

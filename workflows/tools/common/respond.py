@@ -1,4 +1,4 @@
-"""`react_emoji` and `send_update`: what a model says to its user while it works."""
+"""`react_emoji` and `send_update`: messages of a model to its user while it works."""
 
 import unicodedata
 
@@ -16,7 +16,7 @@ _NO_EMOJI = ("L", "Z", "Cc", "Cs", "Co")
 
 
 class ReactArguments(Arguments):
-    """Which emoji."""
+    """An emoji."""
 
     emoji: str = Field(
         min_length=1, max_length=64, description="An emoji by its short name (`thumbsup`) or as a character (👍)."
@@ -34,7 +34,7 @@ class ReactArguments(Arguments):
 
 
 class UpdateArguments(Arguments):
-    """What to say."""
+    """A message."""
 
     message: str = Field(min_length=1, max_length=4_000, description="What the user should know now, in plain words.")
 
@@ -47,12 +47,12 @@ class UpdateArguments(Arguments):
 
 
 async def react_emoji(ctx: ToolContext, arguments: ReactArguments) -> ToolResult:
-    """Add a reaction to the message that is answered."""
+    """Add a reaction to the user's message."""
     return _sent_result(f"Reacted with {arguments.emoji}.", await ctx.user_messages.post("reaction", arguments.emoji))
 
 
 async def send_update(ctx: ToolContext, arguments: UpdateArguments) -> ToolResult:
-    """Post a message on the way to the answer."""
+    """Post a message before the answer."""
     return _sent_result("The update was sent.", await ctx.user_messages.post("update", arguments.message))
 
 

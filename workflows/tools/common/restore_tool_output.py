@@ -1,6 +1,5 @@
-"""`restore-tool-output`: a stored output back, whole or the part that is needed."""
+"""`restore-tool-output`: read a stored output, whole or in part."""
 
-import json
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -14,23 +13,19 @@ from outlast.activities.outputs.contracts import (
 )
 from outlast.workflows.contracts.tool_calls import BlobResource, EmbeddedResource, ToolResult, rows_as_lines
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import Answer, answered, describe_size
+from outlast.workflows.tools.answers import Answer, answered, as_json, describe_size
 from outlast.workflows.tools.core.storages import FieldNames
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool
 
 _MAX_EXPRESSION_CHARS = 1_000
 
 
 class RestoreArguments(Arguments):
-    """Which output, and which part of it."""
+    """A part of a stored output."""
 
     locator: str = Field(min_length=1, max_length=200, description="The locator, exactly as an answer gave it.")
     offset: Offset = Field(default=0, description="Where to begin: a row of rows, a byte of anything else.")
-    limit: int | None = Field(
-        default=None,
-        ge=1,
-        description="How much at most: rows of rows, bytes of anything else.",
-    )
+    limit: int | None = Field(default=None, ge=1, description="How much at most: rows of rows, bytes of anything else.")
     fields: FieldNames = Field(
         default_factory=list,
         description='Of each row only these, comma-separated, with dot paths: "url,crawl.statusCode".',
@@ -66,31 +61,10 @@ class RestoredPart(Answer):
 
 
 async def restore_tool_output(ctx: ToolContext, arguments: RestoreArguments) -> ToolResult:
-    """Read the part, and say how to go on."""
-    restored = await ctx.outputs.restore(
-        RestoreOutputInput(
-            caller=ctx.call.caller,
-            locator=arguments.locator,
-            offset=arguments.offset,
-            limit=arguments.limit,
-            fields=tuple(arguments.fields),
-            filter=arguments.filter,
-            query=arguments.query,
-            max_bytes=arguments.max_bytes,
-        )
-    )
-    answer = RestoredPart(
-        locator=restored.locator,
-        kind=restored.kind,
-        content_type=restored.content_type,
-        size_bytes=restored.size_bytes,
-        count=restored.count,
-        items=list(restored.items) if restored.items is not None else None,
-        value=restored.value,
-        text=restored.text,
-        offset=restored.offset,
-        next_offset=restored.next_offset,
-    )
+    """Read the part, with a hint on the next one."""
+    request = RestoreOutputInput(caller=ctx.call.caller, **arguments.model_dump())
+    restored = await ctx.outputs.restore(request)
+    answer = RestoredPart.model_validate(restored.model_dump())
     more = (_blob(restored),) if restored.blob_base64 is not None else ()
     return answered(answer, _summary(restored), _shown(restored), _next_part(restored), more=more)
 
@@ -105,12 +79,9 @@ def _summary(restored: RestoredOutput) -> str:
             f"Row {row} of {whole} alone has {describe_size(restored.oversized_row_bytes)}: name the "
             "`fields` you need, or raise maxBytes."
         )
-    found = f"{len(restored.items)} of {restored.count} rows of {whole}"
-    return (
-        f"{found}, from row {restored.offset}:"
-        if restored.items
-        else f"No row matches from row {restored.offset} on in {whole}."
-    )
+    if not restored.items:
+        return f"No row matches from row {restored.offset} on in {whole}."
+    return f"{len(restored.items)} of {restored.count} rows of {whole}, from row {restored.offset}:"
 
 
 def _shown(restored: RestoredOutput) -> str | None:
@@ -118,9 +89,7 @@ def _shown(restored: RestoredOutput) -> str | None:
         return rows_as_lines(restored.items)
     if restored.text is not None:
         return restored.text
-    if restored.kind == "json":
-        return json.dumps(restored.value, ensure_ascii=False, separators=(",", ":"))
-    return None
+    return as_json(restored.value) if restored.kind == "json" else None
 
 
 def _next_part(restored: RestoredOutput) -> str | None:
@@ -147,7 +116,7 @@ RESTORE_TOOL_OUTPUT = (
         "does: a filter or few fields instead of page after page. Do not restore to repeat or to copy an output: its "
         "locator is enough to refer to it, and a person can download the whole."
     )
-    .annotate(ToolAnnotations(title="Restore tool output", read_only=True, idempotent=True, open_world=False))
+    .annotate(reads("Restore tool output"))
     .args(RestoreArguments)
     .output(RestoredPart)
     .server(restore_tool_output)

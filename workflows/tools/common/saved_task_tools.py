@@ -1,4 +1,4 @@
-"""Tools for saved Actor tasks: create, get, update, publish, unpublish and delete."""
+"""Tools for saved Actor tasks: create, get, list, update, publish, unpublish and delete."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -9,9 +9,19 @@ from pydantic import Field, JsonValue, StringConstraints
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, as_json, hint
+from outlast.workflows.tools.answers import Answer, answered, as_json, hint
 from outlast.workflows.tools.core.call_actor_task import SavedTaskArguments
+from outlast.workflows.tools.core.lists import (
+    Listed,
+    ListPage,
+    ListTool,
+    NewestFirstArguments,
+    entries_of,
+    platform_page,
+    total_of,
+)
 from outlast.workflows.tools.core.saved_tasks import (
+    TASKS,
     SavedOptions,
     change_saved_task,
     create_saved_task,
@@ -19,19 +29,25 @@ from outlast.workflows.tools.core.saved_tasks import (
     saved_task,
 )
 from outlast.workflows.tools.framework.ids import Id
-from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import (
+    Arguments,
+    Category,
+    ToolAnnotations,
+    ToolBuilder,
+    limited_tool,
+    reads,
+)
 
 Name = Annotated[
-    str,
-    StringConstraints(min_length=3, max_length=63, pattern=r"^([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])$"),
+    str, StringConstraints(min_length=3, max_length=63, pattern=r"^([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])$")
 ]
-"""The name of a saved task (Apify API v2)."""
+"""Name of a saved task (Apify API v2)."""
 Text = Annotated[str, StringConstraints(max_length=5_000)]
 _FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class PublicPage(Arguments):
-    """What the public page of a saved task shows (Apify API v2, `publicConfig`)."""
+    """Content of the public page of a saved task (Apify API v2, `publicConfig`)."""
 
     seo_title: str | None = Field(default=None, max_length=60, alias="seoTitle", description="Title of the page.")
     seo_description: str | None = Field(
@@ -65,18 +81,11 @@ class TaskFields(Arguments):
     )
 
     def as_sent(self) -> JsonObject:
-        """The fields that were given, as the platform's API has them."""
-        given: dict[str, JsonValue] = {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "input": self.input,
-            "options": self.call_options.as_sent() if self.call_options else None,
-            "publicConfig": self.public_config.model_dump(by_alias=True, exclude_none=True)
-            if self.public_config
-            else None,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        """Return the given fields for the platform's API."""
+        given = self.model_dump(
+            by_alias=True, exclude_none=True, include={"name", "title", "description", "input", "public_config"}
+        )
+        return {**given, "options": self.call_options.as_sent()} if self.call_options else given
 
 
 _PUBLIC = ("seoTitle", "seoDescription", "inputSchemaFields", "datasetName", "datasetView")
@@ -109,17 +118,17 @@ class SavedTask(ListedTask):
 
 
 class CreateActorTaskArguments(TaskFields):
-    """Of which Actor, and what is saved."""
+    """An Actor, and the properties to save."""
 
     actor: Id = Field(description="Actor as `user/name`, its id, or the name of one of your own.")
 
 
 class UpdateActorTaskArguments(SavedTaskArguments, TaskFields):
-    """Which saved task, and what of it is changed."""
+    """A saved task, and its new properties."""
 
 
 class DeletedTask(Answer):
-    """What was removed."""
+    """A deleted saved task."""
 
     actor_task_id: str
     name: str
@@ -127,14 +136,14 @@ class DeletedTask(Answer):
 
 
 async def create_actor_task(ctx: ToolContext, arguments: CreateActorTaskArguments) -> ToolResult:
-    """Save it once, whatever fails in between, and say how it is run."""
+    """Save the task once, also if attempts fail."""
     task = saved_task_view(await create_saved_task(ctx, arguments.actor, arguments.as_sent()))
     run = f"Run it with call-actor-task (actorTaskId {task.actor_task_id})."
     return answered(task, f"Saved task {task.name} as {task.actor_task_id}.", hint(ctx, "call-actor-task", run))
 
 
 async def get_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
-    """The task as it is, with its input."""
+    """Return the task with its input."""
     task = saved_task_view(await saved_task(ctx, arguments.actor_task_id))
     return answered(
         task,
@@ -147,22 +156,22 @@ async def get_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> Too
 
 
 async def update_actor_task(ctx: ToolContext, arguments: UpdateActorTaskArguments) -> ToolResult:
-    """Change what was given, and nothing else."""
+    """Change only the given fields."""
     return await _changed(ctx, arguments, arguments.as_sent(), "Changed saved task {name}.")
 
 
 async def publish_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
-    """Give it its public page."""
+    """Publish the page of the task."""
     return await _changed(ctx, arguments, {"isPublic": True}, "Saved task {name} has a public page now.")
 
 
 async def unpublish_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
-    """Take its public page away; what the page showed is kept."""
-    return await _changed(ctx, arguments, {"isPublic": False}, "Saved task {name} has no public page any more.")
+    """Remove the public page of the task, and keep its configuration."""
+    return await _changed(ctx, arguments, {"isPublic": False}, "Saved task {name} no longer has a public page.")
 
 
 async def delete_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
-    """Remove it; what it has run stays."""
+    """Delete the task. Its runs stay."""
     removed = await delete_saved_task(ctx, arguments.actor_task_id)
     deleted = DeletedTask(actor_task_id=str(removed.get("id")), name=str(removed.get("name")))
     return answered(deleted, f"Deleted saved task {deleted.name}. Its runs and what they wrote stay.")
@@ -173,88 +182,71 @@ async def _changed(ctx: ToolContext, arguments: SavedTaskArguments, fields: Json
     return answered(task, done.format(name=task.name))
 
 
-def _tool(
+def _task_tool(
     name: str,
-    does: str,
     hints: ToolAnnotations,
+    does: str,
     handler: Callable[[ToolContext, Any], Awaitable[ToolResult]],
-    arguments: type[SavedTaskArguments] = SavedTaskArguments,
+    arguments: type[SavedTaskArguments | CreateActorTaskArguments] = SavedTaskArguments,
     answer: type[Answer] = SavedTask,
-    seals: tuple[str, ...] = (),
-) -> Tool:
-    return (
-        tool(name)
-        .category(Category.TASKS)
-        .describe(does)
-        .annotate(hints)
-        .args(arguments)
-        .output(answer)
-        .server(handler)
-        .seals(*seals)
-        .output_threshold(MAX_ANSWER_BYTES)
-        .build()
-    )
+) -> ToolBuilder:
+    return limited_tool(name, Category.TASKS, hints, does, handler, arguments, answer)
 
 
 CREATE_ACTOR_TASK = (
-    tool("create-actor-task")
-    .category(Category.TASKS)
-    .describe(
+    _task_tool(
+        "create-actor-task",
+        ToolAnnotations(title="Create Actor task", open_world=False),
         "Save an Actor task: an Actor with an input and options under a name, to be run again, also by a schedule. It "
-        "runs nothing."
+        "runs nothing.",
+        create_actor_task,
+        CreateActorTaskArguments,
     )
-    .annotate(ToolAnnotations(title="Create Actor task", open_world=False))
-    .args(CreateActorTaskArguments)
-    .output(SavedTask)
-    .server(create_actor_task)
     .seals("input")
     .plans(actors=("actor",))
-    .output_threshold(MAX_ANSWER_BYTES)
     .build()
 )
-GET_ACTOR_TASK = _tool(
+GET_ACTOR_TASK = _task_tool(
     "get-actor-task",
+    reads("Get Actor task"),
     "Get a saved Actor task: its Actor, its input and options, and whether it has a public page.",
-    ToolAnnotations(title="Get Actor task", read_only=True, idempotent=True, open_world=False),
     get_actor_task,
+).build()
+UPDATE_ACTOR_TASK = (
+    _task_tool(
+        "update-actor-task",
+        ToolAnnotations(title="Update Actor task", idempotent=True, open_world=False),
+        "Change a saved Actor task: fields that you give take the place of what was saved, the input as a whole.",
+        update_actor_task,
+        UpdateActorTaskArguments,
+    )
+    .seals("input")
+    .build()
 )
-UPDATE_ACTOR_TASK = _tool(
-    "update-actor-task",
-    "Change a saved Actor task: fields that you give take the place of what was saved, the input as a whole.",
-    ToolAnnotations(title="Update Actor task", idempotent=True, open_world=False),
-    update_actor_task,
-    UpdateActorTaskArguments,
-    seals=("input",),
-)
-PUBLISH_ACTOR_TASK = _tool(
+PUBLISH_ACTOR_TASK = _task_tool(
     "publish-actor-task",
+    ToolAnnotations(title="Publish Actor task", idempotent=True, open_world=False),
     "Give a saved Actor task a public page, as its publicConfig describes it. Everybody can see it then: ask the user "
     "first.",
-    ToolAnnotations(title="Publish Actor task", idempotent=True, open_world=False),
     publish_actor_task,
-)
-UNPUBLISH_ACTOR_TASK = _tool(
+).build()
+UNPUBLISH_ACTOR_TASK = _task_tool(
     "unpublish-actor-task",
-    "Take the public page of a saved Actor task away. Its publicConfig is kept.",
     ToolAnnotations(title="Unpublish Actor task", idempotent=True, open_world=False),
+    "Take the public page of a saved Actor task away. Its publicConfig is kept.",
     unpublish_actor_task,
-)
-DELETE_ACTOR_TASK = _tool(
+).build()
+DELETE_ACTOR_TASK = _task_tool(
     "delete-actor-task",
-    "Delete a saved Actor task for good. Its runs, and what they wrote, stay.",
     ToolAnnotations(title="Delete Actor task", destructive=True, idempotent=True, open_world=False),
+    "Delete a saved Actor task for good. Its runs, and what they wrote, stay.",
     delete_actor_task,
     answer=DeletedTask,
-)
-
-
-def listed_task(task: JsonObject) -> ListedTask:
-    """A task of the platform's list."""
-    return ListedTask.model_validate(_shared(task))
+).build()
 
 
 def saved_task_view(task: JsonObject) -> SavedTask:
-    """The platform's object of a task."""
+    """Return the answer for the platform's object of a task."""
     public, options = (cast("dict[str, Any]", task.get(name) or {}) for name in ("publicConfig", "options"))
     return SavedTask.model_validate(
         {
@@ -281,3 +273,40 @@ def _shared(task: JsonObject) -> dict[str, Any]:
         "created_at": task.get("createdAt"),
         "modified_at": task.get("modifiedAt"),
     }
+
+
+class SavedTaskList(ListPage):
+    """A page of saved tasks."""
+
+    tasks: list[ListedTask] = Field(description="Without their input.")
+
+
+async def list_saved_tasks(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
+    """Read a page of saved tasks."""
+    page = await platform_page(ctx, TASKS, arguments)
+    tasks = [ListedTask.model_validate(_shared(entry)) for entry in entries_of(page)]
+    run = hint(ctx, "call-actor-task", "Run one with call-actor-task.") if tasks else None
+    return Listed(tasks, [_line(task) for task in tasks], total_of(page), arguments.offset, (run,))
+
+
+def _line(task: ListedTask) -> str:
+    title = f" “{task.title}”" if task.title else ""
+    runs = f", run {task.runs} times" if task.runs is not None else ""
+    return f"- {task.actor_task_id} ({task.name}){title}: Actor {task.actor_name or task.actor_id}{runs}"
+
+
+GET_ACTOR_TASK_LIST = ListTool(
+    name="get-actor-task-list",
+    category=Category.TASKS,
+    title="Get Actor task list",
+    description="List saved Actor tasks of the authenticated user, newest first. Use it to find one and its id.",
+    arguments=NewestFirstArguments,
+    answer=SavedTaskList,
+    entries="tasks",
+    things="saved tasks",
+    read=list_saved_tasks,
+).build()
+SAVED_TASK_TOOLS = (
+    *(CREATE_ACTOR_TASK, GET_ACTOR_TASK, GET_ACTOR_TASK_LIST, UPDATE_ACTOR_TASK),
+    *(PUBLISH_ACTOR_TASK, UNPUBLISH_ACTOR_TASK, DELETE_ACTOR_TASK),
+)

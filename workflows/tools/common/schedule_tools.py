@@ -1,5 +1,6 @@
-"""Tools for schedules: `create-schedule`, `get-schedule`, `update-schedule` and `delete-schedule`."""
+"""Tools for schedules of the platform: create, get, list, update and delete."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -8,12 +9,21 @@ from pydantic import Field, JsonValue, StringConstraints
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, as_json
+from outlast.workflows.tools.answers import Answer, answered, as_json
 from outlast.workflows.tools.core import schedules
+from outlast.workflows.tools.core.lists import (
+    Listed,
+    ListPage,
+    ListTool,
+    NewestFirstArguments,
+    entries_of,
+    platform_page,
+    total_of,
+)
 from outlast.workflows.tools.core.saved_tasks import SavedOptions
 from outlast.workflows.tools.core.schedules import ArgumentNames, ScheduledRun, as_read
 from outlast.workflows.tools.framework.ids import Id
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, ToolBuilder, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, limited_tool, reads
 
 _NAMES = ArgumentNames("actor", "actorTaskId")
 _Name = Annotated[str, StringConstraints(min_length=3, max_length=63)]
@@ -49,7 +59,7 @@ class Action(Arguments):
     )
 
     def as_run(self) -> ScheduledRun:
-        """What it runs."""
+        """Return the run of this action."""
         options: JsonObject = self.call_options.as_sent() if self.call_options else {}
         if self.restart_on_error is not None:
             options["restartOnError"] = self.restart_on_error
@@ -64,7 +74,7 @@ class Action(Arguments):
 
 
 class ScheduleArguments(Arguments):
-    """Names a schedule."""
+    """A schedule."""
 
     schedule_id: Id = Field(
         alias="scheduleId", description="Schedule: its id, `user/name`, or the name of one of your own."
@@ -85,7 +95,7 @@ class ScheduleFields(Arguments):
     )
 
     def as_sent(self) -> JsonObject:
-        """The fields that were given, as the platform's API has them, without actions."""
+        """Return the given fields for the platform's API, without actions."""
         return self.model_dump(by_alias=True, exclude_none=True, exclude={"actions", "schedule_id"})
 
 
@@ -98,7 +108,7 @@ class CreateScheduleArguments(ScheduleFields):
 
 
 class UpdateScheduleArguments(ScheduleArguments, ScheduleFields):
-    """Which schedule, and what of it is changed."""
+    """A schedule, and its new properties."""
 
     cron_expression: Cron | None = Field(default=None, alias="cronExpression", description=_CRON)
     actions: list[Action] | None = Field(
@@ -135,12 +145,8 @@ class ScheduleView(Answer):
     actions: list[ActionView]
 
 
-_INPUTS = "actions/*/input"
-_PLANNED = {"actors": ("actions/*/actor",), "tasks": ("actions/*/actorTaskId",)}
-
-
 class DeletedSchedule(Answer):
-    """What was removed."""
+    """A deleted schedule."""
 
     schedule_id: str
     name: str
@@ -148,7 +154,7 @@ class DeletedSchedule(Answer):
 
 
 async def create_schedule(ctx: ToolContext, arguments: CreateScheduleArguments) -> ToolResult:
-    """Make it once, whatever fails in between."""
+    """Create the schedule once, also if attempts fail."""
     runs = [action.as_run() for action in arguments.actions]
     made = schedule_view(await schedules.create_schedule(ctx, arguments.as_sent(), runs))
     return answered(
@@ -157,7 +163,7 @@ async def create_schedule(ctx: ToolContext, arguments: CreateScheduleArguments) 
 
 
 async def get_schedule(ctx: ToolContext, arguments: ScheduleArguments) -> ToolResult:
-    """The schedule as it is, with the inputs of what it runs."""
+    """Return the schedule with the inputs of its runs."""
     found = schedule_view(await schedules.schedule(ctx, arguments.schedule_id), with_inputs=True)
     inputs = [as_json(action.input) for action in found.actions if action.input is not None]
     last = f"It came due last at {found.last_run_at:%Y-%m-%d %H:%M:%S} UTC." if found.last_run_at else None
@@ -172,102 +178,82 @@ async def get_schedule(ctx: ToolContext, arguments: ScheduleArguments) -> ToolRe
 
 
 async def update_schedule(ctx: ToolContext, arguments: UpdateScheduleArguments) -> ToolResult:
-    """Change what was given; actions take the place of all that there were."""
+    """Change the given fields. Actions replace all earlier ones."""
     runs = [action.as_run() for action in arguments.actions] if arguments.actions is not None else None
     changed = schedule_view(await schedules.change_schedule(ctx, arguments.schedule_id, arguments.as_sent(), runs))
     return answered(changed, f"Changed schedule {changed.name}.", describe_due(changed), describe_actions(changed))
 
 
 async def delete_schedule(ctx: ToolContext, arguments: ScheduleArguments) -> ToolResult:
-    """Remove it; what it has started goes on."""
+    """Delete the schedule. Runs that it has started continue."""
     removed = await schedules.delete_schedule(ctx, arguments.schedule_id)
     deleted = DeletedSchedule(schedule_id=str(removed.get("id")), name=str(removed.get("name")))
     return answered(deleted, f"Deleted schedule {deleted.name}. What it has started goes on.")
 
 
-def _begun(
-    name: str, does: str, hints: ToolAnnotations, arguments: type[ScheduleArguments | CreateScheduleArguments]
-) -> ToolBuilder:
-    return (
-        tool(name)
-        .category(Category.SCHEDULES)
-        .describe(does)
-        .annotate(hints)
-        .args(arguments)
-        .output_threshold(MAX_ANSWER_BYTES)
-    )
+def _writing(
+    name: str,
+    title: str,
+    does: str,
+    handler: Callable[[ToolContext, Any], Awaitable[ToolResult]],
+    arguments: type[CreateScheduleArguments | UpdateScheduleArguments],
+) -> Tool:
+    hints = ToolAnnotations(title=title, idempotent=name == "update-schedule", open_world=False)
+    builder = limited_tool(name, Category.SCHEDULES, hints, does, handler, arguments, ScheduleView)
+    planned = {"actors": ("actions/*/actor",), "tasks": ("actions/*/actorTaskId",)}
+    return builder.seals("actions/*/input").plans(**planned).build()
 
 
-CREATE_SCHEDULE = (
-    _begun(
-        "create-schedule",
-        "Have the platform run Actors or saved tasks at times of a cron expression. Each run is paid by the account: "
-        "ask the user first.",
-        ToolAnnotations(title="Create schedule", open_world=False),
-        CreateScheduleArguments,
-    )
-    .output(ScheduleView)
-    .server(create_schedule)
-    .seals(_INPUTS)
-    .plans(**_PLANNED)
-    .build()
+CREATE_SCHEDULE = _writing(
+    "create-schedule",
+    "Create schedule",
+    "Have the platform run Actors or saved tasks at times of a cron expression. Each run is paid by the account: "
+    "ask the user first.",
+    create_schedule,
+    CreateScheduleArguments,
 )
-GET_SCHEDULE = (
-    _begun(
-        "get-schedule",
-        "Get a schedule: when it comes due, what it runs with which input, and when it did last.",
-        ToolAnnotations(title="Get schedule", read_only=True, idempotent=True, open_world=False),
-        ScheduleArguments,
-    )
-    .output(ScheduleView)
-    .server(get_schedule)
-    .build()
+GET_SCHEDULE = limited_tool(
+    "get-schedule",
+    Category.SCHEDULES,
+    reads("Get schedule"),
+    "Get a schedule: when it comes due, what it runs with which input, and when it did last.",
+    get_schedule,
+    ScheduleArguments,
+    ScheduleView,
+).build()
+UPDATE_SCHEDULE = _writing(
+    "update-schedule",
+    "Update schedule",
+    "Change a schedule, or switch it on or off: fields that you give take the place of what was there.",
+    update_schedule,
+    UpdateScheduleArguments,
 )
-UPDATE_SCHEDULE = (
-    _begun(
-        "update-schedule",
-        "Change a schedule, or switch it on or off: fields that you give take the place of what was there.",
-        ToolAnnotations(title="Update schedule", idempotent=True, open_world=False),
-        UpdateScheduleArguments,
-    )
-    .output(ScheduleView)
-    .server(update_schedule)
-    .seals(_INPUTS)
-    .plans(**_PLANNED)
-    .build()
-)
-DELETE_SCHEDULE = (
-    _begun(
-        "delete-schedule",
-        "Delete a schedule for good: nothing of it comes due any more. What it has started goes on.",
-        ToolAnnotations(title="Delete schedule", destructive=True, idempotent=True, open_world=False),
-        ScheduleArguments,
-    )
-    .output(DeletedSchedule)
-    .server(delete_schedule)
-    .build()
-)
+DELETE_SCHEDULE = limited_tool(
+    "delete-schedule",
+    Category.SCHEDULES,
+    ToolAnnotations(title="Delete schedule", destructive=True, idempotent=True, open_world=False),
+    "Delete a schedule for good: nothing of it comes due any more. What it has started goes on.",
+    delete_schedule,
+    ScheduleArguments,
+    DeletedSchedule,
+).build()
 
 
 def schedule_view(schedule: JsonObject, *, with_inputs: bool = False) -> ScheduleView:
-    """The platform's object of a schedule."""
-    fields: dict[str, Any] = {
-        **schedule,
-        "scheduleId": schedule.get("id"),
-        "actions": [_action(run, with_input=with_inputs) for run in as_read(schedule)],
-    }
-    return ScheduleView.model_validate(fields)
+    """Return the answer for the platform's object of a schedule."""
+    actions = [_action(run, with_input=with_inputs) for run in as_read(schedule)]
+    return ScheduleView.model_validate({**schedule, "scheduleId": schedule.get("id"), "actions": actions})
 
 
 def describe_due(schedule: ScheduleView) -> str:
-    """Sentence about the next time at which the schedule is due."""
+    """Return a sentence about the next time at which the schedule is due."""
     if schedule.next_run_at is None:
         return f"It is off; switched on it comes due at `{schedule.cron_expression}` ({schedule.timezone})."
     return f"It comes due next at {schedule.next_run_at:%Y-%m-%d %H:%M:%S} UTC (`{schedule.cron_expression}`)."
 
 
 def describe_actions(schedule: ScheduleView) -> str:
-    """Sentence about the actions of the schedule."""
+    """Return a sentence about the actions of the schedule."""
     runs = [
         f"saved task {one.actor_task_id}" if one.actor_task_id else f"Actor {one.actor_id}" for one in schedule.actions
     ]
@@ -284,3 +270,34 @@ def _action(run: ScheduledRun, *, with_input: bool) -> ActionView:
         call_options=options.model_dump(exclude_none=True) if options else None,
         restart_on_error=restarts if isinstance(restarts, bool) else None,
     )
+
+
+class ScheduleList(ListPage):
+    """A page of schedules."""
+
+    schedules: list[ScheduleView]
+
+
+async def list_schedules(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
+    """Read a page of schedules."""
+    page = await platform_page(ctx, schedules.SCHEDULES, arguments)
+    found = [schedule_view(entry) for entry in entries_of(page)]
+    return Listed(found, [_line(one) for one in found], total_of(page), arguments.offset)
+
+
+def _line(schedule: ScheduleView) -> str:
+    due = f"next at {schedule.next_run_at:%Y-%m-%d %H:%M:%S} UTC" if schedule.next_run_at else "off"
+    return f"- {schedule.schedule_id} ({schedule.name}): `{schedule.cron_expression}` {schedule.timezone}, {due}"
+
+
+GET_SCHEDULE_LIST = ListTool(
+    name="get-schedule-list",
+    category=Category.SCHEDULES,
+    title="Get schedule list",
+    description="List schedules of the authenticated user, newest first. Use it to find one and its id.",
+    arguments=NewestFirstArguments,
+    answer=ScheduleList,
+    entries="schedules",
+    read=list_schedules,
+).build()
+SCHEDULE_TOOLS = (CREATE_SCHEDULE, GET_SCHEDULE, GET_SCHEDULE_LIST, UPDATE_SCHEDULE, DELETE_SCHEDULE)

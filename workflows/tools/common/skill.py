@@ -1,21 +1,21 @@
-"""`Skill` and `LoadSkillSupporting`: the operator's instructions for a kind of work, loaded when they are needed."""
+"""`Skill` and `LoadSkillSupporting`: the operator's instructions for a kind of work, loaded on demand."""
 
 from pydantic import Field
 
 from outlast.activities.skills.activities import SkillDocument
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool
 
 
 class SkillArguments(Arguments):
-    """Which skill."""
+    """A skill."""
 
     name: str = Field(min_length=1, max_length=64, description="Name of the skill, as the list of skills has it.")
 
 
 class SkillFileArguments(SkillArguments):
-    """Which file of which skill."""
+    """A file of a skill."""
 
     path: str = Field(
         min_length=1, max_length=1_024, description="File, relative to the skill, as its main document names it."
@@ -23,13 +23,13 @@ class SkillFileArguments(SkillArguments):
 
 
 async def skill(ctx: ToolContext, arguments: SkillArguments) -> ToolResult:
-    """Load the main document, and say which files there are beside it."""
+    """Load the main document, with a list of the other files."""
     document = await ctx.skills.load(arguments.name)
     return ToolResult(content=(TextContent(text=f"{document.text}\n{_files(ctx, document)}".strip()),))
 
 
 async def load_skill_supporting(ctx: ToolContext, arguments: SkillFileArguments) -> ToolResult:
-    """Load one file as it is."""
+    """Load one file."""
     file = await ctx.skills.load_file(arguments.name, arguments.path)
     return ToolResult(content=(TextContent(text=file.text),))
 
@@ -49,7 +49,7 @@ SKILL = (
         "Load a skill: instructions for one kind of work, by name. Load the one that fits before you begin such work, "
         "and follow it."
     )
-    .annotate(ToolAnnotations(title="Load a skill", read_only=True, idempotent=True, open_world=False))
+    .annotate(reads("Load a skill"))
     .args(SkillArguments)
     .server(skill)
     .build()
@@ -59,7 +59,7 @@ LOAD_SKILL_SUPPORTING = (
     tool("LoadSkillSupporting")
     .category(Category.EXPERIMENTAL)
     .describe("Load a supporting file of a skill, when the skill's main document refers to it and it is needed.")
-    .annotate(ToolAnnotations(title="Load a file of a skill", read_only=True, idempotent=True, open_world=False))
+    .annotate(reads("Load a file of a skill"))
     .args(SkillFileArguments)
     .server(load_skill_supporting)
     .build()

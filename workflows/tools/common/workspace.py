@@ -1,4 +1,4 @@
-"""`Read` and `Bash`: files and commands in the conversation's workspace, where the operator has turned them on."""
+"""`Read` and `Bash`: files and commands in the conversation's workspace, if the operator has enabled them."""
 
 from pydantic import Field
 
@@ -8,13 +8,13 @@ from outlast.activities.workspaces.activities import MAX_COMMAND_SECONDS, Comman
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import describe_size
-from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, reads, tool
 
 DEFAULT_COMMAND_SECONDS = 60
 
 
 class ReadArguments(Arguments):
-    """Which file, and which of its lines."""
+    """Lines of a file."""
 
     path: str = Field(min_length=1, max_length=1_024, description="File, relative to the workspace.")
     offset: Offset = Field(default=0, description="Lines to skip.")
@@ -22,7 +22,7 @@ class ReadArguments(Arguments):
 
 
 class BashArguments(Arguments):
-    """What to run, and for how long at most."""
+    """A command, and its longest duration."""
 
     command: str = Field(
         min_length=1, max_length=32_768, pattern=r"^[^\x00]*$", description="Command line for bash, in the workspace."
@@ -37,13 +37,13 @@ class BashArguments(Arguments):
 
 
 async def read(ctx: ToolContext, arguments: ReadArguments) -> ToolResult:
-    """Lines of a file, and how to go on."""
+    """Read the lines, with a hint on the next ones."""
     lines = await ctx.workspaces.read(arguments.path, offset=arguments.offset, limit=arguments.limit)
     return ToolResult(content=(TextContent(text="\n".join(filter(None, (_heading(lines), lines.text)))),))
 
 
 async def bash(ctx: ToolContext, arguments: BashArguments) -> ToolResult:
-    """Run the command; that it ends with another code than 0 is an answer, that it was killed is a failure."""
+    """Run the command. A nonzero exit code is an answer; a killed command is a failure."""
     outcome = await ctx.workspaces.run(arguments.command, timeout_seconds=arguments.timeout_secs)
     failed = _killed(outcome, arguments)
     outcome_text = failed.message if failed else f"Exit code {outcome.exit_code}."
@@ -95,7 +95,7 @@ READ = (
     tool("Read")
     .category(Category.DEV)
     .describe("Read a text file in the workspace, whole or some of its lines.")
-    .annotate(ToolAnnotations(title="Read a file", read_only=True, idempotent=True, open_world=False))
+    .annotate(reads("Read a file"))
     .args(ReadArguments)
     .server(read)
     .build()

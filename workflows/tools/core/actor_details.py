@@ -1,4 +1,4 @@
-"""Details of one Actor, and its card: the part that all modes share."""
+"""Details of one Actor, and its card, which all modes share."""
 
 import json
 from typing import Literal
@@ -7,18 +7,18 @@ from pydantic import Field, JsonValue
 
 from outlast.activities.actors.contracts import ActorCard, ActorDetails, ActorStats, RunDefaults
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer
+from outlast.workflows.tools.answers import Answer
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.actor_schema import cut, model_input_schema
 from outlast.workflows.tools.framework.ids import Id
-from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolBuilder, limited_tool, reads
 
 MAX_README_CHARS = 20_000
 _MAX_DESCRIPTION_CHARS = 400
 
 
 class DetailSections(Arguments):
-    """Which parts of the details to return. Fewer parts make a shorter answer."""
+    """Parts of the details to return. Fewer parts make a shorter answer."""
 
     description: bool = Field(default=True, description="Title and description.")
     stats: bool = Field(default=True, description="Users, runs, success rate, rating.")
@@ -32,7 +32,7 @@ class DetailSections(Arguments):
 
 
 class ActorArguments(Arguments):
-    """Names an Actor."""
+    """An Actor."""
 
     actor: Id = Field(min_length=1, description="Actor as `user/name`, for example `apify/rag-web-browser`, or its id.")
 
@@ -63,19 +63,13 @@ class DetailsReport(Answer):
 
 
 def details_definition(name: str, handler: Handler, description: str) -> ToolBuilder:
-    """The part of the tool's definition that all modes share."""
-    return (
-        tool(name)
-        .category(Category.ACTORS)
-        .describe(description)
-        .annotate(ToolAnnotations(title="Fetch Actor details", read_only=True, idempotent=True))
-        .server(handler)
-        .output_threshold(MAX_ANSWER_BYTES)
-    )
+    """Begin the definition of a tool for details, which all modes share."""
+    hints = reads("Fetch Actor details", open_world=True)
+    return limited_tool(name, Category.ACTORS, hints, description, handler, ActorArguments, DetailsReport)
 
 
 async def look_up_actor(ctx: ToolContext, actor: str, sections: DetailSections) -> ActorDetails:
-    """The details of the Actor that `sections` ask for. Raises `ToolError`."""
+    """Read the details of the Actor for these sections. Raises `ToolError`."""
     return await ctx.actors.details(
         normalised_actor(actor),
         max_readme_chars=MAX_README_CHARS if sections.readme else 0,
@@ -91,19 +85,17 @@ def details_report(
     next_step: str,
     mcp_tools: list[McpToolReport] | None = None,
 ) -> DetailsReport:
-    """The structured answer, with the sections that were asked for."""
-    card = short_card(details.card)
-    hidden: dict[str, object] = {} if sections.description else {"description": ""}
-    hidden.update({} if sections.pricing else {"pricing": None})
-    hidden.update({} if sections.stats else {"stats": ActorStats()})
+    """Return the structured answer with the given sections."""
+    optional = {"description": "", "pricing": None, "stats": ActorStats()}
+    hidden = {name: empty for name, empty in optional.items() if not getattr(sections, name)}
     output = details.output if sections.output_schema else None
     return DetailsReport(
-        actor=card.model_copy(update=hidden),
+        actor=short_card(details.card).model_copy(update=hidden),
         input_schema=model_input_schema(details.input_schema) if sections.input_schema else None,
         output_schema=output.item_schema if output else None,
         output_schema_source=output.source if output else None,
         readme=details.readme if sections.readme else None,
-        readme_is_cut=_readme_is_cut(details, sections),
+        readme_is_cut=sections.readme and details.readme_chars > len(details.readme or ""),
         run_defaults=details.run_defaults,
         build_number=details.build_number,
         is_mcp_server=details.mcp_path is not None,
@@ -114,7 +106,7 @@ def details_report(
 
 
 def details_as_text(report: DetailsReport) -> str:
-    """The report as Markdown: the card, then each section that it holds."""
+    """Return the report as Markdown: the card, then its sections."""
     parts = [card_as_text(report.actor)]
     if report.mcp_tools is not None:
         lines = [f"- `{tool.name}`: {tool.description}" for tool in report.mcp_tools]
@@ -131,7 +123,7 @@ def details_as_text(report: DetailsReport) -> str:
 
 
 def after_details(ctx: ToolContext, details: ActorDetails) -> str:
-    """The next step; names only tools that the caller may call."""
+    """Return the next step, which names only tools that the caller may call."""
     name = details.card.full_name
     if details.mcp_path is not None:
         return (
@@ -147,21 +139,17 @@ def after_details(ctx: ToolContext, details: ActorDetails) -> str:
     return "No tool offered here runs it."
 
 
-def _readme_is_cut(details: ActorDetails, sections: DetailSections) -> bool:
-    return sections.readme and details.readme_chars > len(details.readme or "")
-
-
 def _fenced(document: dict[str, JsonValue]) -> str:
     return f"```json\n{json.dumps(document, ensure_ascii=False)}\n```"
 
 
 def short_card(card: ActorCard) -> ActorCard:
-    """The card, its description cut to a few sentences."""
+    """Return the card with a short description."""
     return card.model_copy(update={"description": cut(card.description, _MAX_DESCRIPTION_CHARS)})
 
 
 def card_as_text(card: ActorCard) -> str:
-    """The card as Markdown."""
+    """Return the card as Markdown."""
     lines = [f"## {card.title} (`{card.full_name}`)"]
     lines += [cut(card.description, _MAX_DESCRIPTION_CHARS)] if card.description else []
     lines += warnings_of(card)
@@ -176,13 +164,13 @@ def card_as_text(card: ActorCard) -> str:
 
 
 def warnings_of(card: ActorCard) -> list[str]:
-    """Reasons against using the Actor."""
+    """Return the reasons against using the Actor."""
     deprecated = ["Deprecated: its developer advises against using it."] if card.is_deprecated else []
     return [*deprecated, *([f"Notice: {card.notice.replace('_', ' ').lower()}."] if card.notice else [])]
 
 
 def stats_in_words(stats: ActorStats) -> str:
-    """Users, success rate and rating, where known."""
+    """Return users, success rate and rating as far as they are known."""
     parts = [
         f"{stats.total_users:,} users" if stats.total_users is not None else None,
         f"{stats.monthly_users:,} in the last 30 days" if stats.monthly_users is not None else None,

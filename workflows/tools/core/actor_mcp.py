@@ -1,7 +1,4 @@
-"""actor-mcp: tools of Actors that are MCP servers, proxied.
-
-Passthrough only: the answer is never reformatted, there is no widget and no mode.
-"""
+"""Proxied tools of Actors that are MCP servers. Answers are passed on unchanged in every mode."""
 
 from pydantic import JsonValue
 
@@ -11,32 +8,27 @@ from outlast.workflows.contracts.tool_calls import ToolCall, ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.core.actor_details import McpToolReport
 from outlast.workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
-from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations, tool
+from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations, tool
 
 _NEVER_REACHED_BYTES = 2_000_000
-"""Answers are passed on as they are, up to the size that can be passed on at all; only a call's own threshold has one
-stored."""
+"""Answers are passed on up to the largest possible size; only a call's own threshold can make them stored."""
 
 
 async def list_tools_of(ctx: ToolContext, actor: str) -> tuple[list[McpToolReport], tuple[str, ...]]:
-    """The server's tools, as details show them, and notes on those that cannot be used. Raises `ToolError`."""
+    """Read the server's tools, as details show them, and notes on unusable ones. Raises `ToolError`."""
     listing = await ctx.mcp_actors.listing(actor)
-    reports = [
-        McpToolReport(name=tool.name, description=tool.description, input_schema=tool.input_schema)
-        for tool in listing.tools
-    ]
-    return reports, listing.notes
+    return [McpToolReport.model_validate(tool.model_dump()) for tool in listing.tools], listing.notes
 
 
 async def call_tool_of(ctx: ToolContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:
-    """Call one tool of the server and return its answer. Raises `ToolError` when there is none."""
+    """Call one tool of the server and return its answer. Raises `ToolError` if it does not exist."""
     ctx.say(f"Calling `{tool_name}` of the MCP server {actor}")
     answer = await ctx.mcp_actors.call(actor, tool_name, arguments)
     return as_tool_result(answer, tool_name=ctx.call.tool)
 
 
 def as_tool_result(answer: McpAnswer, *, tool_name: str) -> ToolResult:
-    """The server's answer, unchanged. An error also gets an envelope, so that failures can be counted."""
+    """Return the server's answer unchanged. An error also gets an envelope, so that failures can be counted."""
     result = ToolResult(
         raw_content=answer.content, structured=answer.structured, is_error=answer.is_error, meta=answer.meta
     )
@@ -49,7 +41,11 @@ def as_tool_result(answer: McpAnswer, *, tool_name: str) -> ToolResult:
 
 
 def proxied_tool(actor: str, listed: McpTool) -> Tool:
-    """The tool `listed` of `actor` (`user/name`) as a tool of ours, without its server's widgets."""
+    """Return the definition for the tool `listed` of `actor` (`user/name`), without its server's widgets."""
+
+    async def call_proxied(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
+        return await call_tool_of(ctx, actor, listed.name, arguments)
+
     builder = (
         tool(proxied_tool_name(actor, listed.name))
         .category(Category.ACTORS)
@@ -64,7 +60,7 @@ def proxied_tool(actor: str, listed: McpTool) -> Tool:
             )
         )
         .args_schema({"type": "object", **listed.input_schema})
-        .server(_handler(actor, listed.name), actor=f"{actor}:{listed.name}")
+        .server(call_proxied, actor=f"{actor}:{listed.name}")
         .long_running()
         .output_threshold(_NEVER_REACHED_BYTES)
         .keep_output_schema()
@@ -73,18 +69,18 @@ def proxied_tool(actor: str, listed: McpTool) -> Tool:
 
 
 def proxied_tools(actor: str, listed: tuple[McpTool, ...]) -> tuple[Tool, ...]:
-    """All tools of an Actor that is an MCP server."""
+    """Return the definitions for all tools of an Actor that is an MCP server."""
     return tuple(proxied_tool(actor, each) for each in listed)
 
 
 def proxied_call(call: ToolCall) -> Tool:
-    """The definition that carries out a call of a proxied tool; the server itself checks the arguments."""
+    """Return the definition for a call of a proxied tool, whose server checks the arguments."""
     actor, tool_name = split_actor_tool(call.actor or "")
     return proxied_tool(actor, McpTool(name=tool_name or ""))
 
 
 def tool_not_named(tool: str, actor: str) -> ErrorEnvelope:
-    """The error for an Actor that is an MCP server, where a call has to name one of its tools."""
+    """Return the error for a call of an MCP server that names none of its tools."""
     return ErrorEnvelope.permanent(
         ErrorCategory.VALIDATION,
         tool,
@@ -94,17 +90,10 @@ def tool_not_named(tool: str, actor: str) -> ErrorEnvelope:
 
 
 def standby_without_server(tool: str, actor: str) -> ErrorEnvelope:
-    """The error for an Actor that serves HTTP, is no MCP server and takes no input: its run would not end."""
+    """Return the error for an Actor that only serves HTTP and takes no input, so that its run would not end."""
     return ErrorEnvelope.permanent(
         ErrorCategory.VALIDATION,
         tool,
         f'Actor "{actor}" runs in standby mode without an MCP server, and takes no input. Nothing was started.',
         hint="Send HTTP requests to its own address, which its README names.",
     )
-
-
-def _handler(actor: str, tool_name: str) -> Handler:
-    async def call_proxied(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
-        return await call_tool_of(ctx, actor, tool_name, arguments)
-
-    return call_proxied

@@ -1,4 +1,4 @@
-"""Names of Actors as they are written, and of direct Actor tools, which every model provider accepts."""
+"""Names of Actors in calls, and names of direct Actor tools that every model provider accepts."""
 
 import hashlib
 import re
@@ -14,31 +14,34 @@ _ADDRESS = re.compile(
     re.IGNORECASE,
 )
 _COLLECTIONS = frozenset({"actors", "acts", "actor-tasks", "tasks"})
-"""In addresses of the console (`actors/ID`, `actors/tasks/ID`) and of the API (`v2/acts/user~name`)."""
+"""Parts of addresses of the console (`actors/ID`, `actors/tasks/ID`) and of the API (`v2/acts/user~name`)."""
 _REFERENCE = re.compile(r"[A-Za-z0-9][\w.~-]*(?:/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?)?", re.ASCII)
 _MAX_GUESSES = 6
-"""Each is a look-up on the platform when the tool is not known."""
+"""Most look-ups on the platform for an unknown tool."""
 
 
-def actor_tool_name(full_name: str) -> str:
-    """`apify/rag-web-browser` -> `apify--rag-web-browser`. Longer names are cut and get a digest."""
+def actor_tool_name(full_name: str, *, digest_chars: int = _DIGEST_CHARS) -> str:
+    """Return `apify--rag-web-browser` for `apify/rag-web-browser`. Longer names are cut and get a digest."""
     name = full_name.replace("/", "--").replace(".", "-dot-")
-    if len(name) <= MAX_TOOL_NAME:
-        return name
-    digest = hashlib.sha256(full_name.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{name[: MAX_TOOL_NAME - _DIGEST_CHARS - 1]}-{digest}"
+    return name if len(name) <= MAX_TOOL_NAME else cut_name(name, full_name, digest_chars)
+
+
+def cut_name(name: str, whole: str, digest_chars: int = _DIGEST_CHARS) -> str:
+    """Cut `name` to the limit, with a digest of `whole` at its end."""
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:digest_chars]
+    return f"{name[: MAX_TOOL_NAME - digest_chars - 1]}-{digest}"
 
 
 def normalised_actor(actor: str) -> str:
-    """`user~name`, `user/name` and the addresses of its pages are the same Actor; ids stay as they are.
+    """Return `user/name` for `user~name` and the addresses of its pages; ids stay unchanged.
 
-    Quotes that models put around names are removed, so that the rules and the start see the same name.
+    Quotes that models put around names are removed, so that the rules and the start use the same name.
     """
     return without_address(unquoted(actor)).replace("~", "/", 1)
 
 
 def without_address(written: str) -> str:
-    """The Actor (or saved task) whose page, console page, API or standby address this is; any other text as it is.
+    """Return the Actor (or saved task) of a page, console page, API or standby address; other texts unchanged.
 
     `https://apify.com/user/name/api?fpr=x` -> `user/name`, `https://console.apify.com/actors/ID/input` -> `ID`.
     """
@@ -61,16 +64,16 @@ def _reference_in(host: str, path: list[str]) -> str | None:
 
 
 def split_actor_tool(actor: str) -> tuple[str, str | None]:
-    """`user/name:tool` names a tool of an Actor that is an MCP server; the tool is None for an Actor alone."""
+    """Split `user/name:tool`, a tool of an Actor that is an MCP server. The tool is None for an Actor alone."""
     whole = normalised_actor(actor)
-    if "://" in whole:  # An address of something else: no Actor has this name.
+    if "://" in whole:  # Another address: no Actor has this name.
         return whole, None
     name, _, tool = whole.partition(":")
     return name, tool or None
 
 
 def possible_servers(tool_name: str) -> tuple[str, ...]:
-    """Actors that a proxied tool of this name may belong to, the longest name first.
+    """Return the Actors that may have a proxied tool of this name, the longest name first.
 
     `user--my-server-search` may be `search` of `user/my-server` or `server-search` of `user/my`.
     """
@@ -83,13 +86,12 @@ def possible_servers(tool_name: str) -> tuple[str, ...]:
 
 
 def proxied_tool_name(full_name: str, tool: str) -> str:
-    """`user/name` and its tool `search` -> `user--name-search`, in the characters that every client accepts.
+    """Return `user--name-search` for the tool `search` of `user/name`, in characters that every client accepts.
 
-    Longer names are cut and get a digest, as do names in which a character had to be replaced.
+    Longer names, and names with a replaced character, are cut and get a digest.
     """
     plain = f"{actor_tool_name(full_name)}-{tool}"
     name = re.sub(r"[^a-zA-Z0-9_-]", "-", plain)
     if name == plain and len(name) <= MAX_TOOL_NAME:
         return name
-    digest = hashlib.sha256(f"{full_name}:{tool}".encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{name[: MAX_TOOL_NAME - _DIGEST_CHARS - 1]}-{digest}"
+    return cut_name(name, f"{full_name}:{tool}")

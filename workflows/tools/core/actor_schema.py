@@ -1,7 +1,7 @@
-"""From an Actor's input schema (Apify input schema, version 1) to a JSON Schema that models accept.
+"""Conversion of an Actor's input schema (Apify input schema, version 1) to a JSON Schema that models accept.
 
-What only a form needs is removed or put into words: titles, prefills, units, titles of choices. Nothing gets stricter
-than the Actor's own schema but the items of an array that it leaves to its editor. A secret field is `writeOnly`.
+Parts for forms are removed or described: titles, prefills, units, titles of choices. Only the items of an array without
+a schema get stricter. A secret field is `writeOnly`.
 """
 
 import json
@@ -14,7 +14,7 @@ from outlast.activities.storages.item_schema import schema_of_items
 
 MAX_FIELD_DESCRIPTION_CHARS = 500
 MAX_ENUM_CHARS = 2_000
-"""A longer list of choices is described by examples: the platform checks the choice itself."""
+"""A longer list of choices is replaced by examples: the platform checks the choice."""
 MAX_EXAMPLE_CHARS = 500
 MAX_PATTERN_CHARS = 2_000
 """A longer one is left out: the platform checks it."""
@@ -29,7 +29,7 @@ _DATES = {
     "relative": "A time span that is counted back from now, as a number and a unit: `3 days`, `2 weeks`, `1 month`.",
     "absoluteOrRelative": "A date as YYYY-MM-DD, or a time span that is counted back from now, such as `3 days`.",
 }
-"""By `dateType` of a date picker (Apify input schema, `string`)."""
+"""Notes on each `dateType` of a date picker (Apify input schema, `string`)."""
 _DATE_EXAMPLES = {
     "absolute": ("2026-01-31",),
     "relative": ("3 days", "2 weeks", "1 month"),
@@ -52,7 +52,7 @@ _ITEMS_BY_EDITOR: dict[str, JsonObject] = {
     },
     "stringList": {"type": "string"},
 }
-"""What the items of an array look like when its schema leaves that to the editor (Apify input schema, `editor`)."""
+"""Schemas for the items of an array without a schema, by its editor (Apify input schema, `editor`)."""
 _PROXY: JsonObject = {
     "useApifyProxy": {"type": "boolean", "description": "Go through Apify Proxy; true unless you were told otherwise."},
     "apifyProxyGroups": {
@@ -66,7 +66,7 @@ _PROXY: JsonObject = {
 
 
 def model_input_schema(schema: JsonObject) -> JsonObject:
-    """The arguments of an Actor's direct tool. An Actor without an input schema takes any object."""
+    """Return the schema of a direct tool's arguments. An Actor without an input schema takes any object."""
     properties = _properties(schema.get("properties"))
     shaped: JsonObject = {"type": "object", "properties": properties}
     required = _required(schema, properties)
@@ -106,7 +106,7 @@ def _field(field: JsonObject) -> JsonObject:
 
 
 def _type_of(field: JsonObject) -> JsonObject:
-    """The type, without those that JSON Schema does not know (`any`); Apify's `nullable` is a further type."""
+    """Return the types without those that JSON Schema lacks (`any`); Apify's `nullable` is a further type."""
     given = field.get("type")
     names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     types: list[JsonValue] = [name for name in names if isinstance(name, str) and name in _TYPES]
@@ -144,7 +144,7 @@ def _object_parts(field: JsonObject) -> JsonObject:
 
 
 def _array_parts(field: JsonObject) -> JsonObject:
-    """The items of an array; many models refuse an array that does not say what it holds."""
+    """Return the schema of an array's items, because many models reject an array without one."""
     if field.get("type") != "array":
         return {}
     given = field.get("items")
@@ -155,7 +155,7 @@ def _array_parts(field: JsonObject) -> JsonObject:
 
 
 def _guessed_items(field: JsonObject) -> JsonObject:
-    """A guess from the editor, or else from the values in the schema."""
+    """Guess the schema of items from the editor, or from the values in the schema."""
     editor = field.get("editor")
     if isinstance(editor, str) and editor in _ITEMS_BY_EDITOR:
         return dict(_ITEMS_BY_EDITOR[editor])
@@ -181,7 +181,7 @@ def _is_composed(schema: JsonObject) -> bool:
 
 
 def _examples(field: JsonObject) -> list[JsonValue]:
-    """The prefill of a form, unless it is the default; else the first of very many choices."""
+    """Return the prefill of a form, unless it is the default; else the first of very many choices."""
     found: list[JsonValue] = []
     for keyword in ("prefill", "example"):
         value = field.get(keyword)
@@ -203,7 +203,7 @@ def _description(field: JsonObject) -> str:
 
 
 def _notes(field: JsonObject) -> list[str]:
-    """Notes that a form would show beside the field."""
+    """Return the notes that a form would show beside the field."""
     notes: list[str] = []
     unit = _text(field.get("unit"))
     if unit:
@@ -222,22 +222,19 @@ def _notes(field: JsonObject) -> list[str]:
 
 
 def _date_note(field: JsonObject) -> str:
-    """The form of a date, unless the field's own pattern refuses it: then the pattern says what is wanted."""
+    """Return a note on the form of a date, or on the field's own pattern if that form does not match it."""
     kind = field.get("dateType")
     kind = kind if isinstance(kind, str) and kind in _DATES else "absolute"
     pattern = field.get("pattern")
     if not isinstance(pattern, str) or not _is_python_pattern(pattern):
         return _DATES[kind]
-    fits = all(re.search(pattern, example) for example in _DATE_EXAMPLES[kind])
-    return (
-        _DATES[kind]
-        if fits
-        else f"A date or a time span in the form of the pattern `{cut(pattern, _MAX_SHOWN_PATTERN_CHARS)}`."
-    )
+    if all(re.search(pattern, example) for example in _DATE_EXAMPLES[kind]):
+        return _DATES[kind]
+    return f"A date or a time span in the form of the pattern `{cut(pattern, _MAX_SHOWN_PATTERN_CHARS)}`."
 
 
 def _titled_choices(choices: list[JsonValue], titles: list[JsonValue]) -> str:
-    """Only where a title says more than its value."""
+    """List the choices whose titles differ from their values."""
     pairs = [
         f"`{choice}`: {title}"
         for choice, title in list(zip(choices, titles, strict=True))[:_SHOWN_CHOICES]
@@ -251,17 +248,17 @@ def _letters(value: JsonValue) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` with at most `limit` characters; an ellipsis shows that some are missing."""
+    """Return at most `limit` characters of `text`, with an ellipsis if it was cut."""
     return text if len(text) <= limit else text[: max(limit - 1, 0)].rstrip() + "…"
 
 
 def _text(value: JsonValue) -> str:
-    """The text without HTML, which Apify descriptions may hold and models do not need."""
+    """Return the text without HTML tags."""
     return " ".join(re.sub(r"</?[a-zA-Z][^<>]*>", " ", value).split()) if isinstance(value, str) else ""
 
 
 def _is_python_pattern(value: JsonValue) -> bool:
-    """Whether a JavaScript pattern is also valid in Python."""
+    """Return whether a JavaScript pattern is also valid in Python."""
     if not isinstance(value, str) or len(value) > MAX_PATTERN_CHARS:
         return False
     try:

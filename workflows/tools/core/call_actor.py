@@ -1,7 +1,7 @@
-"""Calling an Actor: `call-actor`, the direct Actor tools, and how both use the executor."""
+"""Calls of Actors by `call-actor` and by direct Actor tools."""
 
 from decimal import Decimal
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from pydantic import Field, JsonValue
 
@@ -15,6 +15,7 @@ from outlast.workflows.tools.core.actor_schema import cut, model_input_schema
 from outlast.workflows.tools.core.run_report import RunReport
 from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.ids import Id
+from outlast.workflows.tools.framework.mode import ActorFacts
 from outlast.workflows.tools.framework.tool import (
     Arguments,
     Category,
@@ -31,7 +32,7 @@ Limit = TypeVar("Limit", int, Decimal)
 
 
 class RunOptions(Arguments):
-    """How the run is carried out (Apify API v2, run options)."""
+    """Options of the run (Apify API v2, run options)."""
 
     memory: int | None = Field(
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
@@ -45,13 +46,13 @@ class RunOptions(Arguments):
 
 
 class CallActorArguments(Arguments):
-    """Which Actor to run, with what."""
+    """An Actor to run, and its input."""
 
     actor: Id = Field(
         description=(
             "Actor as `user/name`, for example `apify/rag-web-browser`, or its id. For an Actor that is an MCP server, "
             "`user/name:tool` calls one of its tools, with the tool's arguments as `input`."
-        ),
+        )
     )
     input: dict[str, JsonValue] = Field(
         default_factory=dict, description="Input that fits the Actor's own input schema."
@@ -60,13 +61,13 @@ class CallActorArguments(Arguments):
 
 
 def call_actor_handler(executor: ActorExecutor) -> Handler:
-    """The handler of `call-actor` for a mode whose executor is `executor`."""
+    """Return the handler of `call-actor` for a mode with this executor."""
 
     async def call_actor(ctx: ToolContext, arguments: CallActorArguments) -> ToolResult:
         actor, mcp_tool = split_actor_tool(arguments.actor)
         if mcp_tool is not None:
             answer = await call_tool_of(ctx, actor, mcp_tool, arguments.input)
-            # `call-actor` promises a structured answer; a proxied tool need not have one.
+            # `call-actor` always has a structured answer; a proxied tool need not have one.
             return answer.model_copy(update={"structured": answer.structured or {}})
         spec = run_spec(ctx, actor, arguments.input, arguments.call_options)
         return await executor.execute_actor_tool(ctx, spec)
@@ -74,17 +75,8 @@ def call_actor_handler(executor: ActorExecutor) -> Handler:
     return call_actor
 
 
-def actor_tool_handler(executor: ActorExecutor, actor: str) -> Handler:
-    """The handler of the direct tool of `actor`: the arguments are the Actor's input."""
-
-    async def run_actor(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
-        return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, arguments, RunOptions()))
-
-    return run_actor
-
-
 def run_spec(ctx: ToolContext, actor: str, run_input: JsonValue, options: RunOptions) -> RunSpec:
-    """The run to start. The stricter of the call's options and the task's budget counts."""
+    """Return the run to start. The stricter of the call's options and the task's budget applies."""
     task = ctx.call.options.budget
     return RunSpec(
         actor=actor,
@@ -100,7 +92,7 @@ def run_spec(ctx: ToolContext, actor: str, run_input: JsonValue, options: RunOpt
 
 
 def call_actor_definition(executor: ActorExecutor, description: str) -> ToolBuilder:
-    """The part of `call-actor` that all modes share."""
+    """Begin the definition of `call-actor`, which all modes share."""
     return (
         tool("call-actor")
         .category(Category.ACTORS)
@@ -113,26 +105,28 @@ def call_actor_definition(executor: ActorExecutor, description: str) -> ToolBuil
     )
 
 
-def actor_tool(
-    executor: ActorExecutor, actor: str, *, title: str, purpose: str, description: str, schema: dict[str, JsonValue]
-) -> Tool:
-    """The direct tool of one Actor. `purpose` says what a call does; `schema` is the Actor's own input schema."""
-    text = cut(description, MAX_DESCRIPTION_CHARS)
+def actor_tool(executor: ActorExecutor, actor: str, *, purpose: str, **facts: Unpack[ActorFacts]) -> Tool:
+    """Return the direct tool of one Actor. `purpose` describes a call."""
+    text = cut(facts["description"], MAX_DESCRIPTION_CHARS)
+
+    async def run_actor(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
+        return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, arguments, RunOptions()))
+
     return (
         tool(actor_tool_name(actor))
         .category(Category.ACTORS)
         .describe(f"{purpose} {text}".strip())
-        .annotate(ToolAnnotations(title=title, open_world=True))
-        .args_schema(model_input_schema(schema))
+        .annotate(ToolAnnotations(title=facts["title"], open_world=True))
+        .args_schema(model_input_schema(facts["schema"]))
         .output(RunReport)
-        .server(actor_tool_handler(executor, actor), calls_actor=True, actor=actor)
+        .server(run_actor, calls_actor=True, actor=actor)
         .keep_output_schema()
         .build()
     )
 
 
 def _call_actor_output() -> dict[str, JsonValue]:
-    """A run's report, or any answer of an MCP server's tool."""
+    """Return the schema of a run's report, or of any answer of an MCP server's tool."""
     report = RunReport.model_json_schema(by_alias=True, mode="serialization")
     definitions = report.pop("$defs", {})
     description = "For `user/name:tool`: the structured content of that tool."

@@ -1,4 +1,4 @@
-"""`call-actor-task`: run a saved Actor task. As `call-actor`, it is one durable task, paid once."""
+"""`call-actor-task`: run a saved Actor task, as one durable task that is paid once."""
 
 from decimal import Decimal
 from typing import Any, cast
@@ -17,21 +17,14 @@ from outlast.workflows.tools.core.run_report import RunReport
 from outlast.workflows.tools.core.saved_tasks import TASKS, actor_of, platform_reference
 from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.ids import Id
-from outlast.workflows.tools.framework.tool import (
-    Arguments,
-    Category,
-    Handler,
-    ToolAnnotations,
-    ToolBuilder,
-    tool,
-)
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
 
 _MEMBERS = ("id", "actId", "options")
-"""What is read of the task. Its input stays on the platform, which gives it to the run."""
+"""Members of the task that are read. Its input stays on the platform, which passes it to the run."""
 
 
 class SavedTaskArguments(Arguments):
-    """Names a saved task."""
+    """A saved task."""
 
     actor_task_id: Id = Field(
         alias="actorTaskId", description="Saved task: its id, `user/name`, or the name of one of your own."
@@ -39,7 +32,7 @@ class SavedTaskArguments(Arguments):
 
 
 class CallActorTaskArguments(SavedTaskArguments):
-    """Which saved task to run, and what is otherwise than saved."""
+    """A saved task to run, and values that replace saved ones."""
 
     input: dict[str, JsonValue] = Field(
         default_factory=dict, description="Fields of the input that take the place of saved ones, for this run only."
@@ -50,7 +43,7 @@ class CallActorTaskArguments(SavedTaskArguments):
 
 
 def call_actor_task_handler(executor: ActorExecutor) -> Handler:
-    """The handler for a mode whose executor is `executor`."""
+    """Return the handler for a mode with this executor."""
 
     async def call_actor_task(ctx: ToolContext, arguments: CallActorTaskArguments) -> ToolResult:
         reference = await platform_reference(ctx, arguments.actor_task_id)
@@ -63,7 +56,7 @@ def call_actor_task_handler(executor: ActorExecutor) -> Handler:
 
 
 def call_actor_task_definition(executor: ActorExecutor, description: str) -> ToolBuilder:
-    """The part of `call-actor-task` that all modes share."""
+    """Begin the definition of `call-actor-task`, which all modes share."""
     return (
         tool("call-actor-task")
         .category(Category.TASKS)
@@ -79,7 +72,7 @@ def call_actor_task_definition(executor: ActorExecutor, description: str) -> Too
 
 
 def _spec(ctx: ToolContext, actor: str, task: JsonObject, arguments: CallActorTaskArguments) -> RunSpec:
-    """The run to start. The stricter of the saved options and the call's budget counts, as if both were given."""
+    """Return the run to start. The stricter of the saved options and the call's budget applies."""
     given = arguments.call_options
     saved = cast("dict[str, Any]", task.get("options") or {})
     cost = saved.get("maxTotalChargeUsd")
@@ -93,7 +86,7 @@ def _spec(ctx: ToolContext, actor: str, task: JsonObject, arguments: CallActorTa
 
 
 def _refuse_other_actor(ctx: ToolContext, actor: str) -> None:
-    """Raise `ToolError` when the operator's rules, or the approval of the call, were about another Actor's task."""
+    """Raise `ToolError` if the operator's rules, or the approval of the call, were for another Actor's task."""
     decided = ctx.call.permission.actor if ctx.call.permission is not None else None
     if decided is None or normalised_actor(decided).casefold() == actor.casefold():
         return

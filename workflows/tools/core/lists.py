@@ -1,4 +1,4 @@
-"""Lists that tools return: which page, what is on it, and one definition of a list tool."""
+"""Lists that tools return: arguments and answer of a page, and the definition of a list tool."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from outlast.activities.bounds import Offset
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered, describe_list, next_list_hint
-from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool
+from outlast.workflows.tools.answers import Answer, answered, describe_list, next_list_hint
+from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, limited_tool, reads
 
 
 class PageArguments(Arguments):
-    """Which page of a list."""
+    """Page of a list."""
 
     offset: Offset = Field(default=0, description="Number of entries to skip at the start.")
     limit: int = Field(default=10, ge=1, le=100, description="Maximum number of entries to return.")
 
 
 class NewestFirstArguments(PageArguments):
-    """Which page of a list, and from which end."""
+    """Page of a list, and its order."""
 
     desc: bool = Field(default=True, description="If true, newest first; if false, oldest first.")
 
@@ -38,8 +38,7 @@ class ListPage(Answer):
 
 @dataclass(frozen=True)
 class Listed:
-    """A page as a list tool has read it. `lines` describe `entries`; the texts in `hints` follow, without those that
-    are None."""
+    """A page that a list tool has read. `lines` describe `entries`; `hints` follow, without those that are None."""
 
     entries: Sequence[Answer]
     lines: Sequence[str]
@@ -48,7 +47,7 @@ class Listed:
     hints: tuple[str | None, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ListTool:
     """A tool that returns one page of a list."""
 
@@ -57,61 +56,51 @@ class ListTool:
     title: str
     description: str
     arguments: type[PageArguments]
-    answer: type[Answer]
-    """The model of a page: the fields of `ListPage`, and one for the entries."""
+    answer: type[ListPage]
+    """Model of a page, with a field for the entries."""
     entries: str
-    """Name of the field for the entries."""
-    things: str
-    """Name of the entries for texts, in the plural."""
+    """Name of that field, and without a text in `things` of the entries in the plural."""
+    things: str | None = None
     read: Callable[[ToolContext, Any], Awaitable[Listed]]
 
     def build(self) -> Tool:
-        """The definition."""
-        return (
-            tool(self.name)
-            .category(self.category)
-            .describe(self.description)
-            .annotate(ToolAnnotations(title=self.title, read_only=True, idempotent=True, open_world=False))
-            .args(self.arguments)
-            .output(self.answer)
-            .server(self.handle)
-            .output_threshold(MAX_ANSWER_BYTES)
-            .build()
-        )
+        """Return the definition."""
+        hints = reads(self.title)
+        args, output = self.arguments, self.answer
+        return limited_tool(self.name, self.category, hints, self.description, self._handle, args, output).build()
 
-    async def handle(self, ctx: ToolContext, arguments: PageArguments) -> ToolResult:
-        """Read the page, and write one line for each entry."""
+    async def _handle(self, ctx: ToolContext, arguments: PageArguments) -> ToolResult:
         page = await self.read(ctx, arguments)
         count, total, offset = len(page.entries), page.total, page.offset
-        fields: dict[str, Any] = {
-            self.entries: list(page.entries),
-            "count": count,
-            "total": total,
-            "offset": offset,
-            "next_offset": next_offset(page.entries, total=total, offset=offset),
-        }
+        fields: dict[str, Any] = {self.entries: list(page.entries), **position(page.entries, total, offset)}
         return answered(
             self.answer(**fields),
-            describe_list(self.things, count=count, total=total, offset=offset),
+            describe_list(self.things or self.entries, count=count, total=total, offset=offset),
             *page.lines,
             next_list_hint(self.name, count=count, total=total, offset=offset),
             *page.hints,
         )
 
 
-def next_offset(shown: Sequence[object], *, total: int, offset: int) -> int | None:
-    """The offset of the next page; None on the last page."""
+def position(shown: Sequence[object], total: int, offset: int) -> dict[str, Any]:
+    """Return the fields of `ListPage` for a page with the entries `shown`."""
     end = offset + len(shown)
-    return end if shown and end < total else None
+    next_offset = end if shown and end < total else None
+    return {"count": len(shown), "total": total, "offset": offset, "next_offset": next_offset}
 
 
 def entries_of(page: JsonObject) -> list[JsonObject]:
-    """The entries of a page (Apify API v2, `items`)."""
+    """Return the entries of a page (Apify API v2, `items`)."""
     items = page.get("items")
     return [entry for entry in items if isinstance(entry, dict)] if isinstance(items, list) else []
 
 
 def total_of(page: JsonObject) -> int:
-    """The number of entries on all pages."""
+    """Return the number of entries on all pages."""
     total = page.get("total")
     return total if isinstance(total, int) else len(entries_of(page))
+
+
+async def platform_page(ctx: ToolContext, collection: str, arguments: NewestFirstArguments) -> JsonObject:
+    """Read a page of a collection of the platform."""
+    return await ctx.platform.get(collection, offset=arguments.offset, limit=arguments.limit, desc=arguments.desc)

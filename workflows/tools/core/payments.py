@@ -1,4 +1,4 @@
-"""Payment schemes: how a tool's definition asks for payment. Applied when a connection's tools are built."""
+"""Payment schemes: how a tool's definition requires payment. Applied when a connection's tools are built."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,44 +6,27 @@ from typing import cast
 
 from pydantic import JsonValue, SecretStr
 
-from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.frozen_json import SchemaText
-from outlast.workflows.tools.framework.selection import GivenCall, TakenPayment
+from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool
 
 PAY_ID = "skyfire-pay-id"
 INPUT_CALLERS = frozenset({"call-actor", "call-actor-task", "call-actor-widget"})
-"""Tools that run whatever Actor a call names: its input is their argument `input`."""
+"""Tools that run any Actor, whose input is their argument `input`."""
 
 
-@dataclass(frozen=True)
-class PaymentScheme:
+@dataclass(frozen=True, kw_only=True)
+class PaymentScheme(Payment):
     """An input property that carries the payment, and the text about it in the tool's description."""
 
-    name: str
     property_name: str
     property_description: str
     paragraph: str
 
-    names_payer: bool = False
-    needs_terms: bool = False
-
-    def with_terms(self, terms: JsonObject | None) -> "PaymentScheme":
-        """The same: there are no terms."""
-        del terms
-        return self
-
-    def can_pay(self, definition: Tool) -> bool:
-        """Whether calls of the tool are free or can be paid.
-
-        An Actor that is an MCP server, and a saved task, are paid by their account.
-        """
-        return not definition.runs_actor or (definition.calls_actor and not definition.planned_tasks)
-
     def taken_from(self, call: GivenCall) -> TakenPayment:
-        """The arguments without the payment, and the payment. Raises `ToolError` when there is none."""
+        """Separate the payment from the arguments. Raises `ToolError` if it is missing."""
         rest = dict(call.arguments)
         payment = rest.pop(self.property_name, None)
         if not isinstance(payment, str) or not payment.strip():
@@ -60,7 +43,7 @@ class PaymentScheme:
         )
 
     def applied_to(self, definition: Tool) -> Tool:
-        """The definition with the property when the tool costs money; other tools unchanged."""
+        """Add the property to the definition of a tool that costs money."""
         if not definition.calls_actor:
             return definition
         return replace(
@@ -95,7 +78,7 @@ SCHEMES = {SKYFIRE.name: SKYFIRE}
 
 
 def unpayable(tool: str, actor: str) -> ErrorEnvelope:
-    """The error for a tool of an Actor that is an MCP server: it would run on the account's money."""
+    """Return the error for a tool of an Actor that is an MCP server, which its account would pay."""
     return ErrorEnvelope.permanent(
         ErrorCategory.PAYMENT,
         tool,
@@ -105,7 +88,7 @@ def unpayable(tool: str, actor: str) -> ErrorEnvelope:
 
 
 def standby_unpayable(tool: str, actor: str) -> ErrorEnvelope:
-    """The error for an Actor in standby mode: it serves an account, and no single call."""
+    """Return the error for an Actor in standby mode, which serves an account and not a single call."""
     return ErrorEnvelope.permanent(
         ErrorCategory.PAYMENT,
         tool,
@@ -118,10 +101,10 @@ def standby_unpayable(tool: str, actor: str) -> ErrorEnvelope:
 def misplaced_payment(
     tool: str, input_schema: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue]
 ) -> ErrorEnvelope | None:
-    """The error for a payment among the arguments of a tool that takes none; None when there is none.
+    """Return the error for a payment among the arguments of a tool that takes none; None without a payment.
 
-    In an Actor's input within the arguments it would pay for nothing, and the Actor would get to see it. An Actor that
-    has such a field of its own is called as its own tool, whose schema says so.
+    In an Actor's input it would pay for nothing, and the Actor would see it. An Actor with a field of that name is
+    called by its own tool, whose schema has the field.
     """
     own = cast(dict[str, JsonValue], input_schema.get("properties") or {})
     run_input = arguments.get("input") if tool in INPUT_CALLERS else None

@@ -1,7 +1,6 @@
-"""Saved Actor tasks (an Actor with an input and options under a name), and references to what callers own.
+"""Saved Actor tasks (Apify API v2, `actor-tasks`), and references to objects of callers.
 
-Fields are those of the platform's API (Apify API v2, `actor-tasks`); each mode defines its arguments and answers.
-A reference is an id, `user/name`, or a bare name, which is the caller's own."""
+A reference is an id, `user/name`, or a bare name, which belongs to the caller."""
 
 import hashlib
 import re
@@ -17,24 +16,26 @@ from outlast.workflows.tools.framework.tool import Arguments
 
 TASKS = "actor-tasks"
 INPUT = ("input",)
-"""The places of a saved task whose values may be secret."""
+"""Places of a saved task with values that may be secret."""
 _NAME_CHARS, _DIGEST_CHARS = 50, 8
 
 
 async def saved_task(ctx: ToolContext, written: object) -> JsonObject:
-    """The task as it is. Raises `ToolError` when the caller has none of this id or name."""
+    """Read the task. Raises `ToolError` if the caller has none of this id or name."""
     return await ctx.platform.get(TASKS, await platform_reference(ctx, written))
 
 
 async def create_saved_task(
     ctx: ToolContext, actor: object, fields: JsonObject, *, hidden: tuple[str, ...] = INPUT
 ) -> JsonObject:
-    """Save a task once, whatever fails in between; the task without what is `hidden`.
+    """Save a task once, also if attempts fail. Returns it without the places `hidden`.
 
-    Without a name it gets one that is the same in every attempt.
+    The default name is the same in every attempt of this call.
     """
     actor_id, full_name = await actor_of(ctx, await platform_reference(ctx, actor))
-    body: JsonObject = {"actId": actor_id, "name": _name_for(ctx, full_name), **fields}
+    digest = hashlib.sha256(ctx.task_id.encode()).hexdigest()[:_DIGEST_CHARS]
+    name = f"{full_name.partition('/')[2][:_NAME_CHARS]}-{digest}"
+    body: JsonObject = {"actId": actor_id, "name": name, **fields}
     found_at = f"{await own_username(ctx)}~{body['name']}"
     return await ctx.platform_writes.create(TASKS, body, found_at=found_at, hidden=hidden)
 
@@ -42,28 +43,22 @@ async def create_saved_task(
 async def change_saved_task(
     ctx: ToolContext, written: object, fields: JsonObject, *, hidden: tuple[str, ...] = INPUT
 ) -> JsonObject:
-    """Change these fields and nothing else; the task as it is then, without what is `hidden`."""
+    """Change only these fields. Returns the task without the places `hidden`."""
     return await ctx.platform_writes.update(TASKS, await platform_reference(ctx, written), fields, hidden=hidden)
 
 
 async def delete_saved_task(ctx: ToolContext, written: object) -> JsonObject:
-    """Remove a task for good; its id and its name. What it has run stays."""
+    """Delete a task, and return its id and name. Its runs stay."""
     found = await ctx.platform.part(TASKS, await platform_reference(ctx, written), members=("id", "name"))
     await ctx.platform_writes.delete(TASKS, str(found.get("id")))
     return found
-
-
-def _name_for(ctx: ToolContext, actor: str) -> str:
-    """The name of a task that was given none: the same in every attempt of this call, and of no other."""
-    digest = hashlib.sha256(ctx.task_id.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{actor.partition('/')[2][:_NAME_CHARS]}-{digest}"
 
 
 _ID = re.compile(r"[A-Za-z0-9]{17}")
 
 
 async def platform_reference(ctx: ToolContext, written: object) -> str:
-    """The reference that the platform's API takes: an id, or `user~name`."""
+    """Return the reference for the platform's API: an id, or `user~name`."""
     reference = without_address(unquoted(written)).replace("/", "~", 1)
     if "~" in reference or _ID.fullmatch(reference):
         return reference
@@ -71,13 +66,13 @@ async def platform_reference(ctx: ToolContext, written: object) -> str:
 
 
 async def own_username(ctx: ToolContext) -> str:
-    """The name of the caller's account. Nothing else is read: the same object has the password for proxies."""
+    """Read only the name of the caller's account: the same object has the password for proxies."""
     me = await ctx.platform.part("users", "me", members=("username",))
     return str(me.get("username"))
 
 
 async def actor_of(ctx: ToolContext, reference: str) -> tuple[str, str]:
-    """The id of an Actor, and its full name `user/name`. Raises `ToolError` when the caller can see no such Actor."""
+    """Read the id and the name `user/name` of an Actor. Raises `ToolError` if the caller cannot access it."""
     actor = await ctx.platform.part("acts", reference, members=("id", "username", "name"))
     return str(actor.get("id")), f"{actor.get('username')}/{actor.get('name')}"
 
@@ -86,7 +81,7 @@ _SENT = {"build": "build", "timeout": "timeoutSecs", "memory": "memoryMbytes"}
 
 
 class SavedOptions(Arguments):
-    """Options of runs that somebody starts later (Apify API v2, options of a task, and of a schedule's action)."""
+    """Options of later runs (Apify API v2, options of a task, and of a schedule's action)."""
 
     memory: int | None = Field(
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
@@ -95,12 +90,12 @@ class SavedOptions(Arguments):
     build: Id | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
 
     def as_sent(self) -> JsonObject:
-        """Those that were given, under the platform's names."""
+        """Return the given options under the platform's names."""
         given = self.model_dump(exclude_none=True)
         return {sent: given[name] for name, sent in _SENT.items() if name in given}
 
     @classmethod
     def read(cls, options: dict[str, Any]) -> "SavedOptions | None":
-        """The platform's options as callers name them, unchecked; None when there are none of these."""
+        """Return the platform's options under callers' names, unchecked; None if there are none."""
         found = {name: options[sent] for name, sent in _SENT.items() if options.get(sent) is not None}
         return cls.model_construct(**found) if found else None

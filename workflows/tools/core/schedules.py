@@ -1,6 +1,4 @@
-"""Schedules of the platform, and the actions that they run: Actors and saved tasks.
-
-Fields are those of the platform's API (Apify API v2, `schedules`); each mode names its arguments and answers itself."""
+"""Schedules of the platform (Apify API v2, `schedules`), and their actions, which run Actors and saved tasks."""
 
 import hashlib
 import json
@@ -18,19 +16,19 @@ from outlast.workflows.tools.core.saved_tasks import own_username, platform_refe
 
 SCHEDULES = "schedules"
 INPUTS = ("actions/*/input", "actions/*/runInput")
-"""The places of a schedule whose values may be secret."""
+"""Places of a schedule with values that may be secret."""
 _DIGEST_CHARS = 8
 RUN_ACTOR, RUN_TASK = "RUN_ACTOR", "RUN_ACTOR_TASK"
 OPTIONS = ("build", "timeoutSecs", "memoryMbytes", "restartOnError")
 _JSON = "application/json; charset=utf-8"
 MAX_OF_A_KIND = 10
 INPUT_TEXTS = ("actions/*/runInput/body",)
-"""The API takes an Actor's input as a text. It is sealed until the request is sent, which makes it one."""
+"""The API takes an Actor's input as a text, which is made when the request is sent: until then it is encrypted."""
 
 
 @dataclass(frozen=True)
 class ArgumentNames:
-    """A mode's names of the arguments that select what a schedule runs, for errors."""
+    """A mode's names of the arguments that select the Actor or task, for errors."""
 
     actor: str
     task: str
@@ -38,28 +36,28 @@ class ArgumentNames:
 
 @dataclass(frozen=True)
 class ScheduledRun:
-    """One action of a schedule: an Actor or a saved task, as the caller has named it, and how it is run."""
+    """An action of a schedule: an Actor or a saved task, as the caller has named it, with its options."""
 
     actor: str | None = None
     task: str | None = None
     input: JsonValue = None
     has_input: bool = False
     options: JsonObject = field(default_factory=dict[str, JsonValue])
-    """Those of `OPTIONS` that were given, under the platform's names."""
+    """The given ones of `OPTIONS`, under the platform's names."""
     names: ArgumentNames = ArgumentNames("actorId", "taskId")
 
 
 async def schedule(ctx: ToolContext, written: object) -> JsonObject:
-    """The schedule as it is. Raises `ToolError` when the caller has none of this id or name."""
+    """Read the schedule. Raises `ToolError` if the caller has none of this id or name."""
     return await ctx.platform.get(SCHEDULES, await platform_reference(ctx, written))
 
 
 async def create_schedule(
     ctx: ToolContext, fields: JsonObject, runs: Sequence[ScheduledRun], *, hidden: tuple[str, ...] = INPUTS
 ) -> JsonObject:
-    """Make a schedule once, whatever fails in between; the schedule without what is `hidden`.
+    """Create a schedule once, also if attempts fail. Returns it without the places `hidden`.
 
-    Without a name it gets one that is the same in every attempt.
+    The default name is the same in every attempt of this call.
     """
     _refuse_uncounted(ctx)
     digest = hashlib.sha256(ctx.task_id.encode()).hexdigest()[:_DIGEST_CHARS]
@@ -78,7 +76,7 @@ async def change_schedule(
     *,
     hidden: tuple[str, ...] = INPUTS,
 ) -> JsonObject:
-    """Change these fields, and what it runs unless that is None; the schedule then, without what is `hidden`."""
+    """Change these fields, and the actions if given. Returns the schedule without the places `hidden`."""
     if fields.get("isEnabled") or "cronExpression" in fields or runs is not None:
         _refuse_uncounted(ctx)
     _check(ctx, runs or ())
@@ -88,7 +86,7 @@ async def change_schedule(
 
 
 async def delete_schedule(ctx: ToolContext, written: object) -> JsonObject:
-    """Remove a schedule for good; its id and its name. What it has started goes on."""
+    """Delete a schedule, and return its id and name. Runs that it has started continue."""
     found = await ctx.platform.part(SCHEDULES, await platform_reference(ctx, written), members=("id", "name"))
     await ctx.platform_writes.delete(SCHEDULES, str(found.get("id")))
     return found
@@ -99,7 +97,7 @@ async def _actions(ctx: ToolContext, runs: Sequence[ScheduledRun]) -> list[JsonO
 
 
 async def _target(ctx: ToolContext, run: ScheduledRun) -> str:
-    """The id of the Actor or of the saved task. Raises `ToolError`, which names what there is not."""
+    """Read the id of the Actor or saved task. Raises `ToolError`, which names it, if it does not exist."""
     collection, written = ("actor-tasks", run.task) if run.task else ("acts", run.actor)
     try:
         found = await ctx.platform.part(collection, await platform_reference(ctx, written), members=("id",))
@@ -112,7 +110,7 @@ async def _target(ctx: ToolContext, run: ScheduledRun) -> str:
 
 
 def _check(ctx: ToolContext, runs: Sequence[ScheduledRun]) -> None:
-    """Raise `ToolError` for what the platform would refuse."""
+    """Raise `ToolError` for actions that the platform would reject."""
     problem = problem_of(runs)
     if problem is None:
         return
@@ -128,7 +126,7 @@ def _check(ctx: ToolContext, runs: Sequence[ScheduledRun]) -> None:
 
 
 def _refuse_uncounted(ctx: ToolContext) -> None:
-    """Raise `ToolError` for a caller with caps: what the platform starts at its own times is in no ledger of ours."""
+    """Raise `ToolError` for a caller with spending limits, in which runs by the platform's schedules do not count."""
     if ctx.call.caps is not None:
         message = "You have spending caps, and what a schedule starts counts for none of them. Nothing was changed."
         hint = "Ask the operator of this server to make the schedule, or run the Actor with call-actor."
@@ -136,23 +134,21 @@ def _refuse_uncounted(ctx: ToolContext) -> None:
 
 
 def problem_of(runs: Sequence[ScheduledRun]) -> str | None:
-    """Reason why the platform would reject these actions, as a sentence; None if it would not."""
+    """Return the reason for which the platform would reject these actions, or None."""
     for number, run in enumerate(runs):
         if bool(run.actor) == bool(run.task):
             return f"/actions/{number}: give {run.names.actor} or {run.names.task}, one of them."
         if run.task and run.options:
             return f"/actions/{number}: options of a run go with {run.names.actor} only; a task has its own."
-    for kind, count in (
-        ("an Actor", sum(bool(run.actor) for run in runs)),
-        ("a task", sum(bool(r.task) for r in runs)),
-    ):
+    counts = {"an Actor": sum(bool(run.actor) for run in runs), "a task": sum(bool(run.task) for run in runs)}
+    for kind, count in counts.items():
         if count > MAX_OF_A_KIND:
             return f"/actions: at most {MAX_OF_A_KIND} may run {kind}."
     return None
 
 
 def as_sent(run: ScheduledRun, target: str) -> JsonObject:
-    """An action in the form of the API; `target` is the id of its Actor or task."""
+    """Return an action for the API; `target` is the id of its Actor or task."""
     if run.task:
         saved: JsonObject = {"type": RUN_TASK, "actorTaskId": target}
         return {**saved, "input": run.input} if run.has_input else saved
@@ -163,7 +159,7 @@ def as_sent(run: ScheduledRun, target: str) -> JsonObject:
 
 
 def as_read(schedule: JsonObject) -> list[ScheduledRun]:
-    """Actions of a schedule of the API. An input that is not JSON is text."""
+    """Return the actions of a schedule of the API. An input that is not JSON is text."""
     actions = schedule.get("actions")
     return [_run(action) for action in actions if isinstance(action, dict)] if isinstance(actions, list) else []
 

@@ -1,14 +1,14 @@
-"""Searching Apify Store: the part that all modes share."""
+"""Search of Apify Store, which all modes share."""
 
 from pydantic import Field
 
 from outlast.activities.actors.contracts import ActorCard, ActorSearchPage
 from outlast.activities.bounds import Offset
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer
 from outlast.workflows.tools.core.actor_details import short_card
+from outlast.workflows.tools.core.lists import ListPage, position
 from outlast.workflows.tools.framework.ids import Id
-from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolAnnotations, ToolBuilder, tool
+from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, ToolBuilder, limited_tool, reads
 
 DEFAULT_LIMIT = 5
 
@@ -29,66 +29,46 @@ class SearchActorsArguments(Arguments):
     category: Id | None = Field(default=None, description="Only this Store category, for example `TRAVEL`.")
 
 
-class SearchReport(Answer):
+class SearchReport(ListPage):
     """Actors that were found."""
 
     keywords: str
     actors: list[ActorCard]
-    count: int = Field(description="Actors in this answer.")
-    total: int = Field(description="Actors that fit, on all pages.")
-    offset: int
-    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
     summary: str
     next_step: str
 
 
 def search_definition(name: str, handler: Handler, description: str) -> ToolBuilder:
-    """The part of the tool's definition that all modes share."""
-    return (
-        tool(name)
-        .category(Category.ACTORS)
-        .describe(description)
-        .annotate(ToolAnnotations(title="Search Actors", read_only=True, idempotent=True))
-        .args(SearchActorsArguments)
-        .server(handler)
-        .output_threshold(MAX_ANSWER_BYTES)
-    )
+    """Begin the definition of a search, which all modes share."""
+    hints = reads("Search Actors", open_world=True)
+    return limited_tool(name, Category.ACTORS, hints, description, handler, SearchActorsArguments, SearchReport)
 
 
 async def find_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ActorSearchPage:
-    """The page of Actors that `arguments` ask for. Raises `ToolError`."""
-    return await ctx.actors.search(
-        keywords=arguments.keywords.strip(),
-        category=arguments.category,
-        offset=arguments.offset,
-        limit=arguments.limit,
-    )
+    """Read a page of Actors. Raises `ToolError`."""
+    return await ctx.actors.search(**{**arguments.model_dump(), "keywords": arguments.keywords.strip()})
 
 
 def search_report(
     page: ActorSearchPage, arguments: SearchActorsArguments, *, summary: str, next_step: str
 ) -> SearchReport:
-    """The answer in its structured form."""
+    """Return the structured answer."""
     return SearchReport(
         keywords=arguments.keywords,
         actors=[short_card(card) for card in page.actors],
-        count=len(page.actors),
-        total=page.total,
-        offset=page.offset,
-        next_offset=next_offset(page),
         summary=summary,
         next_step=next_step,
+        **position(page.actors, page.total, page.offset),
     )
 
 
 def next_offset(page: ActorSearchPage) -> int | None:
-    """Where the next page begins; None when this was the last."""
-    following = page.offset + len(page.actors)
-    return following if page.actors and following < page.total else None
+    """Return the offset of the next page; None on the last one."""
+    return position(page.actors, page.total, page.offset)["next_offset"]
 
 
 def describe_search(page: ActorSearchPage, keywords: str) -> str:
-    """How many Actors were found."""
+    """Return a sentence about the number of found Actors."""
     about = f" for “{keywords}”" if keywords.strip() else ""
     if not page.actors:
         beyond = f" at offset {page.offset}; there are {page.total}" if page.total else ""
@@ -97,7 +77,7 @@ def describe_search(page: ActorSearchPage, keywords: str) -> str:
 
 
 def after_search(ctx: ToolContext, page: ActorSearchPage, details_tool: str) -> str:
-    """The next step; names only tools that the caller may call."""
+    """Return the next step, which names only tools that the caller may call."""
     if not page.actors:
         return "Try fewer or more general words: the name of the site, or what is to be done."
     steps: list[str] = []

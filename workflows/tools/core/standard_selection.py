@@ -1,4 +1,4 @@
-"""The rules by which connections choose tools, in every mode that has none of its own."""
+"""The default rules by which connections select tools."""
 
 from collections.abc import Mapping
 
@@ -18,17 +18,17 @@ from outlast.workflows.tools.framework.tool import Category, Tool
 
 _PARAMETERS = ("mode", "ui", "tools", "actors", "payment")
 RUN_COMPANIONS = ("get-actor-run", "get-actor-output")
-"""Offered whenever an Actor can be called."""
+"""Offered with tools that call Actors."""
 TASK_COMPANIONS = ("get-task", "list-tasks", "cancel-task", "answer-task")
-"""Offered whenever a call may outlast its connection: clients without tasks get the result with these."""
+"""Offered with calls that may outlast their connection, for clients without support for tasks."""
 OUTPUT_COMPANIONS = ("restore-tool-output",)
-"""Offered whenever an answer may be stored."""
+"""Offered with tools whose answers may be stored."""
 BATCH_COMPANIONS = ("get-batch", "get-batch-results", "cancel-batch")
-"""Offered whenever a batch can be started."""
+"""Offered with the tool that starts batches."""
 
 
 def read(mode: str, parameters: Parameters) -> Selection:
-    """The selection in `tools`, `actors` and `payment`. Raises `UnknownName`, and `ValueError` for other payments."""
+    """Read `tools`, `actors` and `payment`. Raises `UnknownName`, and `ValueError` for other payments."""
     unknown = next((name for name in parameters if name not in _PARAMETERS), None)
     if unknown is not None:
         raise UnknownName(unknown_name("parameter", unknown, _PARAMETERS))
@@ -44,7 +44,7 @@ def read(mode: str, parameters: Parameters) -> Selection:
 
 
 def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
-    """The tools and Actors that the selectors name. A selector that is neither a category nor a tool is an Actor."""
+    """Choose tools and Actors by the selectors. A selector that is neither a category nor a tool is an Actor."""
     default = selection.selectors is None
     selectors = selection.default_selectors if selection.selectors is None else selection.selectors
     tools: list[Tool] = []
@@ -62,7 +62,7 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
 
 
 def arrange(_selection: Selection, loaded: LoadedChoice) -> list[Tool]:
-    """The chosen tools, those of Actors, the mode's companions; those for runs, tasks, stored outputs and batches."""
+    """Add the tools of Actors and the companions for runs, tasks, stored outputs and batches to the chosen tools."""
     tools = [*loaded.tools, *loaded.actor_tools, *loaded.companions]
     names: list[str] = []
     if any(definition.calls_actor for definition in tools):
@@ -80,5 +80,5 @@ STANDARD = SelectionRules(read=read, choose=choose, arrange=arrange)
 
 
 def _last(parameters: Parameters, name: str) -> Parameters:
-    """The last value counts of a parameter that was given more than once."""
+    """Return the parameter with its last value only."""
     return {name: values[-1:]} if (values := parameters.get(name)) else {}

@@ -1,14 +1,23 @@
-"""Arguments and views that tools for datasets and key-value stores share."""
+"""Arguments and views of tools for datasets and key-value stores."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from outlast.activities.storages.contracts import DatasetInfo, KeyValueStoreInfo, StorageInfo, StorageListInput
+from outlast.activities.storages.contracts import DatasetInfo, KeyValueStoreInfo, Record, StorageInfo, StorageListInput
+from outlast.workflows.contracts.tool_calls import (
+    AudioContent,
+    BlobResource,
+    Content,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+)
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import Answer, describe_size
-from outlast.workflows.tools.core.lists import PageArguments
+from outlast.workflows.tools.core.lists import NewestFirstArguments
 from outlast.workflows.tools.framework.tool import Arguments
 
 _ID_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*([~/][A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
@@ -18,7 +27,6 @@ StorageId = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2
 
 
 def _split(value: object) -> object:
-    """`"url, title"` as the list that it means."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -31,6 +39,11 @@ FieldNames = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 200}]}),
 ]
 """Names of fields: a list, or one text with commas."""
+
+
+def parents_of(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the objects to flatten for fields with dots: `["metadata.url", "title"]` -> `("metadata",)`."""
+    return tuple(dict.fromkeys(field.partition(".")[0] for field in fields if "." in field.lstrip(".")))
 
 
 class DatasetArguments(Arguments):
@@ -47,13 +60,11 @@ class KeyValueStoreArguments(Arguments):
     )
 
 
-class StorageListArguments(PageArguments):
-    """Which page of a list of storages."""
+class StorageListArguments(NewestFirstArguments):
+    """Page of a list of storages."""
 
-    desc: bool = Field(default=True, description="If true, newest first; if false, oldest first.")
     unnamed: bool = Field(
-        default=False,
-        description="If true, storages without a name are listed too. Those that runs make have none.",
+        default=False, description="If true, storages without a name are listed too. Those that runs make have none."
     )
 
 
@@ -80,28 +91,22 @@ class DatasetView(StorageView):
 
 
 def dataset_view(dataset: DatasetInfo) -> DatasetView:
-    """The structured form of a dataset."""
+    """Return the structured form of a dataset."""
     return DatasetView.model_validate(dataset.model_dump())
 
 
 def store_view(store: KeyValueStoreInfo) -> StorageView:
-    """The structured form of a key-value store."""
+    """Return the structured form of a key-value store."""
     return StorageView.model_validate(store.model_dump())
 
 
 def list_input(ctx: ToolContext, arguments: StorageListArguments) -> StorageListInput:
-    """The input of the activity that lists storages."""
-    return StorageListInput(
-        caller=ctx.call.caller,
-        offset=arguments.offset,
-        limit=arguments.limit,
-        desc=arguments.desc,
-        unnamed=arguments.unnamed,
-    )
+    """Return the input of the activity that lists storages."""
+    return StorageListInput(caller=ctx.call.caller, **arguments.model_dump())
 
 
 def storage_line(storage: StorageInfo) -> str:
-    """One line about a storage in a list."""
+    """Return one line about a storage in a list."""
     label = f"{storage.id} ({storage.name})" if storage.name else storage.id
     items = f"{storage.item_count} items, " if isinstance(storage, DatasetInfo) else ""
     size = f"{describe_size(storage.size_bytes)}, " if storage.size_bytes is not None else ""
@@ -110,7 +115,26 @@ def storage_line(storage: StorageInfo) -> str:
 
 
 def unnamed_hint(arguments: StorageListArguments, *, total: int) -> str | None:
-    """Note on storages without a name, for an empty list; None if it does not apply."""
+    """Return a note on storages without a name, for an empty list; None if it does not apply."""
     if total or arguments.unnamed:
         return None
     return "Only storages with a name were looked for: set unnamed to true for those that runs made."
+
+
+def mime_of(record: Record) -> str:
+    """Return the media type of a record, without parameters."""
+    return record.content_type.partition(";")[0].strip().lower() or "application/octet-stream"
+
+
+def file_block(record: Record) -> Content:
+    """Return a file as a content block; a link to a file whose bytes were not read."""
+    mime = mime_of(record)
+    if record.blob_base64 is None:
+        return ResourceLink(uri=record.url, name=record.key, mimeType=mime, size=record.size_bytes)
+    match mime.partition("/")[0]:
+        case "image":
+            return ImageContent(data=record.blob_base64, mimeType=mime)
+        case "audio":
+            return AudioContent(data=record.blob_base64, mimeType=mime)
+        case _:
+            return EmbeddedResource(resource=BlobResource(uri=record.url, mimeType=mime, blob=record.blob_base64))

@@ -12,5 +12,5 @@ Large results stay in the dataset: the answer says how many rows there are and h
 
 
 def call_actor_tool(executor: ActorExecutor) -> Tool:
-    """The definition, with the mode's executor."""
+    """Return the definition with the mode's executor."""
     return call_actor_definition(executor, DESCRIPTION).build()

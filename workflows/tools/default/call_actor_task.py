@@ -12,5 +12,5 @@ this run only. Large results stay in the dataset: the answer says how many rows 
 
 
 def call_actor_task_tool(executor: ActorExecutor) -> Tool:
-    """The definition, with the mode's executor."""
+    """Return the definition with the mode's executor."""
     return call_actor_task_definition(executor, DESCRIPTION).build()

@@ -8,7 +8,6 @@ from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
     DetailSections,
-    DetailsReport,
     after_details,
     details_as_text,
     details_definition,
@@ -24,13 +23,13 @@ what its rows look like (from your recent runs, else as it declares them). `outp
 
 
 class FetchActorDetailsArguments(ActorArguments):
-    """Which Actor, and what of it."""
+    """An Actor, and parts of its details."""
 
     output: DetailSections = Field(default_factory=DetailSections)
 
 
 async def fetch_actor_details(ctx: ToolContext, arguments: FetchActorDetailsArguments) -> ToolResult:
-    """The details, in words and structured."""
+    """Return the details, as text and structured."""
     details = await look_up_actor(ctx, arguments.actor, arguments.output)
     wants_tools = arguments.output.mcp_tools and details.mcp_path is not None
     mcp_tools, notes = await list_tools_of(ctx, details.card.full_name) if wants_tools else (None, ())
@@ -41,8 +40,5 @@ async def fetch_actor_details(ctx: ToolContext, arguments: FetchActorDetailsArgu
 
 
 FETCH_ACTOR_DETAILS = (
-    details_definition("fetch-actor-details", fetch_actor_details, DESCRIPTION)
-    .args(FetchActorDetailsArguments)
-    .output(DetailsReport)
-    .build()
+    details_definition("fetch-actor-details", fetch_actor_details, DESCRIPTION).args(FetchActorDetailsArguments).build()
 )

@@ -2,10 +2,11 @@
 
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
-from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult, rows_as_lines
+from outlast.workflows.contracts.tool_calls import Offers, ToolResult, rows_as_lines
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import (
     ROW_READERS,
+    answered,
     describe_page,
     describe_run_facts,
     describe_run_status,
@@ -26,7 +27,7 @@ from outlast.workflows.tools.framework.executors import ActorOutcome
 
 
 def present_finished_run(outcome: ActorOutcome) -> ToolResult:
-    """The run's end, its rows or the first of those that were stored, and how to get the others."""
+    """Return the run's end, its rows or the first of the stored ones, and a hint on the others."""
     run, page, output = outcome.run, outcome.preview, outcome.output
     status = f"{outcome.actor}: {describe_run_status(run)}"
     error = run_failure(run, tool=outcome.tool, offers=outcome.offers) or outcome.refused
@@ -42,34 +43,23 @@ def present_finished_run(outcome: ActorOutcome) -> ToolResult:
         output=output,
     )
     refused = [outcome.refused.message] if outcome.refused else []
-    text = "\n".join(part for part in (status, *refused, *stored, *rows, next_step) if part)
-    return ToolResult(
-        content=(TextContent(text=text),),
-        structured=report.structured(),
-        is_error=error is not None,
-        error=error,
-        locator=output.locator if output else None,
-        meta=until_meta(run),
+    locator = output.locator if output else None
+    return answered(report, status, *refused, *stored, *rows, next_step).model_copy(
+        update={"is_error": error is not None, "error": error, "locator": locator, "meta": until_meta(run)}
     )
 
 
 def present_run_state(run: RunState, offers: Offers, page: DatasetPage | None = None) -> ToolResult:
-    """How far a run is, its rows when they are few, and what to call next. A run that failed is no failed look-up."""
+    """Return the state of a run, its rows if they are few, and the next step. A failed run does not fail the call."""
     summary = describe_run_status(run)
     failed = run_failure(run, tool="get-actor-run", offers=offers)
     next_step = failed.hint if failed and failed.hint else _next_step(run, offers)
     report = build_run_report(run, summary=summary, next_step=next_step, page=page)
-    rows = [_rows_so_far(page), rows_as_lines(page.items)] if page else []
-    return ToolResult(
-        content=(
-            TextContent(text="\n".join(part for part in (summary, describe_run_facts(run), *rows, next_step) if part)),
-        ),
-        structured=report.structured(),
-    )
-
-
-def _rows_so_far(page: DatasetPage) -> str:
-    return describe_page(page) if page.items or page.total == 0 else f"Dataset {page.dataset_id} has {page.total} rows."
+    rows: list[str] = []
+    if page:
+        count = f"Dataset {page.dataset_id} has {page.total} rows."
+        rows = [describe_page(page) if page.items or page.total == 0 else count, rows_as_lines(page.items)]
+    return answered(report, summary, describe_run_facts(run), *rows, next_step)
 
 
 def _rest_of_rows(outcome: ActorOutcome) -> str | None:
@@ -93,7 +83,7 @@ def _next_step(run: RunState, offers: Offers) -> str:
 
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
-    """Look the run up and say what to do next."""
+    """Read the run."""
     run, page = await run_with_rows(ctx, arguments.run_id)
     return present_run_state(run, ctx.offers, page)
 

@@ -6,7 +6,6 @@ from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import card_as_text
 from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
-    SearchReport,
     after_search,
     describe_search,
     find_actors,
@@ -22,7 +21,7 @@ Search before you choose an Actor, in short keywords; go on with offset.
 
 
 async def search_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
-    """The cards, in words and structured."""
+    """Return the cards, as text and structured."""
     page = await find_actors(ctx, arguments)
     summary = describe_search(page, arguments.keywords)
     next_step = after_search(ctx, page, "fetch-actor-details")
@@ -30,4 +29,4 @@ async def search_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> T
     return answered(report, summary, *(f"\n{card_as_text(card)}" for card in page.actors), f"\n{next_step}")
 
 
-SEARCH_ACTORS = search_definition("search-actors", search_actors, DESCRIPTION).output(SearchReport).build()
+SEARCH_ACTORS = search_definition("search-actors", search_actors, DESCRIPTION).build()

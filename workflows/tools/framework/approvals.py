@@ -1,4 +1,4 @@
-"""Approval of a call before it runs: yes, no, or yes with other arguments; and who decided."""
+"""Approval of a call before it runs: yes, no, or yes with other arguments."""
 
 import json
 from decimal import Decimal
@@ -22,7 +22,7 @@ from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval,
 from outlast.workflows.tools.framework.tool import Tool, values_at
 
 APPROVAL_KEY = "approval"
-"""The key under which a call asks for its approval, and the name of that phase."""
+"""Key of the question for an approval, and name of its phase."""
 _MAX_SHOWN_BYTES = 32_768
 _MAX_BEGIN_CHARS = 2_000
 
@@ -36,7 +36,7 @@ class ApprovalAnswer(KnownFieldsOnly, Contract):
 
 
 class Verdict(Contract):
-    """An approval or a refusal, and who gave it."""
+    """An approval or a refusal, and its author."""
 
     granted: bool
     at: str
@@ -45,7 +45,7 @@ class Verdict(Contract):
     arguments: JsonObject | None = None
 
     def recorded_in(self, result: ToolResult) -> ToolResult:
-        """`result` with the verdict in its meta."""
+        """Add the verdict to the meta of `result`."""
         decision = "no" if not self.granted else "edited" if self.arguments is not None else "yes"
         record: dict[str, JsonValue] = {"decision": decision, "by": self.approved_by, "at": self.at}
         if self.note:
@@ -55,19 +55,18 @@ class Verdict(Contract):
 
 async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -> Verdict:
     """Ask for approval and wait durably. Raises `ToolError` when nobody decides in time."""
-    question = _question(ctx, definition, approval)
+
+    def check(content: JsonObject) -> tuple[Violation, ...]:
+        return _violations(definition, ctx.call.arguments, content, may_edit=not _approvers(ctx))
+
+    questions = {APPROVAL_KEY: _question(ctx, definition, approval)}
     try:
-        answers = await ctx.questions.ask(
-            {APPROVAL_KEY: question},
-            timeout=approval.deadline,
-            checks={
-                APPROVAL_KEY: lambda content: _violations(
-                    definition, ctx.call.arguments, content, may_edit=not _approvers(ctx)
-                )
-            },
-        )
+        answers = await ctx.questions.ask(questions, timeout=approval.deadline, checks={APPROVAL_KEY: check})
     except TimeoutError:
-        raise ToolError(_too_late(definition.name, approval)) from None
+        message = f"Nobody approved the call of {definition.name} within {describe_duration(approval.deadline)}."
+        hint = "Call again when somebody can approve it."
+        envelope = ErrorEnvelope.transient(ErrorCategory.TIMEOUT, definition.name, message, hint=hint)
+        raise ToolError(envelope) from None
     answer, answered_by = answers[APPROVAL_KEY], ctx.questions.answered_by(APPROVAL_KEY)
     decided = (
         ApprovalAnswer.model_validate(answer.content)
@@ -85,7 +84,7 @@ async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -
 
 
 def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
-    """The approval that the call needs, by the tool or by the operator's rule; None when it needs none."""
+    """Return the approval that the tool or the operator's rule requires for the call, if any."""
     own = definition.approval
     if own is not None and own.is_due(definition.parse(ctx.call.arguments)):
         return own
@@ -94,13 +93,13 @@ def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
 
 
 def _approvers(ctx: ToolContext) -> tuple[str, ...]:
-    """The roles of which the operator's rule demands one for an approval, also where the tool itself asks."""
+    """Return the roles of which the operator's rule requires one, also for an approval that the tool requires."""
     ruling = ctx.call.permission
     return ruling.approvers if ruling is not None else ()
 
 
 def denied(ctx: ToolContext, definition: Tool) -> ErrorEnvelope:
-    """The error for a call that the operator's rules deny."""
+    """Return the error for a call that the operator's rules deny."""
     rule = f" ({ctx.call.permission.rule})" if ctx.call.permission else ""
     return ErrorEnvelope.permanent(
         ErrorCategory.PERMISSION,
@@ -111,7 +110,7 @@ def denied(ctx: ToolContext, definition: Tool) -> ErrorEnvelope:
 
 
 def refused(definition: Tool, verdict: Verdict) -> ErrorEnvelope:
-    """The error for a call that was not approved."""
+    """Return the error for a call that was not approved."""
     who = verdict.approved_by or "the client"
     note = f" They wrote: {verdict.note}" if verdict.note else ""
     return ErrorEnvelope.permanent(
@@ -142,7 +141,7 @@ def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRe
 
 
 def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
-    """Subject of an approval: the arguments, and for a call of an Actor which one and how much it may cost."""
+    """Return the subject of an approval: the arguments, and for a call of an Actor its name and its cost limit."""
     shown = _shown(ctx.call.arguments)
     known = ctx.call.permission.actor if ctx.call.permission is not None else None
     actor = known or ctx.call.actor or ctx.call.arguments.get("actor")
@@ -152,7 +151,7 @@ def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
 
 
 def _limits(ctx: ToolContext) -> JsonObject:
-    """The limits of the call's budget; those of its arguments are shown with them. No run exceeds the caller's caps."""
+    """Return the limits of the call's budget and of the caller. Those among the arguments are shown with them."""
     limits: JsonObject = ctx.call.options.budget.model_dump(mode="json", exclude_none=True)
     caps = ctx.call.caps.model_dump(exclude_none=True).values() if ctx.call.caps is not None else ()
     charges = [Decimal(str(given)) for given in (limits.get("max_total_charge_usd"), *caps) if given is not None]
@@ -160,7 +159,7 @@ def _limits(ctx: ToolContext) -> JsonObject:
 
 
 def _shown(arguments: JsonObject) -> JsonObject:
-    """The arguments to approve, with secrets masked; how they begin when they are too large for the task's memo."""
+    """Return the arguments to approve with masked secrets; only their beginning if they are too large for a memo."""
     shown: JsonValue = masked(arguments)
     size = len(ApprovalAnswer(decision="yes", arguments=arguments).model_dump_json())
     if size <= _MAX_SHOWN_BYTES:
@@ -179,11 +178,11 @@ _YES_OR_NO: JsonObject = {
     "required": ["decision"],
     "additionalProperties": False,
 }
-"""JSON Schema of another caller's answer: nobody both decides what is called and approves it."""
+"""JSON Schema of another caller's answer, who must not both choose the arguments and approve them."""
 
 
 def _answer_schema(definition: Tool) -> JsonObject:
-    """JSON Schema of the answer. The tool's definitions stay at the root, where references in its schema point."""
+    """Return the JSON Schema of the answer. The tool's `$defs` stay at the root, to which references point."""
     own = definition.input_schema
     definitions = own.pop("$defs", None)
     edited: JsonObject = {**own, "title": "Arguments", "description": "Run with these instead: all, not the changes."}
@@ -213,7 +212,7 @@ def _violations(
 def _mask_violations(
     definition: Tool, given: JsonObject, edited: JsonValue, original: JsonObject
 ) -> tuple[Violation, ...]:
-    """Masks that replace no secret, and secrets that would go to another Actor than the one they were given for."""
+    """Find masks that replace no secret, and secrets that would go to another Actor."""
     astray = sorted(places_of_masks(edited) - places_of_masks(original), key=str)
     if astray:
         return tuple(Violation.at(place, "Nothing was masked here: write the value itself.") for place in astray)
@@ -226,27 +225,18 @@ def _mask_violations(
 
 
 def _targets(definition: Tool, arguments: JsonObject) -> list[str]:
-    """The Actors and saved tasks that get what the arguments hold."""
+    """Return the Actors and saved tasks that get the arguments."""
     places = ("actor", *definition.planned_actors, *definition.planned_tasks)
     return [str(value) for place in dict.fromkeys(places) for value in values_at(arguments, place)]
 
 
 def _argument_violations(definition: Tool, edited: JsonValue) -> tuple[Violation, ...]:
-    """How edited arguments break the tool's schema."""
+    """Return the violations of the tool's schema by edited arguments."""
     assert isinstance(edited, dict)
     if definition.arguments is None:
-        return quick_violations(definition.input_schema, edited) or ()  # else the front door has checked them
+        return quick_violations(definition.input_schema, edited) or ()  # the entry point has made slower checks
     try:
         definition.parse(edited)
     except ToolError as error:
         return error.envelope.violations or ()
     return ()
-
-
-def _too_late(tool: str, approval: Approval) -> ErrorEnvelope:
-    return ErrorEnvelope.transient(
-        ErrorCategory.TIMEOUT,
-        tool,
-        f"Nobody approved the call of {tool} within {describe_duration(approval.deadline)}.",
-        hint="Call again when somebody can approve it.",
-    )

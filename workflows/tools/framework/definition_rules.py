@@ -1,4 +1,4 @@
-"""Which parts of a tool fit together. A definition that does not fit is rejected, with the text to write instead."""
+"""Rules for combining the parts of a tool. An invalid definition is rejected with the code to write instead."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from outlast.workflows.tools.framework.phases import Approval, Authority, Client
 
 @dataclass
 class Parts:
-    """The parts of one definition, as they were given."""
+    """The given parts of one definition."""
 
     authority: Authority = Authority.SERVER
     server: Part | None = None
@@ -32,22 +32,22 @@ class Parts:
     in_front: bool = False
     calls_actor: bool = False
     given: list[str] = field(default_factory=list[str])
-    """Names of the builder steps in the order of their calls, with repetitions."""
+    """Names of the called builder steps in their order, with repetitions."""
 
     @property
     def functions(self) -> tuple[tuple[str, PlainFunction], ...]:
-        """The plain functions, by the step that each carries out."""
+        """The plain functions, with the names of their steps."""
         parts = (("server", self.server), ("before", self.before), ("after", self.after), ("merge", self.merge))
         return tuple((step, part) for step, part in parts if isinstance(part, PlainFunction))
 
     @property
     def is_handed_off(self) -> bool:
-        """Whether the parts came by `.handoff()`."""
+        """True if the parts come from `.handoff()`."""
         return "handoff" in self.given
 
 
 def handler_of(name: str, parts: Parts) -> Handler | None:
-    """The handler that carries the parts out; None when there is none yet. Raises `ValueError` for what is illegal."""
+    """Return the handler that runs the parts, if any. Raises `ValueError` for parts that conflict."""
     for problem in _problems(parts):
         raise ValueError(f"Tool {name!r}: {problem}")
     if parts.is_handed_off:
@@ -147,7 +147,7 @@ def _signature_problem(part: Any, names: tuple[str, ...]) -> str | None:
 
 
 def _takes(function: Callable[..., Any], count: int, **keywords: None) -> bool:
-    """Whether the function can be called with so many positional arguments, and these keywords."""
+    """Return whether the function can be called with so many positional arguments, and these keywords."""
     try:
         inspect.signature(function).bind(*[None] * count, **keywords)
     except TypeError:

@@ -20,9 +20,9 @@ INLINE_ROWS = 1_000
 
 @dataclass(frozen=True)
 class ActorOutcome:
-    """The result of an executor: the run and, when it has ended, its rows or the first of the stored ones.
+    """Result of an executor: the run and, at its end, its rows or the first of the stored ones.
 
-    `tool` is the tool that was called. `refused` is the error when the rows may neither be stored nor shown.
+    `tool` is the tool that was called. `refused` is the error for rows that may neither be stored nor shown.
     """
 
     tool: str
@@ -35,16 +35,14 @@ class ActorOutcome:
 
 
 Presenter = Callable[[ActorOutcome], ToolResult]
-"""A mode's function that presents an outcome."""
+"""Function of a mode that presents an outcome."""
 
 
 class ActorExecutor(Protocol):
-    """The one interface behind every tool that runs an Actor."""
+    """Interface of every tool that runs an Actor."""
 
-    @property
-    def kind(self) -> Literal["sync", "async"]:
-        """Whether the caller's answer comes with the run's end or with its start."""
-        ...
+    kind: Literal["sync", "async"]
+    """Time of the caller's answer: the run's end, or its start."""
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
         """Run the Actor. Raises `ToolError` when the platform refuses or a limit is reached."""
@@ -57,7 +55,6 @@ class SyncActorExecutor:
     kind: Literal["sync", "async"] = "sync"
 
     def __init__(self, present: Presenter) -> None:
-        """Present outcomes with `present`."""
         self._present = present
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
@@ -82,11 +79,10 @@ class AsyncActorExecutor:
     kind: Literal["sync", "async"] = "async"
 
     def __init__(self, present: Presenter) -> None:
-        """Present outcomes with `present`."""
         self._present = present
 
     async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
-        """Start the run, have the workflow follow it, and answer."""
+        """Start the run, let the workflow follow it, and answer."""
         run = await ctx.runs.start(params)
         ctx.say(describe_run(run))
         ctx.guard(run, params.budget)
@@ -94,7 +90,7 @@ class AsyncActorExecutor:
 
 
 def inline_bytes(ctx: ToolContext) -> int:
-    """Size in bytes up to which an answer holds all rows: the call's threshold, else the server's."""
+    """Return the size in bytes up to which an answer contains all rows: the call's threshold, or the server's."""
     policy = ctx.call.output
     if not policy.compress:
         return policy.inline_limit_bytes
@@ -103,7 +99,7 @@ def inline_bytes(ctx: ToolContext) -> int:
 
 @contextmanager
 def _naming(run: RunState) -> Generator[None]:
-    """Say in an error about the rows of `run`, which was paid, how it has ended and where they are."""
+    """Add the end of `run`, which was paid, and the place of its rows to an error about the rows."""
     try:
         yield
     except ToolError as error:
@@ -126,7 +122,7 @@ def _whole_dataset(ctx: ToolContext, run: RunState) -> DatasetItemsInput:
 
 
 async def _with_large_output(ctx: ToolContext, outcome: ActorOutcome, page: DatasetPage) -> ActorOutcome:
-    """`outcome` with the rows stored and the first of them; refused when compression is off."""
+    """Store the rows and keep the first of them; refuse if compression is off."""
     if not ctx.call.output.compress:
         return replace(outcome, refused=_too_large(outcome, page, ctx.call.output.inline_limit_bytes))
     stored = await ctx.outputs.store_dataset(outcome.run.dataset_id)
@@ -138,16 +134,14 @@ def _too_large(outcome: ActorOutcome, page: DatasetPage, limit: int) -> ErrorEnv
     return ErrorEnvelope.permanent(
         ErrorCategory.VALIDATION,
         outcome.tool,
-        (
-            f"Run {outcome.run.run_id} ended as {outcome.run.status}. Its {page.total} rows have more than {limit} "
-            "bytes, which are not answered with compression off."
-        ),
+        f"Run {outcome.run.run_id} ended as {outcome.run.status}. Its {page.total} rows have more than {limit} "
+        "bytes, which are not answered with compression off.",
         hint=f"Nothing is lost: read dataset {page.dataset_id} in parts, few fields at a time. Do not run it again.",
     )
 
 
 def describe_run(run: RunState, *, rows: int | None = None) -> str:
-    """A run for operators, as Markdown."""
+    """Describe a run for operators, as Markdown."""
     link = f"[{run.run_id}]({run.console_url})" if run.console_url else f"`{run.run_id}`"
     lines = [f"**Run** {link}: {run.status}" + (f", {run.status_message}" if run.status_message else "")]
     lines.append(f"**Dataset** `{run.dataset_id}`" + (f": {rows} rows" if rows is not None else ""))

@@ -1,6 +1,6 @@
 """Handlers made of the parts of a tool: server first or client first, with a durable wait for the client in between.
 
-The result of a call with a client phase records who answered, or why nobody did."""
+The result of a call with a client phase records the author of the answer, or the reason why it is missing."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -31,26 +31,26 @@ NoReplyReason = Literal["declined", "cancelled", "error", "timeout", "not_handed
 
 @dataclass(frozen=True)
 class NoReply:
-    """The client gave no answer, and the phase has no default that could stand in for it."""
+    """A missing answer of the client, for a phase without a default."""
 
     reason: NoReplyReason
     message: str
-    """The event, as a sentence."""
+    """The reason as a sentence."""
     answered_by: str | None = None
-    """Id of the caller who declined, cancelled or failed; None when nobody did anything in time."""
+    """Id of the caller who declined, cancelled or failed, if any."""
 
 
 Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """A workflow handler, or a `PlainFunction`."""
 SHOWING_DEADLINE = timedelta(minutes=10)
-"""Longest wait of a finished answer for its client, if the phase has no deadline."""
+"""Longest wait of a finished answer for its client, for a phase without a deadline."""
 MAX_HANDED_BYTES = 256 * 1024
-"""Size of the largest answer that is handed to the client. It is kept in the task's memo, which Temporal limits."""
+"""Largest answer for the client. It is in the task's memo, which Temporal limits."""
 
 
 def server_handler(server: Part) -> Handler:
-    """A tool without a client phase."""
+    """Return the handler of a tool without a client phase."""
     if not isinstance(server, PlainFunction):
         return server
 
@@ -63,10 +63,10 @@ def server_handler(server: Part) -> Handler:
 def server_then_client(
     server: Part, phase: ClientPhase, merge: Part | None = None, output_text: SchemaText | None = None
 ) -> Handler:
-    """The server's answer is the result. The client gets it, and adds to it; `merge` makes one result of the two.
+    """Return the handler for a server step whose answer the client gets and adds to; `merge` combines the two.
 
-    Whatever happens after the server's answer, that answer stands: a call that has done its work, and may have cost
-    money, is never answered as a failure.
+    The server's answer remains valid if a later step fails: a call that has done its work, and may have cost money,
+    never fails.
     """
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
@@ -87,7 +87,7 @@ def server_then_client(
 
 
 def client_then_server(phase: ClientPhase, server: Part | None) -> Handler:
-    """The client runs first; then the server decides. Without a server phase the client's answer is the result."""
+    """Return the handler for a client step before the server's. Without a server step its answer is the result."""
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
         reply = await required_reply(ctx, phase, phase.handed(as_object(arguments)))
@@ -99,7 +99,7 @@ def client_then_server(phase: ClientPhase, server: Part | None) -> Handler:
 
 
 def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handler:
-    """The server prepares the client's parameters and decides on its answer. `before` may also answer at once."""
+    """Return the handler for three steps. `before` prepares the client's parameters, or answers at once."""
 
     async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
         prepared = await _prepare(ctx, before, arguments)
@@ -112,14 +112,14 @@ def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handle
 
 
 async def _step(ctx: ToolContext, step: Step, part: Part, arguments: Any, *more: ToolResult | Reply[Any]) -> ToolResult:
-    """The result of a server step; `more` is what it gets beside the arguments: an earlier result, the reply."""
+    """Run a server step. Besides the arguments it gets `more`: an earlier result, the reply."""
     if isinstance(part, PlainFunction):
         return (await run_plain_function(ctx, step, part, *more)).result
     return as_result(await part(ctx, arguments, *more))
 
 
 async def _show(ctx: ToolContext, phase: ClientPhase, decided: ToolResult) -> Reply[Any] | NoReply:
-    """Hand the server's answer to the client. What cannot be handed over is the reason why there is no reply."""
+    """Hand the server's answer to the client, and return its reply, or the reason why it is missing."""
     try:
         parameters = phase.handed(decided.structured if decided.structured is not None else {"text": decided.text})
         if (size := len(json.dumps(parameters).encode())) > MAX_HANDED_BYTES:
@@ -140,7 +140,7 @@ async def _merge(
     reply: Reply[Any],
     output_text: SchemaText | None,
 ) -> ToolResult | str:
-    """The merged result; or why there is none, as a sentence."""
+    """Return the merged result, or the reason why it is missing as a sentence."""
     try:
         merged = await _step(ctx, "merge", merge, arguments, decided, reply)
     except ToolError as error:
@@ -160,7 +160,7 @@ async def _merge(
 
 
 async def _prepare(ctx: ToolContext, before: Part, arguments: Any) -> ToolResult | JsonObject:
-    """The client's parameters (a dict or a model), or the result (text or a `ToolResult`): then nobody is asked."""
+    """Return the client's parameters (from a dict or a model), or a final result (from text or a `ToolResult`)."""
     if isinstance(before, PlainFunction):
         answer = await run_plain_function(ctx, "before", before)
         return answer.result.structured or {} if answer.is_object else answer.result
@@ -172,17 +172,17 @@ _STANDS = "The result above is complete and stands: do not repeat the call becau
 
 
 def as_object(value: object) -> JsonObject:
-    """A model or a dict as JSON."""
+    """Return a model or a dict as JSON."""
     return value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else cast(JsonObject, value)
 
 
 def recorded(result: ToolResult, phase: ClientPhase, reply: Reply[Any]) -> ToolResult:
-    """`result` of a server step that has seen the reply; its meta says who answered."""
+    """Record the author of the reply in the `result` of a server step that used it."""
     return _with_record(result, _record_of(phase, reply))
 
 
 def with_answer(result: ToolResult, phase: ClientPhase, reply: Reply[Any]) -> ToolResult:
-    """`result` of a server step that came before the client, with the client's answer beside it."""
+    """Add the client's answer to the `result` of an earlier server step."""
     content = as_object(reply.answer)
     if not content:
         return recorded(result, phase, reply)
@@ -192,14 +192,14 @@ def with_answer(result: ToolResult, phase: ClientPhase, reply: Reply[Any]) -> To
 
 
 def without_answer(result: ToolResult, phase: ClientPhase, missing: NoReply) -> ToolResult:
-    """`result` of a server step that came before the client, with a note that the client gave no answer."""
+    """Add a note about a missing answer to the `result` of an earlier server step."""
     note = f"{missing.message} {_STANDS}"
     record: JsonObject = {"phase": phase.name, "answeredBy": missing.answered_by, "unanswered": missing.reason}
     return _with_record(_with_text(result, note), {**record, "note": note})
 
 
 def not_merged(result: ToolResult, phase: ClientPhase, reply: Reply[Any], reason: str) -> ToolResult:
-    """`result` with the client's answer beside it, and a note that the tool could not merge the two."""
+    """Add the client's answer to `result`, with a note that the tool could not merge the two."""
     note = f"The client's answer could not be merged into the result: {reason} {_STANDS}"
     answered = with_answer(result, phase, reply)
     record = answered.meta[CLIENT_META]
@@ -217,7 +217,7 @@ def _with_record(result: ToolResult, record: dict[str, JsonValue]) -> ToolResult
 
 
 def _with_text(result: ToolResult, text: str) -> ToolResult:
-    """`result` with one more block of text, also where its blocks are another server's."""
+    """Add a block of text to `result`, also to the blocks of another server."""
     if result.raw_content is not None:
         return result.model_copy(update={"raw_content": (*result.raw_content, {"type": "text", "text": text})})
     return result.model_copy(update={"content": (*result.content, TextContent(text=text))})
@@ -226,7 +226,7 @@ def _with_text(result: ToolResult, text: str) -> ToolResult:
 async def hand_over(
     ctx: ToolContext, phase: ClientPhase, parameters: JsonObject, *, default_deadline: timedelta = DEFAULT_DEADLINE
 ) -> Reply[Any] | NoReply:
-    """Ask the client and wait durably, until the phase's deadline or, where it has none, for `default_deadline`."""
+    """Ask the client and wait durably until the phase's deadline, or for `default_deadline`."""
     deadline = phase.deadline or default_deadline
     handoff = Handoff(
         audience=phase.audience,
@@ -250,7 +250,7 @@ async def hand_over(
 
 
 async def required_reply(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
-    """The client's reply to a phase that the call cannot do without. Raises `ToolError` when there is none."""
+    """Return the client's reply to a required phase. Raises `ToolError` if it is missing."""
     reply = await hand_over(ctx, phase, parameters)
     if isinstance(reply, NoReply):
         raise ToolError(_error(ctx.call.tool, reply))
@@ -258,7 +258,7 @@ async def required_reply(ctx: ToolContext, phase: ClientPhase, parameters: JsonO
 
 
 def not_handed(phase: ClientPhase, reason: str) -> NoReply:
-    """The reply to what the client never got."""
+    """Return the missing reply to parameters that the client did not get."""
     return NoReply("not_handed", f"The client did not get this for {phase.name!r}: {reason}.")
 
 
@@ -270,8 +270,8 @@ def _at_the_deadline(phase: ClientPhase, parameters: JsonObject, deadline: timed
 
 
 def _without_content(phase: ClientPhase, answer: InputAnswer, answered_by: str | None) -> NoReply:
-    words = " ".join((answer.message or "").split())
-    given = f' It said: "{words}".' if words else ""
+    message = " ".join((answer.message or "").split())
+    given = f' It said: "{message}".' if message else ""
     if answer.action == "decline":
         return NoReply("declined", f"The client declined {phase.name!r} without an answer.{given}", answered_by)
     if answer.action == "cancel":

@@ -1,11 +1,8 @@
 """The ordered wrappers around every handler, in `PIPELINE`: log, cancellation, permission, compression, output check.
 
-Compression stores large answers and returns a summary. A stored answer can be restored, and a call whose answer cannot
-be stored fails."""
+Compression stores large answers and returns a summary. A call whose answer cannot be stored fails."""
 
-import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -18,7 +15,7 @@ from outlast.workflows.contracts.tool_calls import CLIENT_META, EmbeddedResource
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.handler_api.observability import log_task_event
-from outlast.workflows.tools.answers import compressed_form, describe_stored, restore_hint
+from outlast.workflows.tools.answers import as_json, compressed_form, describe_stored, restore_hint
 from outlast.workflows.tools.framework.approvals import approval_of, ask_approval, denied, refused
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
@@ -28,9 +25,9 @@ Middleware = Callable[[ToolContext, Tool, Next], Awaitable[ToolResult]]
 
 
 async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
-    """Fail fast when the call was cancelled before its handler began.
+    """Fail fast if the call was cancelled before its handler began.
 
-    Where a lost worker may have started a run, the handler begins: its start is cancelled at once, and its run aborted.
+    If a lost worker may have started a run, the handler begins: its start is cancelled at once, and its run aborted.
     """
     if ctx.cancelled and not (definition.runs_actor and ctx.runs.may_have_begun):
         raise CancelledError(f"{definition.name} was cancelled before it began.")
@@ -38,7 +35,7 @@ async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult
 
 
 async def logging(_ctx: ToolContext, _definition: Tool, proceed: Next) -> ToolResult:
-    """Log that a handler starts. How its task has ended, the workflow logs."""
+    """Log that a handler starts. The workflow logs the end of its task."""
     log_task_event("started")
     return await proceed()
 
@@ -51,7 +48,8 @@ async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolR
     if approval is None:
         return await proceed()
     verdict = await ask_approval(ctx, definition, approval)
-    extra = {**_who(ctx, definition), "granted": verdict.granted, "answered_by": verdict.approved_by}
+    call = {"tool": definition.name, "caller": ctx.call.caller.id, "session": ctx.call.session_id}
+    extra = {**call, "granted": verdict.granted, "answered_by": verdict.approved_by}
     workflow.logger.info("approval answered", extra=extra)
     if not verdict.granted:
         return verdict.recorded_in(ToolResult.failed(refused(definition, verdict)))
@@ -79,34 +77,35 @@ async def results(_ctx: ToolContext, definition: Tool, proceed: Next) -> ToolRes
 
 
 class InvalidOutput(Exception):
-    """A tool's answer does not fit its output schema. The answer is shown to nobody."""
+    """A tool's answer does not match its output schema, so it is not shown."""
 
     def __init__(self, tool: str, violations: tuple[Violation, ...]) -> None:
-        """Name the first five violations."""
         where = "; ".join(f"{violation.path or '(answer)'}: {violation.message}" for violation in violations[:5])
         super().__init__(f"{tool} does not keep to its output schema: {where}")
 
 
 RUN_REPORT_BYTES = 8_192
-"""Room for what is reported of a run besides its rows."""
+"""Allowance for the report of a run besides its rows."""
 
 
-async def compression(ctx: ToolContext, definition: Tool, proceed: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-    """Store an answer that is larger than the call's threshold. Raises `ToolError` when it may not be stored."""
+async def compression(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+    """Store an answer that is larger than the call's threshold. Raises `ToolError` if it may not be stored."""
     result = await proceed()
     size = size_bytes(result)
     if result.locator is not None or definition.restores or size <= threshold_bytes(ctx, definition):
         return result
-    if not ctx.call.output.compress:
-        return _inline(ctx, definition, result, size)
-    output = await _store(ctx, definition, result)
-    return _short(result, output, ctx)
+    if ctx.call.output.compress:
+        return _short(result, await _store(ctx, definition, result), ctx)
+    limit = ctx.call.output.inline_limit_bytes
+    if size > limit:
+        raise ToolError(too_large_inline(definition.name, size, limit))
+    return result
 
 
 def threshold_bytes(ctx: ToolContext, definition: Tool) -> int:
-    """Size in bytes above which an answer is stored: the call's setting, else the tool's, else the server's.
+    """Return the size in bytes above which an answer is stored, from the call, the tool or the server.
 
-    For a tool that runs an Actor it is the size of the rows: what is reported around them comes on top.
+    For a tool that runs an Actor it applies to the rows: the report of the run is added.
     """
     policy = ctx.call.output
     room = RUN_REPORT_BYTES if definition.calls_actor else 0
@@ -118,15 +117,15 @@ def threshold_bytes(ctx: ToolContext, definition: Tool) -> int:
 
 
 def size_bytes(result: ToolResult) -> int:
-    """Size of an answer in bytes of UTF-8. Text and structured form hold the same, so the larger one counts."""
+    """Return the size of an answer in bytes. The larger of text and structured form counts."""
     text = len(result.text.encode())
-    structured = len(_json(result.structured)) if result.structured is not None else 0
+    structured = len(as_json(result.structured).encode()) if result.structured is not None else 0
     blobs = sum(len(block.resource.blob) for block in result.content if isinstance(block, EmbeddedResource))
     return max(text, structured) + blobs
 
 
 async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> StoredOutput:
-    """Store the complete answer: the structured form where the tool has an output schema, else the blocks."""
+    """Store the complete answer: the structured form if the tool has an output schema, else the blocks."""
     if result.raw_content is not None:
         return await ctx.outputs.store_value({"content": list(result.raw_content), "structured": result.structured})
     if all(isinstance(block, TextContent) for block in result.content):
@@ -165,15 +164,8 @@ def _client_record(result: ToolResult) -> dict[str, JsonValue]:
     return record if isinstance(record, dict) else {}
 
 
-def _inline(ctx: ToolContext, definition: Tool, result: ToolResult, size: int) -> ToolResult:
-    limit = ctx.call.output.inline_limit_bytes
-    if size <= limit:
-        return result
-    raise ToolError(too_large_inline(definition.name, size, limit))
-
-
 def too_large_inline(tool: str, size: int | None, limit: int) -> ErrorEnvelope:
-    """The error for an output that may neither be stored nor shown."""
+    """Return the error for an output that may neither be stored nor shown."""
     much = f"{size} bytes" if size is not None else f"more than {limit} bytes"
     return ErrorEnvelope.permanent(
         ErrorCategory.VALIDATION,
@@ -183,12 +175,8 @@ def too_large_inline(tool: str, size: int | None, limit: int) -> ErrorEnvelope:
     )
 
 
-def _json(value: JsonValue) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 PIPELINE: tuple[Middleware, ...] = (logging, abort, permission, compression, results)
-"""The outermost comes first: logging, so that a call which is aborted before it begins is logged too."""
+"""The outermost comes first: logging, so that also calls are logged that are aborted before they begin."""
 
 
 async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
@@ -205,11 +193,6 @@ async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
     for middleware in reversed(PIPELINE):
         proceed = _wrap(middleware, ctx, definition, proceed)
     return await proceed()
-
-
-def _who(ctx: ToolContext, definition: Tool) -> dict[str, Any]:
-    """The fields of every log line about a call; the workflow adds the task's id."""
-    return {"tool": definition.name, "caller": ctx.call.caller.id, "session": ctx.call.session_id}
 
 
 def _wrap(middleware: Middleware, ctx: ToolContext, definition: Tool, proceed: Next) -> Next:

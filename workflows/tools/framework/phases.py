@@ -26,46 +26,46 @@ MAX_VIOLATIONS = 50
 
 
 class Authority(StrEnum):
-    """Who runs first. The server always has the last word."""
+    """The side that runs first. The server always decides last."""
 
     SERVER = "server"
     """The server phase decides; a client phase shows or collects something."""
     CLIENT = "client"
-    """The client runs first; then the server validates what it answered."""
+    """The client runs first; then the server validates its answer."""
 
 
 @dataclass(frozen=True)
 class Reply(Generic[Answer]):
-    """The client's reply. `answer` is an instance of the phase's model, or a dict where the phase has a schema."""
+    """The client's reply. `answer` is an instance of the phase's model, or a dict for a phase with a schema."""
 
     answer: Answer
     parameters: JsonObject
     """The parameters that the client got."""
     answered_by: str | None = None
-    """Id of the caller who answered; None when nobody did in time and the phase's default is used."""
+    """Id of the caller who answered; None for the phase's default after the deadline."""
 
 
 @dataclass(frozen=True)
 class ClientPhase:
-    """What the client does in a call: it gets parameters and gives an answer, which the server checks.
+    """The client's part in a call: it gets parameters and gives an answer, which the server checks.
 
     Raises `ValueError` for a phase that cannot be answered.
     """
 
     name: str
-    """Name of the phase: the key under which the task asks."""
+    """Name of the phase, and key of its question."""
     message: str | Callable[[JsonObject], str]
-    """What a person reads; a function makes it from the parameters."""
+    """Text for a person; a function makes it from the parameters."""
     answer: type[BaseModel] | Mapping[str, JsonValue]
     """Type of the answer: a pydantic model, or a JSON Schema of type object."""
     parameters: type[BaseModel] | None = None
     """Type of the parameters, to check them before the client gets them."""
     deadline: timedelta | None = None
-    """How long the task waits for an answer: without it a week, or ten minutes when the server has answered already."""
+    """Longest wait for an answer: by default a week, or ten minutes if the server has already answered."""
     default: BaseModel | Mapping[str, JsonValue] | None = None
-    """The answer when the deadline has passed. Without it the call fails then, or the server's answer stands alone."""
+    """Answer after the deadline. Without it the call fails, or has the server's answer only."""
     audience: Audience = "person"
-    """`program`: no person could type the answer; a program that offers this phase gives it."""
+    """`program`: a program that supports this phase answers, because no person could type the answer."""
     schema_json: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,20 +92,20 @@ class ClientPhase:
 
     @property
     def schema(self) -> JsonObject:
-        """JSON Schema of the answer; a fresh object at each call."""
+        """JSON Schema of the answer; a new object at each call."""
         return json.loads(self.schema_json)
 
     @property
     def default_content(self) -> JsonObject | None:
-        """The default answer as JSON."""
+        """Default answer as JSON."""
         return None if self.default is None else _plain(self.default)
 
     def message_for(self, parameters: JsonObject) -> str:
-        """The text for a person."""
+        """Return the text for a person."""
         return self.message if isinstance(self.message, str) else self.message(parameters)
 
     def violations(self, content: JsonObject) -> tuple[Violation, ...]:
-        """The violations in an answer."""
+        """Return the violations in an answer."""
         if not isinstance(self.answer, type):
             return schema_violations(self.schema, content)
         try:
@@ -115,44 +115,44 @@ class ClientPhase:
         return ()
 
     def parse(self, content: JsonObject) -> Any:
-        """The answer in the form that handlers take. Raises `pydantic.ValidationError`."""
+        """Return the answer in the form for handlers. Raises `pydantic.ValidationError`."""
         return self.answer.model_validate(content) if isinstance(self.answer, type) else content
 
     def handed(self, given: BaseModel | Mapping[str, JsonValue]) -> JsonObject:
-        """`given` as JSON for the client. Raises `pydantic.ValidationError` when it does not fit `parameters`."""
+        """Return `given` as JSON for the client. Raises `pydantic.ValidationError`."""
         plain = _plain(given)
         return plain if self.parameters is None else _plain(self.parameters.model_validate(plain))
 
 
 @dataclass(frozen=True)
 class Approval:
-    """Somebody has to say yes before the tool runs."""
+    """An approval by a person before the tool runs."""
 
     when: Callable[[Any], bool] | None = None
-    """Decides by the arguments whether a call needs approval; without it all do. Pure, like all workflow code."""
+    """Decides by the arguments whether a call needs approval; by default all do. Pure, like all workflow code."""
     message: str | Callable[[Any], str] | None = None
-    """What a person reads; a function makes it from the arguments."""
+    """Text for a person; a function makes it from the arguments."""
     deadline: timedelta = DEFAULT_DEADLINE
-    """How long the call waits for an answer before it fails."""
+    """Longest wait for an answer before the call fails."""
 
     def is_due(self, arguments: Any) -> bool:
-        """Whether this call needs it."""
+        """Return whether a call with these arguments needs it."""
         return self.when is None or self.when(arguments)
 
     def message_for(self, arguments: Any) -> str | None:
-        """The text for a person; None for the usual text."""
+        """Return the text for a person; None for the default text."""
         return self.message(arguments) if callable(self.message) else self.message
 
 
 @dataclass(frozen=True)
 class PlainFunction:
-    """A plain async function that the system runs as one activity: it may read files, the clock and the network."""
+    """A plain async function that runs as one activity, so that it may read files, the clock and the network."""
 
     function: Callable[..., Awaitable[Any]]
     timeout: timedelta = DEFAULT_TIMEOUT
-    """How long one attempt may take."""
+    """Longest duration of one attempt."""
     attempts: int = 3
-    """How often it is tried at most, when its worker dies or it fails with a retryable error. 1 means no retry."""
+    """Most attempts, if its worker dies or it fails with a retryable error. 1 means no retry."""
 
     backoff: timedelta = DEFAULT_BACKOFF
     """Pause before the second attempt."""
@@ -171,12 +171,12 @@ class PlainFunction:
 
     @property
     def takes_context(self) -> bool:
-        """Whether the function has the keyword parameter `context`, for a `CallContext`."""
+        """True if the function has the keyword parameter `context`, for a `CallContext`."""
         parameter = inspect.signature(self.function).parameters.get("context")
         return parameter is not None and parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
     async def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call the function itself, as its own tests do."""
+        """Call the function itself, for tests of it."""
         return await self.function(*arguments, **keywords)
 
 
@@ -187,17 +187,13 @@ def plain(
     *, timeout: timedelta = DEFAULT_TIMEOUT, attempts: int = 3
 ) -> Callable[[Callable[..., Awaitable[Any]]], PlainFunction]: ...
 def plain(
-    function: Callable[..., Awaitable[Any]] | None = None,
-    /,
-    *,
-    timeout: timedelta = DEFAULT_TIMEOUT,
-    attempts: int = 3,
+    function: Callable[..., Awaitable[Any]] | None = None, /, *, timeout: timedelta = DEFAULT_TIMEOUT, attempts: int = 3
 ) -> PlainFunction | Callable[[Callable[..., Awaitable[Any]]], PlainFunction]:
-    """Mark an async function as a tool's own: `@plain`, or `@plain(timeout=timedelta(minutes=20), attempts=1)`.
+    """Make an async function a step of a tool: `@plain`, or `@plain(timeout=timedelta(minutes=20), attempts=1)`.
 
     It takes the arguments (and, after a client phase, the `Reply`) and returns text, a pydantic model, a dict or a
     `ToolResult`. With a keyword parameter `context` (`async def f(args, *, context: CallContext)`) it gets the ids of
-    task, caller and session, and can report progress. It is cancelled with its call, and may run again when its worker
+    task, caller and session, and can report progress. It is cancelled with its call, and may run again if its worker
     dies.
     """
     if function is not None:
@@ -206,7 +202,7 @@ def plain(
 
 
 def violations_of(error: ValidationError) -> tuple[Violation, ...]:
-    """The violations that pydantic found, with JSON Pointers; 50 at most, as many as are read."""
+    """Return the first 50 violations that pydantic found, with JSON Pointers."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return tuple(Violation.at(entry["loc"], entry["msg"]) for entry in found[:MAX_VIOLATIONS])
 

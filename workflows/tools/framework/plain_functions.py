@@ -1,11 +1,9 @@
-"""Plain functions of tools: their context, and the activity that runs them.
-
-The activity finds the function in the registry by the tool's name."""
+"""Plain functions of tools: their context, and the activity that runs them, which finds them by the tool's name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 from temporalio import workflow
@@ -23,29 +21,29 @@ from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 MAX_PROGRESS_CHARS = 500
 
 
-def _to_nobody(_progress: Progress) -> None:
-    """For functions that are called without a task, as in their own tests."""
+def _ignore(_progress: Progress) -> None:
+    """Ignore progress of functions that are called without a task, as in tests."""
 
 
 @dataclass(frozen=True)
 class CallContext:
-    """The call of a plain function. A function with a keyword parameter `context` gets it."""
+    """The call of a plain function, for functions with a keyword parameter `context`."""
 
     task_id: str
     caller_id: str
     """ID of the caller, for example `key:ann`. It contains no secret."""
     session_id: str | None = None
-    """The conversation that the call belongs to, if any."""
+    """Conversation of the call, if any."""
     attempt: int = 1
     """Number of the attempt: above 1 after a retryable failure, or after the death of a worker."""
-    report: Callable[[Progress], None] = _to_nobody
+    report: Callable[[Progress], None] = _ignore
     """Receiver of `progress`."""
 
     def progress(self, done: float, *, total: float | None = None, message: str = "") -> None:
-        """Show the caller how far the function is, in any unit; the message in at most 500 characters.
+        """Show the caller the progress of the function, in any unit; the message in at most 500 characters.
 
-        Only the latest one is kept, and it is sent no more often than every `OUTLAST_PROGRESS_SECONDS`: call it as
-        often as you like, from the function's own event loop. It adds nothing to the task's history.
+        Call it as often as you like, from the function's own event loop: only the latest progress is sent, once per
+        `OUTLAST_PROGRESS_SECONDS`. It adds nothing to the task's history.
         """
         self.report(Progress(done=done, total=total, message=message[:MAX_PROGRESS_CHARS]))
 
@@ -57,7 +55,7 @@ Step = Literal["server", "before", "after", "merge"]
 
 
 class PlainReply(Contract):
-    """A `Reply` as an activity's input carries it."""
+    """A `Reply` in the input of an activity."""
 
     content: dict[str, JsonValue]
     parameters: dict[str, JsonValue]
@@ -65,7 +63,7 @@ class PlainReply(Contract):
 
 
 class PlainFunctionInput(Contract):
-    """Input of the activity: which step of which tool to run, with which arguments."""
+    """Input of the activity: the step of a tool, and its arguments."""
 
     tool: str
     mode: str
@@ -125,7 +123,5 @@ async def run_plain_function(
 
 def _as_contract(reply: Reply[Any]) -> PlainReply:
     answer = reply.answer
-    content = cast(dict[str, JsonValue], answer)
-    if isinstance(answer, BaseModel):
-        content = answer.model_dump(mode="json", by_alias=True)
+    content = answer.model_dump(mode="json", by_alias=True) if isinstance(answer, BaseModel) else answer
     return PlainReply(content=content, parameters=reply.parameters, answered_by=reply.answered_by)

@@ -1,4 +1,4 @@
-"""Turns the values that handlers return into `ToolResult`, with JSON as pydantic writes it and with valid text."""
+"""Conversion of handlers' return values to `ToolResult`, with JSON as pydantic writes it and with valid text."""
 
 import json
 from collections.abc import Sequence
@@ -12,22 +12,19 @@ from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer, as_json
 
 MOST_LEVELS = 180
-"""Of an answer. pydantic reads 200, with those of the models around it."""
+"""Deepest nesting of an answer. pydantic reads 200 levels, including the models around it."""
 CHANGES_META = "outlast/changedArguments"
-"""Key in an answer's `_meta`: how arguments were read that did not fit the schema."""
+"""Key in an answer's `_meta`: changes of arguments that did not match the schema."""
 
 
 def with_changes(result: ToolResult, changes: Sequence[str], *, in_words: bool = True) -> ToolResult:
-    """The answer with a note on `changes` of the call's arguments; the answer itself if there are none.
-
-    The note is in `_meta`, and with `in_words` in a text as well.
-    """
+    """Add a note on `changes` of the call's arguments to `_meta`, and with `in_words` also to the text."""
     if not changes:
         return result
-    if not in_words:
-        return result.model_copy(update={"meta": {**result.meta, CHANGES_META: list(changes)}})
-    note = TextContent(text=f"Note: arguments were read as the schema has them: {'; '.join(changes)}.")
     meta = {**result.meta, CHANGES_META: list(changes)}
+    if not in_words:
+        return result.model_copy(update={"meta": meta})
+    note = TextContent(text=f"Note: arguments were read as the schema has them: {'; '.join(changes)}.")
     if result.raw_content is not None:
         content = (*result.raw_content, note.model_dump(mode="json"))
         return result.model_copy(update={"raw_content": content, "meta": meta})
@@ -35,10 +32,10 @@ def with_changes(result: ToolResult, changes: Sequence[str], *, in_words: bool =
 
 
 def as_result(value: object) -> ToolResult:
-    """Text, a pydantic model or a dict as a result, with valid text.
+    """Convert text, a pydantic model or a dict to a result with valid text.
 
-    Raises `UnusableAnswer` for other values, for a dict or a model with a value that cannot be written as JSON, and for
-    more levels than a step of a workflow can read: it would fail until the call's deadline.
+    Raises `UnusableAnswer` for other values, for a value that cannot be written as JSON, and for more levels than a
+    workflow task can read, which would fail until the call's deadline.
     """
     result = _as_result(value)
     if is_too_deep(result.structured, MOST_LEVELS) or is_too_deep(list(result.raw_content or ()), MOST_LEVELS):
@@ -61,7 +58,6 @@ def _as_result(value: object) -> ToolResult:
 
 
 def _with_valid_text(result: ToolResult) -> ToolResult:
-    """`result` itself if all its text is valid."""
     found: dict[str, object] = {
         "content": tuple(_valid_block(block) if isinstance(block, TextContent) else block for block in result.content),
         "structured": valid_json(result.structured),

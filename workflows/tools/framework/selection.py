@@ -1,8 +1,8 @@
-"""Selection of the tools that a connection offers, from its parameters. A mode may have its own rules."""
+"""Selection of the tools that a connection offers, by its parameters. A mode may have its own rules."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import JsonValue, SecretStr
 
@@ -11,22 +11,20 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.tools.framework.tool import Category, Tool
 
 TOOL_ALIASES = {"get-actor-run-log": "get-actor-log"}
-"""Names that other Apify MCP servers use for the same tools: accepted, never listed."""
-
-
+"""Names of the same tools in other Apify MCP servers: accepted, never listed."""
 DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
 
 Parameters = Mapping[str, Sequence[str]]
-"""The parameters of a URL, or the flags of a command: each name with its values, in the order in which they came."""
+"""Parameters of a URL, or flags of a command: each name with its values in their order."""
 
 
 class UnknownName(ValueError):
-    """A parameter has a name that the mode does not read."""
+    """A parameter has a name that is unknown in the mode."""
 
 
 @dataclass(frozen=True)
 class GivenCall:
-    """A call as its client wrote it, with the places in which a payment may be."""
+    """A call as its client sent it, with the places that may contain a payment."""
 
     tool: str
     arguments: Mapping[str, JsonValue]
@@ -37,52 +35,46 @@ class GivenCall:
 
 @dataclass(frozen=True)
 class TakenPayment:
-    """A call without its payment. `unpaid` says what is missing of one that has none, and has to have one; `terms` how
-    it can be paid, where the platform has said so."""
+    """A call without its payment."""
 
     arguments: dict[str, JsonValue]
     payment: SecretStr | None = None
     unpaid: ErrorEnvelope | None = None
+    """Error of a call that lacks a payment."""
     terms: JsonObject | None = None
+    """Terms for that payment, if the platform gave some."""
 
 
-class Payment(Protocol):
-    """A means of payment in place of the account: how tools ask for it, and where calls have it."""
+@dataclass(frozen=True)
+class Payment:
+    """A means of payment in place of the account: how tools require it, and where calls have it.
 
-    @property
-    def name(self) -> str:
-        """By which a connection asks for it."""
-        ...
+    Tools of Actors that are MCP servers, and of saved tasks, are paid by their account.
+    """
 
-    @property
-    def names_payer(self) -> bool:
-        """Whether all of a call's requests are made as the payer. Otherwise they are made with the account, and only
-        starts of runs carry the payment.
+    name: str
+    """Name of the platform's protocol, `skyfire` or `x402`, which decides the header for the payment."""
+    names_payer: bool = False
+    """True if all of a call's requests are made as the payer. Otherwise they are made with the account, and only starts
+    of runs carry the payment."""
+    needs_terms: bool = False
+    """True if `with_terms` has to get the platform's terms first."""
 
-        Then `name` is that of the platform's protocol, `skyfire` or `x402`: it says in which header the payment goes.
-        """
-        ...
-
-    @property
-    def needs_terms(self) -> bool:
-        """Whether the platform's terms belong in `with_terms`, before anything else is asked."""
-        ...
-
-    def with_terms(self, terms: JsonObject | None) -> "Payment":
-        """The payment on the platform's terms of today; None when they are not known."""
-        ...
-
-    def taken_from(self, call: GivenCall) -> TakenPayment:
-        """The payment of a call of a paid tool. Raises `ToolError` where nothing else matters without one."""
-        ...
+    def with_terms(self, _terms: JsonObject | None) -> "Payment":
+        """Return the payment on the platform's current terms; None if they are unknown."""
+        return self
 
     def can_pay(self, definition: Tool) -> bool:
-        """Whether calls of the tool are free or can be paid."""
-        ...
+        """Return whether calls of the tool are free or can be paid."""
+        return not definition.runs_actor or (definition.calls_actor and not definition.planned_tasks)
+
+    def taken_from(self, call: GivenCall) -> TakenPayment:
+        """Separate the payment from a call of a paid tool. Raises `ToolError` if it is missing and the call fails."""
+        raise NotImplementedError
 
     def applied_to(self, definition: Tool) -> Tool:
-        """The definition that asks for the payment."""
-        ...
+        """Return the definition that requires the payment."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -91,35 +83,35 @@ class ClientFacts:
 
     name: str = ""
     is_modern: bool = False
-    """Whether it speaks MCP 2026-07-28 or later."""
+    """True for MCP 2026-07-28 or later."""
     shows_apps: bool = False
-    """Whether it declares that it shows MCP Apps."""
+    """True if it declares support for MCP Apps."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The tools that a connection asks for. `selectors` None means `default_selectors` and `default_actors`."""
+    """Tools that a connection selects. `selectors` None means `default_selectors` and `default_actors`."""
 
     mode: str = "default"
     selectors: tuple[str, ...] | None = None
     actors: tuple[str, ...] = ()
     added_actors: tuple[str, ...] = ()
-    """Those that the connection has added since it began."""
+    """Actors that were added during the connection."""
     default_selectors: tuple[str, ...] = DEFAULT_SELECTORS
     default_actors: tuple[str, ...] = ()
     payment: Payment | None = None
     options: tuple[tuple[str, str], ...] = ()
-    """Further parameters that the mode's rules know, by name."""
+    """Further parameters of the mode, by name."""
     client: ClientFacts = ClientFacts()
 
     def option(self, name: str) -> str | None:
-        """A further parameter; None when it was not given."""
+        """Return a further parameter; None if absent."""
         return dict(self.options).get(name)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What selectors name: tools in the order in which they were chosen, and Actors that have to be loaded."""
+    """Selected tools in the order of the selectors, and Actors that have to be loaded."""
 
     tools: tuple[Tool, ...]
     actors: tuple[str, ...]
@@ -127,7 +119,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class LoadedChoice:
-    """A choice whose Actors were loaded, and what the mode has: `available`, `companions` of every connection."""
+    """A choice with loaded Actors; the mode's tools in `available`, and the `companions` of every connection."""
 
     tools: tuple[Tool, ...]
     actor_tools: tuple[Tool, ...]
@@ -137,26 +129,26 @@ class LoadedChoice:
 
 @dataclass(frozen=True)
 class SelectionRules:
-    """How a mode reads the parameters of a connection, and which tools they choose."""
+    """A mode's rules for reading the parameters of a connection and choosing its tools."""
 
     read: Callable[[str, Parameters], Selection]
-    """The selection of the mode of this name. Raises `ValueError` for a parameter that the mode refuses."""
+    """Read the selection in the mode of this name. Raises `ValueError` for an invalid parameter."""
     choose: Callable[[Selection, Mapping[str, Tool]], Choice]
-    """What a selection names of the mode's tools; other names are Actors."""
+    """Choose the selected tools of the mode; other names are Actors."""
     arrange: Callable[[Selection, LoadedChoice], list[Tool]]
-    """The tools in the order in which they are listed, with those that are offered beside them."""
+    """Put the tools in their listed order, and add their companions."""
     reads_ui: bool = False
-    """Whether the parameter `ui` has a meaning of its own in the mode; else it names a mode."""
+    """True if the mode has a parameter `ui`; otherwise `ui` names a mode."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Environment variables that stand for parameters which a command was not given, each after its parameter."""
+    """Pairs of a parameter and the environment variable with its default for commands."""
     shows_clients: bool = False
-    """Whether the choice depends on `Selection.client`."""
+    """True if the choice depends on `Selection.client`."""
     shows_apps: Callable[[Selection], bool] = lambda _selection: False
-    """Whether a connection has the pages that only some connections in the mode have."""
+    """Return whether a connection has the pages that only some connections in the mode have."""
 
 
 def names_in(parameters: Parameters, name: str) -> tuple[str, ...] | None:
-    """The comma-separated names in all values of a parameter; None when it was not given."""
+    """Return the comma-separated names in all values of a parameter; None if it is absent."""
     values = parameters.get(name)
     if not values:
         return None

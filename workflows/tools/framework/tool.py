@@ -17,6 +17,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.answers import MAX_ANSWER_BYTES
 from outlast.workflows.tools.framework.definition_rules import Parts, handler_of
 from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.phases import (
@@ -34,7 +35,7 @@ Part = Callable[..., Awaitable[Any]]
 
 
 class Category(StrEnum):
-    """Groups by which tools are selected. The same in every mode."""
+    """Groups by which tools are selected, the same in every mode."""
 
     ACTORS = "actors"
     RUNS = "runs"
@@ -50,35 +51,35 @@ class Category(StrEnum):
 
 
 class TaskUse(StrEnum):
-    """When the front door answers a call with a task, for clients that support tasks and let the server decide."""
+    """Condition for answering a call with a task, for clients that leave the decision to the server."""
 
     NEVER = "never"
-    """The call returns the answer: the tool takes seconds."""
+    """The call returns the answer, because the tool takes seconds."""
     ALWAYS = "always"
     AFTER_QUESTIONS = "after_questions"
     """The tool's first questions are asked in the call; then the call becomes a task."""
     REQUIRED = "required"
-    """As `ALWAYS`, and clients without support for tasks are refused."""
+    """The same as `ALWAYS`, but clients without support for tasks are rejected."""
 
 
 class Arguments(KnownFieldsOnly):
-    """Base of every tool's arguments: frozen, unknown names refused, camelCase or snake_case as the tool spells it."""
+    """Base of every tool's arguments: frozen, without unknown names; camelCase or snake_case, as the tool defines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
     @classmethod
     def _bounds(cls) -> AbstractContextManager[None]:
-        """Workflows read recorded arguments, which may be from before there was a bound."""
+        """Check no bounds in workflows: recorded arguments may be older than a bound."""
         return nullcontext() if workflow.in_workflow() else super()._bounds()
 
 
 class NoArguments(Arguments):
-    """For tools that take none."""
+    """Arguments of a tool that takes none."""
 
 
 @dataclass(frozen=True)
 class ToolAnnotations:
-    """Hints for clients (MCP `ToolAnnotations`). One that is None is left out."""
+    """Hints for clients (MCP `ToolAnnotations`). Hints that are None are left out."""
 
     title: str
     read_only: bool = False
@@ -87,7 +88,7 @@ class ToolAnnotations:
     open_world: bool = True
 
     def as_mcp(self) -> dict[str, bool | str]:
-        """The hints that there are, by MCP's names."""
+        """Return the hints under their MCP names."""
         hints = {
             "title": self.title,
             "readOnlyHint": self.read_only,
@@ -100,7 +101,7 @@ class ToolAnnotations:
 
 @dataclass(frozen=True)
 class Tool:
-    """The definition of a tool. It never changes; a variant is a new `Tool`."""
+    """Definition of a tool. It never changes; a variant is a new `Tool`."""
 
     name: str
     category: Category
@@ -121,55 +122,55 @@ class Tool:
     restores: bool = False
     stores: bool = True
     executor_kind: Literal["sync", "async"] | None = None
-    """When the answer of a call that runs an Actor comes, where that is not as in the rest of the mode."""
+    """Executor of a call that runs an Actor, if it differs from that of the mode."""
     twin_of: str | None = None
-    """The tool that does the same and shows it otherwise: the operator's rules about it are about this one, too."""
+    """Tool that does the same and presents it differently. The operator's rules for it apply to this one too."""
     sealed_fields: tuple[str, ...] = ()
-    """Places of arguments that may hold secrets (`input`, `actions/*/input`): the front door seals each as a whole, and
-    an activity opens it."""
+    """Places of arguments that may contain secrets (`input`, `actions/*/input`): the entry point encrypts each as a
+    whole, and an activity decrypts it."""
     planned_actors: tuple[str, ...] = ()
     planned_tasks: tuple[str, ...] = ()
-    """Places of arguments that name Actors, and saved tasks of Actors, which the platform runs later on: the operator's
-    rules are about them as about those that a call runs."""
+    """Places of arguments that name Actors, and saved tasks of Actors, for later runs by the platform. The operator's
+    rules apply to them as to Actors that a call runs."""
     authority: Authority = Authority.SERVER
     client: ClientPhase | None = None
     approval: Approval | None = None
     functions: tuple[tuple[str, PlainFunction], ...] = ()
-    """Plain functions by the step that each carries out."""
+    """Plain functions with the names of their steps."""
     icon_url: str | None = None
-    """A picture (PNG) that clients may show beside it."""
+    """Picture (PNG) that clients may show beside it."""
     run_memory_mbytes: int | None = None
-    """The memory that the tool of a single Actor asks for; None: the Actor's own default."""
+    """Memory for runs by the tool of a single Actor; None: the Actor's default."""
 
     @property
     def may_store(self) -> bool:
-        """Whether an ordinary call can have its output stored, because its arguments do not limit the size."""
+        """True if outputs of ordinary calls may be stored, because the arguments do not limit their size."""
         return self.stores and not self.in_front and not self.restores
 
     @property
     def may_outlast_connection(self) -> bool:
-        """Whether a call may take longer than clients wait: it runs an Actor or the author's code, or asks somebody."""
+        """True if a call may take longer than clients wait: it runs an Actor or the author's code, or asks a person."""
         asks = self.client is not None or self.approval is not None
         return self.calls_actor or asks or bool(self.functions) or self.task_use is not TaskUse.NEVER
 
     @property
     def runs_actor(self) -> bool:
-        """Whether a call runs an Actor, or asks one that is an MCP server."""
+        """True if a call runs an Actor, or calls one that is an MCP server."""
         return self.calls_actor or self.actor is not None
 
     @property
     def needs_connection(self) -> bool:
-        """Whether the tool needs a connection: to change its tools, or to manage its tasks."""
+        """True if the tool changes the tools of its connection, or manages its tasks."""
         return self.in_front or self.name == "add-actor"
 
     @property
     def input_schema_json(self) -> str:
-        """The text of `input_schema`."""
+        """Text of `input_schema`."""
         return self.input_text.json
 
     @property
     def output_schema_json(self) -> str | None:
-        """The text of `output_schema`."""
+        """Text of `output_schema`."""
         return self.output_text.json if self.output_text is not None else None
 
     @property
@@ -184,11 +185,11 @@ class Tool:
 
     @property
     def meta(self) -> dict[str, JsonValue]:
-        """The `_meta` of the tool's definition (MCP)."""
+        """`_meta` of the tool's definition (MCP)."""
         return json.loads(self.meta_json)
 
     def parse(self, arguments: Mapping[str, JsonValue]) -> Any:
-        """The arguments in the form that the handler takes. Raises `ToolError` that lists every violation."""
+        """Return the arguments in the form for the handler. Raises `ToolError` that lists every violation."""
         if self.arguments is None:
             return dict(arguments)
         try:
@@ -201,86 +202,68 @@ class ToolBuilder:
     """Collects the parts of a definition; `build()` checks them and returns the `Tool`."""
 
     def __init__(self, name: str) -> None:
-        """Begin the definition of tool `name`."""
         self._name = name
-        self._category: Category | None = None
-        self._description = ""
-        self._annotations: ToolAnnotations | None = None
+        self._fields: dict[str, Any] = {}
         self._arguments: type[BaseModel] | None = NoArguments
-        self._input_schema: SchemaText | None = None
         self._output_schema: SchemaText | None = None
+        self._keeps_output_schema = False
         self._meta: dict[str, JsonValue] = {}
         self._parts = Parts()
-        self._calls_actor = False
-        self._actor: str | None = None
-        self._executor_kind: Literal["sync", "async"] | None = None
-        self._twin_of: str | None = None
-        self._in_front = False
-        self._task_use: TaskUse | None = None
-        self._client_needs: tuple[str, ...] = ()
-        self._output_threshold: int | None = None
-        self._restores = False
-        self._stores: bool | None = None
-        self._keeps_output_schema = False
-        self._sealed_fields: tuple[str, ...] = ()
-        self._planned: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-        self._icon_url: str | None = None
-        self._run_memory_mbytes: int | None = None
+
+    def _set(self, **fields: Any) -> Self:
+        self._fields.update(fields)
+        return self
 
     @property
     def name(self) -> str:
-        """The name of the tool."""
+        """Name of the tool."""
         return self._name
 
     def __call__(self, function: Callable[..., Any]) -> Any:
-        """`@tool("name")` above a function: the function is the tool's."""
+        """Make the function below `@tool("name")` a tool."""
         from outlast.workflows.tools.framework.decorator import function_tool  # noqa: PLC0415 (it imports this module)
 
         return function_tool(function, name=self._name)
 
     def category(self, category: Category) -> Self:
-        """The group by which the tool is selected."""
-        self._category = category
-        return self
+        """Set the group by which the tool is selected."""
+        return self._set(category=category)
 
     def describe(self, description: str) -> Self:
-        """The text by which a model chooses the tool."""
-        self._description = description.strip()
-        return self
+        """Set the text by which a model chooses the tool."""
+        return self._set(description=description.strip())
 
     def annotate(self, annotations: ToolAnnotations) -> Self:
-        """Title and hints for clients."""
-        self._annotations = annotations
-        return self
+        """Set the title and the hints for clients."""
+        return self._set(annotations=annotations)
 
     def args(self, model: type[BaseModel]) -> Self:
-        """The arguments as a pydantic model; the tool's JSON Schema is derived from it."""
+        """Set the arguments as a pydantic model, from which the tool's JSON Schema is derived."""
         self._arguments = model
         return self
 
     def args_schema(self, schema: Mapping[str, JsonValue]) -> Self:
-        """JSON Schema of the arguments, for tools whose schema comes from elsewhere. The handler gets a dict."""
+        """Set the arguments as a JSON Schema, for tools whose schema comes from elsewhere. The handler gets a dict."""
         self._arguments = None
-        self._input_schema = SchemaText.of(schema)
-        return self
+        return self._set(input_text=SchemaText.of(schema))
 
     def output(self, model: type[BaseModel]) -> Self:
-        """The structured answer as a pydantic model."""
+        """Set the structured answer as a pydantic model."""
         self._output_schema = SchemaText.of_model(model, "serialization")
         return self
 
     def output_schema(self, schema: Mapping[str, JsonValue]) -> Self:
-        """JSON Schema of the structured answer, for tools whose schema comes from elsewhere."""
+        """Set the structured answer as a JSON Schema, for tools whose schema comes from elsewhere."""
         self._output_schema = SchemaText.of(schema)
         return self
 
     def meta(self, **entries: JsonValue) -> Self:
         """Add entries to the `_meta` of the tool's definition (MCP)."""
-        self._meta = {**self._meta, **entries}
+        self._meta.update(entries)
         return self
 
     def authority(self, authority: Authority | Literal["server", "client"]) -> Self:
-        """Who runs first: `server` (the default) or `client`. The server has the last word in both cases."""
+        """Choose the first side: `server` (the default) or `client`. The server decides last in both cases."""
         if authority not in set(Authority):
             raise ValueError(f"Tool {self._name!r}: .authority() takes 'server' or 'client', not {authority!r}.")
         self._parts.authority = Authority(authority)
@@ -288,18 +271,16 @@ class ToolBuilder:
         return self
 
     def server(self, handler: Part, *, calls_actor: bool = False, actor: str | None = None) -> Self:
-        """The server's handler. `calls_actor`: it may start a run; `actor`: the tool stands for that Actor.
+        """Set the server's handler. `calls_actor`: it may start a run; `actor`: the Actor of a direct tool.
 
         With client authority the handler gets the client's `Reply` as its third argument.
         """
-        self._parts.server = handler
-        self._parts.calls_actor = self._calls_actor = calls_actor
+        self._parts.server, self._parts.calls_actor = handler, calls_actor
         self._parts.given.append("server")
-        self._actor = actor
-        return self
+        return self._set(calls_actor=calls_actor, actor=actor)
 
     def client(self, phase: ClientPhase, *, merge: Part | None = None) -> Self:
-        """The client's phase: before the server with client authority, after it with server authority.
+        """Set the client's phase: before the server with client authority, after it with server authority.
 
         `merge`, for server authority: a third step, of (arguments, result, reply), that makes one result of the
         server's and the client's answer. Without it the client's answer is added to the server's.
@@ -315,7 +296,7 @@ class ToolBuilder:
         message: str | Callable[[Any], str] | None = None,
         deadline: timedelta = DEFAULT_DEADLINE,
     ) -> Self:
-        """Require an approval before the tool runs: for every call, or for those that `when` picks."""
+        """Require an approval before the tool runs: for every call, or for those that `when` selects."""
         if deadline <= timedelta(0):
             raise ValueError(f"Tool {self._name!r}: give .approval() a deadline longer than zero; days are fine.")
         self._parts.approval = Approval(when, message, deadline)
@@ -323,7 +304,7 @@ class ToolBuilder:
         return self
 
     def handoff(self, before: Part, client: ClientPhase, after: Part) -> Tool:
-        """Server, client, server: `before` makes the client's parameters, `after` decides on its reply.
+        """Set three steps: `before` makes the client's parameters, the client answers, `after` decides on its reply.
 
         For server authority only. Returns the finished definition, as `build()` does.
         """
@@ -332,139 +313,112 @@ class ToolBuilder:
         return self.build()
 
     def long_running(self, use: TaskUse = TaskUse.ALWAYS) -> Self:
-        """The call may take longer than a client waits. Tools that may start a run have this by default."""
-        self._task_use = use
-        return self
+        """Declare that a call may take longer than a client waits. This is the default for tools that start runs."""
+        return self._set(task_use=use)
 
     def answers_at_start(self) -> Self:
-        """A call that runs an Actor is answered when the run has begun, in every mode, and is no task for its client.
+        """Answer a call that runs an Actor when the run has begun, in every mode, and not with a task.
 
-        The workflow follows the run to its end all the same. The executor of the handler has to be asynchronous.
+        The workflow still follows the run to its end. The executor of the handler has to be asynchronous.
         """
-        self._executor_kind = "async"
-        self._task_use = TaskUse.NEVER
-        return self
+        return self._set(executor_kind="async", task_use=TaskUse.NEVER)
 
     def twin_of(self, name: str) -> Self:
-        """The tool does what tool `name` does: the operator's rules about that one are about this one, too."""
-        self._twin_of = name
-        return self
+        """Declare that the tool does what tool `name` does: the operator's rules for that one apply to this one too."""
+        return self._set(twin_of=name)
 
     def output_threshold(self, size_bytes: int) -> Self:
-        """Store only answers above this size; for tools whose arguments limit their answers. A call may set its own."""
-        self._output_threshold = size_bytes
-        return self
+        """Store only answers above this size, for tools whose arguments limit their answers. A call may override it."""
+        return self._set(output_threshold=size_bytes)
 
     def stores_large_outputs(self) -> Self:
-        """The tool stores outputs by itself, even if its answers are limited."""
-        self._stores = True
-        return self
+        """Declare that the tool stores outputs by itself, even if its answers are limited."""
+        return self._set(stores=True)
 
     def keep_output_schema(self) -> Self:
-        """Publish the output schema unchanged: it has a locator of its own, or it belongs to another server."""
+        """Publish the output schema unchanged, because it has its own locator or belongs to another server."""
         self._keeps_output_schema = True
         return self
 
     def gives_back_outputs(self) -> Self:
-        """The answers are parts of stored outputs, limited in size, and are never stored again."""
-        self._restores = True
-        return self
+        """Declare that answers are parts of stored outputs, limited in size, and are not stored again."""
+        return self._set(restores=True)
 
     def seals(self, *places: str) -> Self:
-        """Where arguments may hold secrets: `input`, or `actions/*/input` for the elements of a list.
+        """Set the arguments that may contain secrets: `input`, or `actions/*/input` for the elements of a list.
 
-        The handler gets them sealed and passes them to an activity as they are.
+        The handler gets them encrypted and passes them to an activity unchanged.
         """
-        self._sealed_fields = places
-        return self
+        return self._set(sealed_fields=places)
 
     def plans(self, *, actors: tuple[str, ...] = (), tasks: tuple[str, ...] = ()) -> Self:
-        """Where arguments name Actors, and saved tasks, that the platform runs later on: `actions/*/actorId`."""
-        self._planned = (actors, tasks)
-        return self
+        """Set the arguments that name Actors, and saved tasks, for later runs by the platform: `actions/*/actorId`."""
+        return self._set(planned_actors=actors, planned_tasks=tasks)
 
     def icon(self, url: str | None) -> Self:
-        """A picture (PNG) that clients may show beside the tool; None for none."""
-        self._icon_url = url
-        return self
+        """Set a picture (PNG) that clients may show beside the tool."""
+        return self._set(icon_url=url)
 
     def run_memory(self, mbytes: int | None) -> Self:
-        """The memory that the tool of a single Actor asks for; None for the Actor's own default."""
-        self._run_memory_mbytes = mbytes
-        return self
+        """Set the memory for runs by the tool of a single Actor; None for the Actor's default."""
+        return self._set(run_memory_mbytes=mbytes)
 
     def needs_client(self, *capabilities: str) -> Self:
-        """MCP client capabilities (`sampling`, `elicitation`, `roots`) without which a call is refused."""
-        self._client_needs = capabilities
-        return self
+        """Set the MCP client capabilities (`sampling`, `elicitation`, `roots`) without which a call is rejected."""
+        return self._set(client_needs=capabilities)
 
     def front_door(self) -> Self:
-        """The front door answers the tool itself, without a task; for example the tools that manage tasks."""
-        self._parts.in_front = self._in_front = True
-        return self
+        """Answer the tool in the entry point, without a task; for example the tools that manage tasks."""
+        self._parts.in_front = True
+        return self._set(in_front=True)
 
     def build(self) -> Tool:
-        """The definition. Raises `ValueError` that names the missing step, or the parts that do not fit together."""
-        self._parts.output_text = self._published_output_schema()
-        handler = _answered_in_front if self._in_front else None
-        handler = handler_of(self._name, self._parts) or handler
+        """Return the definition. Raises `ValueError` that names the missing step, or the parts that conflict."""
+        parts, name = self._parts, self._name
+        parts.output_text = self._published_output_schema()
+        handler = handler_of(name, parts) or (_answered_in_front if parts.in_front else None)
         if handler is None:
-            raise ValueError(f"Tool {self._name!r} has no handler: call .server(handler) before .build().")
-        if self._category is None:
-            raise ValueError(f"Tool {self._name!r} has no category: call .category(Category.…) before .build().")
-        if self._category not in set(Category):
-            raise ValueError(
-                f"Tool {self._name!r}: {self._category!r} is not a category; use one of: {', '.join(Category)}."
-            )
-        if self._arguments is not None and not _is_model(self._arguments):
-            raise ValueError(
-                f"Tool {self._name!r}: .args() takes a pydantic model, not {self._arguments!r}: write "
-                "`class Args(Arguments): ...`."
-            )
-        if not self._description:
-            raise ValueError(f"Tool {self._name!r} has no description: call .describe(text) before .build().")
+            raise ValueError(f"Tool {name!r} has no handler: call .server(handler) before .build().")
+        if problem := self._problem():
+            raise ValueError(f"Tool {name!r}{problem}")
+        asks = parts.client is not None or parts.approval is not None
+        usual = TaskUse.ALWAYS if parts.calls_actor else TaskUse.AFTER_QUESTIONS if asks else TaskUse.NEVER
+        defaults = {
+            "annotations": ToolAnnotations(title=name),
+            "input_text": SchemaText.of_model(self._arguments or NoArguments, "validation"),
+            "task_use": usual,
+            "stores": "output_threshold" not in self._fields,
+        }
+        fields: dict[str, Any] = {**defaults, **self._fields, "category": Category(self._fields["category"])}
         return Tool(
-            name=self._name,
-            category=Category(self._category),
-            description=self._description,
-            annotations=self._annotations or ToolAnnotations(title=self._name),
+            name=name,
             handler=handler,
             arguments=self._arguments,
-            input_text=self._input_schema or SchemaText.of_model(self._arguments or NoArguments, "validation"),
-            output_text=self._parts.output_text,
+            output_text=parts.output_text,
             meta_json=json.dumps(self._meta),
-            calls_actor=self._calls_actor,
-            actor=self._actor,
-            in_front=self._in_front,
-            task_use=self._task_use or self._usual_task_use(),
-            client_needs=self._client_needs,
-            output_threshold=self._output_threshold,
-            restores=self._restores,
-            stores=self._output_threshold is None if self._stores is None else self._stores,
-            executor_kind=self._executor_kind,
-            twin_of=self._twin_of,
-            sealed_fields=self._sealed_fields,
-            planned_actors=self._planned[0],
-            planned_tasks=self._planned[1],
-            authority=self._parts.authority,
-            client=self._parts.client,
-            approval=self._parts.approval,
-            functions=self._parts.functions,
-            icon_url=self._icon_url,
-            run_memory_mbytes=self._run_memory_mbytes,
+            authority=parts.authority,
+            client=parts.client,
+            approval=parts.approval,
+            functions=parts.functions,
+            **fields,
         )
 
-    def _usual_task_use(self) -> TaskUse:
-        if self._calls_actor:
-            return TaskUse.ALWAYS
-        asks = self._parts.client is not None or self._parts.approval is not None
-        return TaskUse.AFTER_QUESTIONS if asks else TaskUse.NEVER
+    def _problem(self) -> str | None:
+        category = self._fields.get("category")
+        if category is None:
+            return " has no category: call .category(Category.…) before .build()."
+        if category not in set(Category):
+            return f": {category!r} is not a category; use one of: {', '.join(Category)}."
+        if self._arguments is not None and not _is_model(self._arguments):
+            return f": .args() takes a pydantic model, not {self._arguments!r}: write `class Args(Arguments): ...`."
+        if not self._fields.get("description"):
+            return " has no description: call .describe(text) before .build()."
+        return None
 
     def _published_output_schema(self) -> SchemaText | None:
-        """The schema of the structured answer, or of the short form of a stored one."""
-        if self._output_schema is None or self._keeps_output_schema or self._restores or self._in_front:
-            return self._output_schema
-        return self._output_schema.or_compressed()
+        """Return the schema of the structured answer, which may also be the short form of a stored one."""
+        never_stored = self._keeps_output_schema or self._fields.get("restores") or self._parts.in_front
+        return self._output_schema if never_stored or not self._output_schema else self._output_schema.or_compressed()
 
 
 def _is_model(kind: object) -> bool:
@@ -476,13 +430,39 @@ def tool(name: str) -> ToolBuilder:
     return ToolBuilder(name)
 
 
+def limited_tool(
+    name: str,
+    category: Category,
+    annotations: ToolAnnotations,
+    description: str,
+    handler: Part,
+    args: type[BaseModel],
+    output: type[BaseModel],
+) -> ToolBuilder:
+    """Begin the definition of a tool whose arguments limit the size of its answers."""
+    builder = tool(name).category(category).annotate(annotations).describe(description)
+    return builder.args(args).output(output).server(handler).output_threshold(MAX_ANSWER_BYTES)
+
+
+def front_door_tool(
+    name: str, category: Category, annotations: ToolAnnotations, description: str, args: type[BaseModel]
+) -> Tool:
+    """Return a tool that entry points answer without a task."""
+    return tool(name).category(category).describe(description).annotate(annotations).args(args).front_door().build()
+
+
+def reads(title: str, *, open_world: bool = False) -> ToolAnnotations:
+    """Return the annotations of a tool that changes nothing."""
+    return ToolAnnotations(title=title, read_only=True, idempotent=True, open_world=open_world)
+
+
 def with_description(definition: Tool, description: str) -> Tool:
-    """A copy of the definition with another description."""
+    """Return a copy of the definition with another description."""
     return replace(definition, description=description)
 
 
 def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> ErrorEnvelope:
-    """The error for arguments that do not fit a tool's schema."""
+    """Return the error for arguments that do not match a tool's schema."""
     return ErrorEnvelope.permanent(
         ErrorCategory.VALIDATION,
         tool_name,
@@ -507,7 +487,7 @@ EACH = "*"
 
 
 def values_at(arguments: JsonObject, place: str) -> Iterator[JsonValue]:
-    """Every value that there is at a place."""
+    """Yield every value at a place."""
     yield from _values_below(arguments, place.split("/"))
 
 

@@ -13,5 +13,5 @@ this run only. Do not wait or poll after this call.
 
 
 def call_actor_task_tool(executor: ActorExecutor) -> Tool:
-    """The definition, with the mode's executor and the run widget."""
+    """Return the definition with the mode's executor and the run widget."""
     return call_actor_task_definition(executor, DESCRIPTION).meta(**run_widget_meta()).build()

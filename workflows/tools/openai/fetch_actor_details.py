@@ -1,12 +1,11 @@
-"""`fetch-actor-details` in the UI mode: a widget shows the Actor, the model gets the gist."""
+"""`fetch-actor-details` in the UI mode: a widget shows the Actor, the model gets a summary."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import answered
+from outlast.workflows.tools.answers import answered, hint
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
     DetailSections,
-    DetailsReport,
     after_details,
     details_definition,
     details_report,
@@ -25,23 +24,17 @@ _SECTIONS = DetailSections(readme=False, outputSchema=False)  # pyright: ignore[
 
 
 async def fetch_actor_details(ctx: ToolContext, arguments: ActorArguments) -> ToolResult:
-    """The Actor for the widget, and the gist in words."""
+    """Return the Actor for the widget, and a summary as text."""
     details = await look_up_actor(ctx, arguments.actor, _SECTIONS)
     card = details.card
     summary = f"{card.title} ({card.full_name}) is shown in the widget; {stats_in_words(card.stats)}."
-    look_up = (
-        "For its input schema call fetch-actor-details-internal. " if ctx.offers("fetch-actor-details-internal") else ""
-    )
-    next_step = f"{look_up}{after_details(ctx, details)}"
+    look_up = hint(ctx, "fetch-actor-details-internal", "For its input schema call fetch-actor-details-internal. ")
+    next_step = f"{look_up or ''}{after_details(ctx, details)}"
     report = details_report(details, _SECTIONS, summary=summary, next_step=next_step)
     answer = answered(report, summary, *warnings_of(card), next_step)
     return answer.model_copy(update={"meta": details_widget_meta()})
 
 
 FETCH_ACTOR_DETAILS = (
-    details_definition("fetch-actor-details", fetch_actor_details, DESCRIPTION)
-    .args(ActorArguments)
-    .output(DetailsReport)
-    .meta(**details_widget_meta())
-    .build()
+    details_definition("fetch-actor-details", fetch_actor_details, DESCRIPTION).meta(**details_widget_meta()).build()
 )

@@ -28,7 +28,7 @@ _SECTIONS = DetailSections(readme=False, outputSchema=False)  # pyright: ignore[
 
 
 class LeanDetailsReport(Answer):
-    """What is needed to run the Actor."""
+    """Facts for running the Actor."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ class LeanDetailsReport(Answer):
 
 
 async def fetch_actor_details_internal(ctx: ToolContext, arguments: ActorArguments) -> ToolResult:
-    """What is needed to run the Actor, in few words."""
+    """Return the facts for running the Actor."""
     details = await look_up_actor(ctx, arguments.actor, _SECTIONS)
     card = details.card
     report = LeanDetailsReport(
@@ -63,7 +63,6 @@ async def fetch_actor_details_internal(ctx: ToolContext, arguments: ActorArgumen
 FETCH_ACTOR_DETAILS_INTERNAL = (
     details_definition("fetch-actor-details-internal", fetch_actor_details_internal, DESCRIPTION)
     .category(Category.UI)
-    .args(ActorArguments)
     .output(LeanDetailsReport)
     .meta(**silent_meta())
     .build()

@@ -2,11 +2,12 @@
 
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
-from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
-from outlast.workflows.tools.answers import describe_run_status
+from outlast.workflows.tools.answers import answered, describe_run_status
 from outlast.workflows.tools.core.run_report import (
     RunArguments,
+    RunReport,
     build_run_report,
     get_actor_run_definition,
     run_with_rows,
@@ -16,25 +17,23 @@ from outlast.workflows.tools.openai.widgets import run_state_widget_meta, run_wi
 
 
 def present_started_run(outcome: ActorOutcome) -> ToolResult:
-    """The run's id; the widget follows it from here."""
+    """Return the run's id. The widget follows the run from here."""
     run = outcome.run
     summary = f"Started {outcome.actor} as run {run.run_id}."
     next_step = "The widget shows its progress. Do not poll; call get-actor-run only when the user asks."
     report = build_run_report(run, summary=summary, next_step=next_step, actor_name=outcome.actor)
-    return ToolResult(
-        content=(TextContent(text=f"{summary} {next_step}"),), structured=report.structured(), meta=run_widget_meta()
-    )
+    return _shown(report, f"{summary} {next_step}")
 
 
 def present_run_state(run: RunState, page: DatasetPage | None = None) -> ToolResult:
-    """How far a run is, for the widget. A run that failed is no failed look-up."""
+    """Return the state of a run for the widget. A failed run does not fail the call."""
     summary = describe_run_status(run)
     report = build_run_report(run, summary=summary, next_step="The widget shows the run.", page=page)
-    return ToolResult(
-        content=(TextContent(text=summary),),
-        structured=report.structured(),
-        meta=run_widget_meta(),
-    )
+    return _shown(report, summary)
+
+
+def _shown(report: RunReport, text: str) -> ToolResult:
+    return answered(report, text).model_copy(update={"meta": run_widget_meta()})
 
 
 async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:

@@ -5,7 +5,6 @@ from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
-    SearchReport,
     after_search,
     describe_search,
     find_actors,
@@ -21,7 +20,7 @@ Use it when the user wants to see or choose Actors. To look for an Actor yoursel
 
 
 async def search_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
-    """The cards for the widget, and their names in words."""
+    """Return the cards for the widget, and their names as text."""
     page = await find_actors(ctx, arguments)
     summary = describe_search(page, arguments.keywords)
     names = "\n".join(f"- {card.full_name}: {card.title}" for card in page.actors)
@@ -31,9 +30,4 @@ async def search_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> T
     return answered(report, summary, names, next_step).model_copy(update={"meta": search_widget_meta()})
 
 
-SEARCH_ACTORS = (
-    search_definition("search-actors", search_actors, DESCRIPTION)
-    .output(SearchReport)
-    .meta(**search_widget_meta())
-    .build()
-)
+SEARCH_ACTORS = search_definition("search-actors", search_actors, DESCRIPTION).meta(**search_widget_meta()).build()

@@ -1,6 +1,5 @@
 """`search-actors-internal`: a silent search, in few words, for the model alone."""
 
-from outlast.activities.actors.contracts import ActorCard
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import ToolContext
 from outlast.workflows.tools.answers import Answer, answered
@@ -41,17 +40,16 @@ class LeanSearchReport(Answer):
 
 
 async def search_actors_internal(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
-    """Names and one line each."""
+    """Return names and one line each."""
     page = await find_actors(ctx, arguments)
-    actors = [_lean(card) for card in page.actors]
+    actors = [
+        LeanActor(name=card.full_name, title=card.title, description=cut(card.description, _MAX_DESCRIPTION_CHARS))
+        for card in page.actors
+    ]
     lines = [f"- {actor.name}: {actor.description or actor.title}" for actor in actors]
     next_step = after_search(ctx, page, "fetch-actor-details-internal")
     report = LeanSearchReport(actors=actors, total=page.total, next_offset=next_offset(page))
     return answered(report, describe_search(page, arguments.keywords), *lines, next_step)
-
-
-def _lean(card: ActorCard) -> LeanActor:
-    return LeanActor(name=card.full_name, title=card.title, description=cut(card.description, _MAX_DESCRIPTION_CHARS))
 
 
 SEARCH_ACTORS_INTERNAL = (

@@ -13,31 +13,31 @@ CALLED_BY_WIDGETS = (
     "search-actors",
     "fetch-actor-details-internal",
 )
-"""Every tool that a widget calls, but for those of batches: a connection without batches shows none."""
+"""Tools that widgets call, except those for batches, which only connections with batches have."""
 
 
 def run_widget_meta() -> dict[str, JsonValue]:
-    """For tools whose answer is shown as a live run."""
+    """Return `_meta` for tools whose answer is shown as a live run."""
     return _widget_meta(RUN_WIDGET_URI, invoking="Starting the Actor", invoked="The Actor is running")
 
 
 def run_state_widget_meta() -> dict[str, JsonValue]:
-    """For tools that look at a run which may have ended long ago."""
+    """Return `_meta` for tools that read a run, which may have ended long ago."""
     return _widget_meta(RUN_WIDGET_URI, invoking="Looking at the run", invoked="Here is the run")
 
 
 def search_widget_meta() -> dict[str, JsonValue]:
-    """For tools whose answer is shown as cards of Actors."""
+    """Return `_meta` for tools whose answer is shown as cards of Actors."""
     return _widget_meta(SEARCH_WIDGET_URI, invoking="Searching Apify Store", invoked="Actors found")
 
 
 def details_widget_meta() -> dict[str, JsonValue]:
-    """For tools whose answer is shown as the card of one Actor."""
+    """Return `_meta` for tools whose answer is shown as the card of one Actor."""
     return _widget_meta(SEARCH_WIDGET_URI, invoking="Looking the Actor up", invoked="Here is the Actor")
 
 
 def batch_widget_metas() -> dict[str, dict[str, JsonValue]]:
-    """For the tools of batches, by name: those whose answer is shown as a live batch, and those that it calls."""
+    """Return `_meta` of the tools for batches, by name: those that a widget shows, and those that it calls."""
     return {
         "start-batch": _widget_meta(BATCH_WIDGET_URI, invoking="Starting the batch", invoked="The batch has begun"),
         "get-batch": _widget_meta(BATCH_WIDGET_URI, invoking="Looking at the batch", invoked="Here is the batch"),
@@ -47,7 +47,7 @@ def batch_widget_metas() -> dict[str, dict[str, JsonValue]]:
 
 
 def silent_meta() -> dict[str, JsonValue]:
-    """For tools without a widget of their own that a widget may call (`visibility`: MCP Apps, 2026-01-26)."""
+    """Return `_meta` for tools without a widget that widgets may call (`visibility`: MCP Apps, 2026-01-26)."""
     return {"openai/widgetAccessible": True, "ui": {"visibility": ["model", "app"]}}
 
 
