@@ -79,7 +79,7 @@ async def test_saved_calls_and_batches_are_scheduled_by_hand(shell: Shell) -> No
     ("arguments", "says"),
     [
         (("create", "x", *NEVER), "something to start"),
-        (("create", "x", "double", "--saved", "y", *NEVER), "one of them"),
+        (("create", "x", "double", "--saved", "y", *NEVER), "only one of"),
         (("create", "x", "double", "-a", "number=1"), "never due"),
         (("create", "x", "double", "-a", "number=1", "--cron", "soon"), "five fields"),
         (("update", "no-such-schedule", "--every", "1h"), "no schedule"),
