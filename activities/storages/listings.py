@@ -61,8 +61,9 @@ class ListingActivities:
         """Return one page of the caller's datasets."""
         async with activity_scope():
             client = self._platform.client(request.caller)
-            given = {"offset": request.offset, "limit": request.limit, "desc": request.desc}
-            page = await client.datasets().list(**given, unnamed=request.unnamed)
+            page = await client.datasets().list(
+                offset=request.offset, limit=request.limit, desc=request.desc, unnamed=request.unnamed
+            )
             found = tuple(map(_dataset, page.items))
             return storages.DatasetListPage(datasets=found, total=page.total, offset=request.offset)
 

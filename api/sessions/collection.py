@@ -197,7 +197,7 @@ def _block(turn: contracts.ExportedTurn, renamed: Mapping[str, str], before: sto
 
 def _unsigned(message: stored.ModelMessage) -> stored.ModelMessage:
     """The message without signed reasoning, because a provider refuses reasoning that it has not signed itself."""
-    unsigned = {"provider_id": "", "model_id": "", "block": {}}
+    unsigned: dict[str, object] = {"provider_id": "", "model_id": "", "block": {}}
     parts = (
         part.model_copy(update=unsigned) if isinstance(part, stored.ReasoningPart) else part for part in message.parts
     )

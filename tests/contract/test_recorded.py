@@ -21,6 +21,7 @@ SETS = sorted(path.stem for path in FOLDER.glob("*.json"))
 DELIBERATE = {
     r"/capabilities/resources/subscribe was false, is true": "tasks are resources that may be subscribed to",
     r"/result/instructions was": "the instructions go on about stored outputs",
+    r"/(search-actors|search-apify-docs|get-actor-run-list)/output_?[sS]chema/required/\d was": "the same names",
     r"/items/description was": "an answer's rows may be the first ones of a stored output",
     r"get-key-value-store-record/description was": "long texts are stored instead of read in parts",
     r"get-key-value-store-record/\w+/properties/(value|offset|limit)": "long texts are stored instead of read in parts",

@@ -134,8 +134,9 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
     for entry in entries:
         if not isinstance(entry, Tool | FunctionTool):
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
-    own = [one for one in vars(module).values() if isinstance(one, FunctionTool) and one.__module__ == module.__name__]
-    found = [one.definition if isinstance(one, FunctionTool) else one for one in [*entries, *own]]
+    decorated = cast(list[object], [one for one in vars(module).values() if isinstance(one, FunctionTool)])
+    own = [one for one in decorated if one.__module__ == module.__name__]
+    found = [getattr(one, "definition", one) for one in [*entries, *own]]
     if not found and not any(hasattr(module, name) for name in ("MODES", "PROMPTS", "RESOURCES")):
         unbuilt = next((key for key, one in vars(module).items() if isinstance(one, ToolBuilder)), None)
         advice = f"{unbuilt} is not finished: call .build() at its end." if unbuilt else "write @tool above a function."

@@ -41,4 +41,4 @@ class ArtifactDialect(Dialect):
         return ProgressNote(f"artifact: {facts.event}", meta={"artifact": facts.run_id}) if facts.run_id else None
 
     def status_message(self, task: Task) -> str | None:
-        return f"artifact {task.status.value}"
+        return f"artifact {task.status}"

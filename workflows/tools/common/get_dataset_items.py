@@ -1,5 +1,7 @@
 """`get-dataset-items`: rows of a dataset, in pages."""
 
+from typing import Any
+
 from pydantic import Field
 
 from outlast.activities.bounds import Offset
@@ -35,10 +37,11 @@ class DatasetItemsArguments(DatasetArguments):
 
 async def get_dataset_items(ctx: ToolContext, arguments: DatasetItemsArguments) -> ToolResult:
     """Read the page, with a hint on the next one."""
-    flatten = arguments.flatten or parents_of(arguments.fields)
+    given: dict[str, Any] = arguments.model_dump()
+    given["flatten"] = arguments.flatten or parents_of(arguments.fields)
     request = DatasetItemsInput(
         caller=ctx.call.caller,
-        **{**arguments.model_dump(), "flatten": flatten},
+        **given,
         max_bytes=MAX_CONTENT_BYTES,
         shorten_large_row=True,
     )

@@ -1,6 +1,7 @@
 """Tools that list the caller's runs, datasets and key-value stores."""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
@@ -65,8 +66,9 @@ class KeyValueStoreList(ListPage):
 
 async def list_runs(ctx: ToolContext, arguments: RunListArguments) -> Listed:
     """Read a page of runs, of all Actors or of one."""
-    actor = normalised_actor(arguments.actor) if arguments.actor else None
-    request = RunListInput(caller=ctx.call.caller, **{**arguments.model_dump(), "actor": actor})
+    given: dict[str, Any] = arguments.model_dump()
+    given["actor"] = normalised_actor(arguments.actor) if arguments.actor else None
+    request = RunListInput(caller=ctx.call.caller, **given)
     page = await ctx.storages.runs(request)
     entries = [ListedRun.model_validate(run.model_dump()) for run in page.runs]
     return Listed(entries, [_run_line(run) for run in page.runs], page.total, page.offset, (_run_readers(ctx, page),))

@@ -1,5 +1,7 @@
 """Search of Apify Store, which all modes share."""
 
+from typing import Any
+
 from pydantic import Field
 
 from outlast.activities.actors.contracts import ActorCard, ActorSearchPage
@@ -46,7 +48,9 @@ def search_definition(name: str, handler: Handler, description: str) -> ToolBuil
 
 async def find_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ActorSearchPage:
     """Read a page of Actors. Raises `ToolError`."""
-    return await ctx.actors.search(**{**arguments.model_dump(), "keywords": arguments.keywords.strip()})
+    given: dict[str, Any] = arguments.model_dump()
+    given["keywords"] = arguments.keywords.strip()
+    return await ctx.actors.search(**given)
 
 
 def search_report(

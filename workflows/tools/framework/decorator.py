@@ -103,7 +103,11 @@ def tool(target: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         return ToolBuilder(target)
     if target is not None:
         return function_tool(target, **options)
-    return lambda function: function_tool(function, **options)
+
+    def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        return function_tool(function, **options)
+
+    return decorate
 
 
 def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> FunctionTool[P, R]:

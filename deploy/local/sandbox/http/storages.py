@@ -207,7 +207,8 @@ class DatasetRoutes:
 
     async def _statistics(self, request: Request) -> Response:
         _, row = self._storages.row(request)
-        return data_response({"fieldStatistics": {field: {} for field in fields_of(row)}})
+        statistics: JsonObject = {field: {} for field in fields_of(row)}
+        return data_response({"fieldStatistics": statistics})
 
 
 def _described(row: sqlite3.Row) -> JsonObject:
