@@ -1,7 +1,8 @@
 """Entries of `tools/list`: clients and providers cache them, so one that needs no repair keeps its bytes.
 
-`listed_tools.txt` has digests of the entries of 2026-11-27, when their texts were put in plain words: mode, tool, digest
-for 2026-07-28, digest for older revisions. After an intended change of a tool, name the tool in `CHANGED`; the digests stay.
+`listed_tools.txt` has digests of the entries of 2026-11-27, when their texts were put in plain words: mode, tool,
+digest for 2026-07-28, digest for older revisions. After an intended change of a tool, name the tool in `CHANGED`; the
+digests stay.
 """
 
 import json
