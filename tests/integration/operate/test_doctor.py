@@ -97,7 +97,7 @@ async def test_a_namespace_without_attributes_and_workers(bare: Client) -> None:
 
     async def only_the_wrong_type() -> bool:
         row = (await rows_of(bare, bare.namespace))["Search attributes"]
-        assert row == ("fail", "missing or of another type: OutlastTool")
+        assert row == ("fail", "missing or with another type: OutlastTool")
         return True
 
     await eventually(only_the_wrong_type, interval_seconds=0.5)
@@ -219,7 +219,7 @@ async def test_a_clock_that_nobody_compares() -> None:
 
 @pytest.mark.parametrize(
     ("days", "health", "finding"),
-    [(400, "ok", "1 key"), (3, "warn", "of key:ann ends on"), (-1, "ok", "0 keys")],
+    [(400, "ok", "1 key"), (3, "warn", "of key:ann expires on"), (-1, "ok", "0 keys")],
 )
 def test_keys_that_end(tmp_path: Path, days: int, health: str, finding: str) -> None:
     path = tmp_path / "policy.toml"
