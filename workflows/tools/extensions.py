@@ -129,15 +129,15 @@ def _extend_with(name: str, module: ModuleType) -> None:
 
 def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
     """Return the tools of `TOOLS`, and the module's own functions under `@tool`. Raises `ExtensionError`."""
-    listed: object = getattr(module, "TOOLS", None) or ()
-    entries = list(cast(list[object], listed)) if isinstance(listed, list | tuple) else [listed]
+    listed: object = getattr(module, "TOOLS", None)
+    entries = list(cast(list[object], listed)) if isinstance(listed, list | tuple) else [listed] if listed else []
     for entry in entries:
         if not isinstance(entry, Tool | FunctionTool):
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
     decorated = cast(list[object], [one for one in vars(module).values() if isinstance(one, FunctionTool)])
     own = [one for one in decorated if one.__module__ == module.__name__]
     found = [getattr(one, "definition", one) for one in [*entries, *own]]
-    if not found and not any(hasattr(module, name) for name in ("MODES", "PROMPTS", "RESOURCES")):
+    if not found and listed is None:
         unbuilt = next((key for key, one in vars(module).items() if isinstance(one, ToolBuilder)), None)
         advice = f"{unbuilt} is not finished: call .build() at its end." if unbuilt else "write @tool above a function."
         raise ExtensionError(f"Module {name!r}{_file_of(module)} has no tools: {advice}")
