@@ -102,7 +102,7 @@ class CallerResolver:
             return (await self.resolve(self._sealer.open(caller.apify_token, purpose=caller.id))).caller
         if not self._is_known(caller.id, kind, name):
             raise errors.Unauthenticated(
-                f"{caller.id} no longer has a credential that this server accepts. What it has ordered is not started."
+                f"{caller.id} no longer has a credential that this server accepts. Its work is not started."
             )
         return self._with_policy_token(caller.id)
 

@@ -175,7 +175,7 @@ async def test_a_firing_of_a_caller_whose_key_was_revoked_is_refused_and_pauses_
         assert state.paused
         return await read_note(state.note, temporal.data_converter) or ""
 
-    assert "key:bob has no credential any more" in await eventually(paused)
+    assert "key:bob no longer has a credential" in await eventually(paused)
     assert service.sandbox.counters["startsAccepted"] == starts
     ruled(policy_text("ann", "bob"))
 
