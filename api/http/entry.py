@@ -67,7 +67,7 @@ class Entry:
         try:
             await self._check_site(exchange)
         except ClientDisconnect:
-            pass  # while its body was read: nothing was done, and nobody reads a response
+            pass  # while its body was read: nobody reads a response
         except Exception as error:
             if not await exchange.fail(error):
                 raise

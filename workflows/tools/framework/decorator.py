@@ -29,6 +29,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.contracts.tool_calls import Progress, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
@@ -38,6 +40,9 @@ from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, To
 P = ParamSpec("P")
 R = TypeVar("R")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAX_THREADS = 500
+_threads = threading.BoundedSemaphore(_MAX_THREADS)
+"""Threads of functions in this process: a call that was cancelled frees its slot, and leaves its thread running."""
 _DONE = "Done."
 """Answer of a function that returns None."""
 _AS_THEY_ARE = (Any, str, None, type(None), ToolResult, inspect.Signature.empty)
@@ -331,7 +336,16 @@ async def _in_thread(name: str, function: Callable[[], Any]) -> Any:
     """Run `function` in its own daemon thread, and return its result.
 
     A thread of a pool could keep other tools waiting, and the process from ending: nothing can interrupt a thread.
+    Raises `ToolFailure`, which is retried, while too many threads are running.
     """
+    if not _threads.acquire(blocking=False):
+        raise ToolFailure.of(
+            ErrorCategory.CAPACITY,
+            f"{_MAX_THREADS} functions are running in threads of this worker, the maximum. Cancelled calls count until "
+            "their functions return.",
+            hint="Give the functions' requests and waits time limits, or write them as `async def`.",
+            retryable=True,
+        )
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Any] = loop.create_future()
     context = copy_context()
@@ -352,6 +366,8 @@ async def _in_thread(name: str, function: Callable[[], Any]) -> Any:
             error = RuntimeError(f"the function raised {stopped!r}")  # a future takes no StopIteration
         except BaseException as raised:  # noqa: BLE001 (the caller's coroutine raises it)
             error = raised
+        finally:
+            _threads.release()
         with suppress(RuntimeError):  # the process is ending, and with it the loop
             loop.call_soon_threadsafe(finish, value, error)
 

@@ -1,7 +1,9 @@
 """Tools made of typed functions: names, texts, schemas, answers, and functions that cannot be tools."""
 
+import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal, cast
@@ -9,9 +11,21 @@ from typing import Annotated, Any, Literal, cast
 import pytest
 from pydantic import BaseModel, Field
 
-from outlast import Arguments, CallContext, Category, FunctionTool, ToolError, ToolResult, tool
+from outlast import (
+    Arguments,
+    CallContext,
+    Category,
+    ErrorCategory,
+    FunctionTool,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+    tool,
+)
 from outlast.workflows.contracts.written_json import UnusableAnswer
+from outlast.workflows.tools.framework import decorator
 from outlast.workflows.tools.framework.phases import PlainFunction
+from tests.support.eventually import eventually
 
 CONTEXT = CallContext(task_id="t", caller_id="me")
 
@@ -147,6 +161,34 @@ async def test_a_blocking_function_runs_in_a_thread_of_its_own_and_reports_from_
     name = await run_of(slow)(slow.definition.parse({}), context=context)
     assert name == "slow"
     assert reported == [1]
+
+
+async def test_threads_that_cancelled_calls_left_behind_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a caller that starts and cancels calls of a function that hangs would fill the worker with threads."""
+    monkeypatch.setattr(decorator, "_threads", threading.BoundedSemaphore(1))
+    go_on, ended = threading.Event(), threading.Event()
+
+    @tool
+    def hang() -> str:
+        go_on.wait(60)
+        ended.set()
+        return "done"
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await answer(hang)
+    with pytest.raises(ToolFailure, match="Cancelled calls count until") as refused:
+        await answer(hang)
+    assert (refused.value.envelope.category, refused.value.envelope.retryable) == (ErrorCategory.CAPACITY, True)
+    go_on.set()
+    assert await asyncio.to_thread(ended.wait, 60)
+
+    async def is_free() -> bool:
+        with suppress(ToolFailure):
+            return await answer(hang) == "done"
+        return False
+
+    await eventually(is_free)
 
 
 @dataclass
