@@ -238,9 +238,9 @@ class _Signature:
                 if self._context is not None:
                     given[self._context] = _from_thread(context)
                 value = await _in_thread(self._name, functools.partial(self._function, **given))
-            if value is None:
-                return _DONE
-            return value if self.output is None else self.output.written(value)
+            if self.output is not None:
+                return self.output.written(value)
+            return _DONE if value is None else value
 
         run.__name__ = self._name
         return run

@@ -203,7 +203,8 @@ ANSWERS: list[tuple[Any, Any, Any]] = [
     (list[Point], [Point(1, 2)], {"result": [{"x": 1, "y": 2}]}),
     (Point, Point(1, 2), {"x": 1, "y": 2}),
     (Forecast, {"city": "Prague", "degrees": 3}, {"city": "Prague", "degrees": 3}),
-    (Forecast | None, None, "Done."),
+    (Forecast | None, None, {"result": None}),
+    (Forecast | None, Forecast(city="Prague", degrees=3), {"result": {"city": "Prague", "degrees": 3}}),
     (dict[str, int], {"a": 1}, {"a": 1}),
     (None, None, "Done."),
 ]
