@@ -49,7 +49,7 @@ def check(answers: list[httpx.Response], made: int, refused: int = 429) -> None:
     for answer in answers:
         if answer.status_code == 429:
             assert int(answer.headers["retry-after"]) > 0
-            assert "in the policy" in answer.json()["detail"]
+            assert "operator's policy" in answer.json()["detail"]
 
 
 async def test_no_more_schedules_than_allowed_are_made_at_once(few: httpx.AsyncClient) -> None:
