@@ -55,9 +55,9 @@ from outlast.workflows.contracts.tool_calls import (
     TextContent as TextContent,
     ToolResult as ToolResult,
 )
-from outlast.workflows.handler_api.context import ToolContext as ToolContext
+from outlast.workflows.handler_api.context import HandlerContext as HandlerContext
 from outlast.workflows.handler_api.failures import ToolError as ToolError
-from outlast.workflows.tools.framework.plain_functions import CallContext as CallContext
+from outlast.workflows.tools.framework.plain_functions import ToolContext as ToolContext
 from outlast.workflows.tools.framework.phases import (
     Approval as Approval,
     Authority as Authority,

@@ -18,9 +18,9 @@ from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import (
     RUN_PLAIN_FUNCTION,
-    CallContext,
     PlainFunctionInput,
     PlainFunctionResult,
+    ToolContext,
 )
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
@@ -128,9 +128,9 @@ def _logged_defect(request: PlainFunctionInput, error: BaseException) -> ToolFai
     return ToolFailure(_defect(request, error))
 
 
-def _context(request: PlainFunctionInput, heartbeats: Heartbeats) -> CallContext:
+def _context(request: PlainFunctionInput, heartbeats: Heartbeats) -> ToolContext:
     info = activity.info()
-    return CallContext(
+    return ToolContext(
         task_id=info.workflow_id or "",
         caller_id=request.caller_id,
         session_id=request.session_id,

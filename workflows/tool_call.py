@@ -29,7 +29,7 @@ from outlast.workflows.contracts.tool_calls import (
     ToolResult,
 )
 from outlast.workflows.contracts.written_json import UnusableAnswer
-from outlast.workflows.handler_api.context import Guarded, ToolContext
+from outlast.workflows.handler_api.context import Guarded, HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.handler_api.observability import Part, log_end, upsert_search_attributes
 from outlast.workflows.metrics import count_tool_call
@@ -53,7 +53,7 @@ class ToolCallWorkflow:
     @workflow.init
     def __init__(self, call: ToolCall) -> None:
         """Make the context before the first update can arrive."""
-        self._ctx = ToolContext(call)
+        self._ctx = HandlerContext(call)
         self._asked = call.arguments
         info = workflow.info()
         self._was_queued = info.typed_search_attributes.get(search_attributes.TASK_STATUS) == TaskStatus.QUEUED
@@ -129,7 +129,7 @@ class ToolCallWorkflow:
         is_read_whole = workflow.info().parent or ctx.call.batch_id
         return outcome if is_read_whole else outcome.without_rows(ctx.recorded_rows)
 
-    async def _answer(self, ctx: ToolContext) -> ToolResult:
+    async def _answer(self, ctx: HandlerContext) -> ToolResult:
         flaw = _budget_flaw(ctx.call)
         if flaw is not None and workflow.patched("budget-bounds"):
             return ToolResult.failed(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, flaw))
@@ -145,7 +145,7 @@ class ToolCallWorkflow:
             failed = ToolResult.failed(await _abort_after_defect(ctx, error))
             return failed.model_copy(update={"meta": {DEFECT_META: True}})
 
-    def _outcome(self, ctx: ToolContext, result: ToolResult) -> ToolOutcome:
+    def _outcome(self, ctx: HandlerContext, result: ToolResult) -> ToolOutcome:
         return ToolOutcome(
             result=result,
             run=ctx.runs.latest,
@@ -153,7 +153,7 @@ class ToolCallWorkflow:
             error_signature=signature(result.error, self._asked) if result.error else None,
         )
 
-    async def _complete(self, ctx: ToolContext, result: ToolResult) -> None:
+    async def _complete(self, ctx: HandlerContext, result: ToolResult) -> None:
         """Record the answer of the handler, where the workflow's result does not soon, and signal it to the session."""
         event = TaskCompleted.by(self._outcome(ctx, result), task_id=ctx.task_id, tool=ctx.call.tool)
         if ctx.guarded is not None:
@@ -166,7 +166,7 @@ class ToolCallWorkflow:
             ctx.attributes.change(search_attributes.TASK_STATUS.value_set(event.status.value))
         await self._tell(ctx, event, result)
 
-    async def _complete_cancelled(self, ctx: ToolContext) -> None:
+    async def _complete_cancelled(self, ctx: HandlerContext) -> None:
         """Record that the call was cancelled, and how its run has ended: a cancelled workflow has no result."""
         event = TaskCompleted(
             task_id=ctx.task_id, tool=ctx.call.tool, status=TaskStatus.CANCELLED, cost_usd=ctx.runs.cost_usd
@@ -178,7 +178,7 @@ class ToolCallWorkflow:
         ctx.attributes.change(search_attributes.TASK_STATUS.value_set(event.status.value))
         await self._tell(ctx, event, None)
 
-    async def _tell(self, ctx: ToolContext, event: TaskCompleted, result: ToolResult | None) -> None:
+    async def _tell(self, ctx: HandlerContext, event: TaskCompleted, result: ToolResult | None) -> None:
         """Log and count the end of the task, and signal it to its session."""
         ctx.attributes.write()
         count_tool_call(ctx.call, event.status, result, since=self._due_at, waited=self.waited_for_client)
@@ -196,7 +196,7 @@ class ToolCallWorkflow:
             # An operator ended the session; the task itself still has the answer.
             workflow.logger.warning("Session %s did not take the task-completed signal: %s", session_id, error)
 
-    async def _guard(self, ctx: ToolContext, guarded: Guarded) -> RunState | None:
+    async def _guard(self, ctx: HandlerContext, guarded: Guarded) -> RunState | None:
         """Follow the run to its end. The task is completed already: this changes the run, not the answer."""
         try:
             if ctx.cancelled:
@@ -213,13 +213,13 @@ class ToolCallWorkflow:
             ctx.say(describe_run(run))
         return run
 
-    async def _abort_guarded(self, ctx: ToolContext) -> None:
+    async def _abort_guarded(self, ctx: HandlerContext) -> None:
         try:
             await _shielded(ctx.runs.abort_open())
         except ToolError as error:
             workflow.logger.error("%s", error.envelope.message)
 
-    async def _cancel(self, ctx: ToolContext) -> ToolResult | None:
+    async def _cancel(self, ctx: HandlerContext) -> ToolResult | None:
         """Abort the call's runs, then mark the task as cancelled; as failed when the platform refuses to abort."""
         ctx.say("Cancelling: waiting until the platform says that the run has ended.")
         try:
@@ -238,7 +238,7 @@ def _noted(call: ToolCall, result: ToolResult) -> ToolResult:
     return with_changes(result, call.changes, in_words=tells_changes(call))
 
 
-async def _report_stopped_run(ctx: ToolContext) -> None:
+async def _report_stopped_run(ctx: HandlerContext) -> None:
     """Report the run of a cancelled call to the turn that made the call: no result carries its cost."""
     turn, run = workflow.info().parent, ctx.runs.latest
     if turn is None or run is None:
@@ -250,7 +250,7 @@ async def _report_stopped_run(ctx: ToolContext) -> None:
         workflow.logger.warning("The turn did not take the signal about a stopped run: %s", error)
 
 
-async def _tell_webhooks(ctx: ToolContext, event: TaskCompleted) -> None:
+async def _tell_webhooks(ctx: HandlerContext, event: TaskCompleted) -> None:
     """Tell the webhooks that listen how the task has ended. Its result can be read when they hear of it."""
     data = task_data(subject_of(ctx.call), event.status.value, error=error_data(event.error), cost_usd=event.cost_usd)
     await announce(
@@ -265,7 +265,7 @@ async def _tell_webhooks(ctx: ToolContext, event: TaskCompleted) -> None:
 async def _shielded(work: Coroutine[Any, Any, T]) -> T:
     """Finish `work` even when the workflow is cancelled meanwhile, which happens at most once.
 
-    The caller looks at `ToolContext.cancelled` afterwards.
+    The caller looks at `HandlerContext.cancelled` afterwards.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -274,7 +274,7 @@ async def _shielded(work: Coroutine[Any, Any, T]) -> T:
         return await task
 
 
-async def _abort_after_defect(ctx: ToolContext, error: BaseException) -> ErrorEnvelope:
+async def _abort_after_defect(ctx: HandlerContext, error: BaseException) -> ErrorEnvelope:
     try:
         await ctx.runs.abort_open()
     except ToolError as refused:

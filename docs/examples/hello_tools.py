@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import httpx
 from pydantic import BaseModel, Field
 
-from outlast import Arguments, CallContext, Category, ClientPhase, ErrorCategory, Reply, ToolFailure, plain, tool
+from outlast import Arguments, Category, ClientPhase, ErrorCategory, Reply, ToolContext, ToolFailure, plain, tool
 
 WEATHER_URL = "https://weather.example"
 
@@ -87,7 +87,7 @@ SAY_MESSAGE = (
 
 
 @tool
-async def greet_all(names: Annotated[list[str], Field(min_length=1, max_length=100)], call: CallContext) -> str:
+async def greet_all(names: Annotated[list[str], Field(min_length=1, max_length=100)], call: ToolContext) -> str:
     """Greet some people, one after the other."""
     for done, name in enumerate(names):
         call.progress(done, total=len(names), message=f"Greeting {name}")

@@ -1,1 +1,1 @@
-"""The interface of handlers: `ToolContext`, and the activities that it calls."""
+"""The interface of handlers: `HandlerContext`, and the activities that it calls."""

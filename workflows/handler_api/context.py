@@ -1,4 +1,4 @@
-"""`ToolContext`, the interface of a handler, and the questions that a call asks its client."""
+"""`HandlerContext`, the interface of a handler, and the questions that a call asks its client."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Guarded:
     budget: Budget
 
 
-class ToolContext:
+class HandlerContext:
     """Everything that one call may do, for its caller and within its deadline.
 
     Methods raise `ToolError` for failures. If a handler does not catch it, the error becomes the call's answer.

@@ -31,7 +31,7 @@ SAMPLING_PATIENCE = timedelta(minutes=5)
 """Longest wait for a client's model: not every client has one, and servers can do without. Users have no limit."""
 
 AskAll = Callable[..., Awaitable[dict[str, InputAnswer]]]
-"""`ToolContext.ask_all`."""
+"""`HandlerContext.ask_all`."""
 
 
 class McpActors(CallActivities):

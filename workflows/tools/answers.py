@@ -16,7 +16,7 @@ from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult, rows_as_lines
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
@@ -63,7 +63,7 @@ def first_offered(offers: Offers, *tools: str) -> str | None:
     return next((name for name in tools if offers(name)), None)
 
 
-def hint(ctx: ToolContext, tool: str, text: str) -> str | None:
+def hint(ctx: HandlerContext, tool: str, text: str) -> str | None:
     """Return `text`, which names `tool`; None if the caller's connection does not offer it."""
     return text if ctx.offers(tool) else None
 

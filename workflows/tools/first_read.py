@@ -47,7 +47,7 @@ def first_read_of(call: ToolCall) -> FirstRead | None:
 
 
 class _Rehearsal:
-    """The part of a `ToolContext` that needs no workflow."""
+    """The part of a `HandlerContext` that needs no workflow."""
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call

@@ -2,13 +2,13 @@
 
 from outlast.api.mcp.resource_definitions import Resource
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
 
 META = {"openai/outputTemplate": "ui://planted", "own": 1}
 
 
-async def labelled(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def labelled(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult(content=(TextContent(text="Done."),), meta={**META, "outlast/addedSecret": "planted"})
 
 

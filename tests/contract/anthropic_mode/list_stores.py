@@ -1,12 +1,12 @@
 """`get-key-value-store-list` in the throw-away mode, in place of the one that all other modes have."""
 
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
 
 ANSWER = "<artifact>your stores</artifact>"
 
 
-async def list_stores(_ctx: ToolContext, _arguments: NoArguments) -> str:
+async def list_stores(_ctx: HandlerContext, _arguments: NoArguments) -> str:
     return ANSWER
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.core.actor_schema import model_input_schema
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
 from outlast.workflows.tools.framework.executors import ActorExecutor
@@ -37,7 +37,7 @@ def actor_tool(
 
 
 def _handler(executor: ActorExecutor, actor: str) -> Handler:
-    async def run_actor(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    async def run_actor(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
         options = RunOptions(memory=ctx.call.run_memory_mbytes)
         return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, {**given, "rows": 1}, options))
 

@@ -3,7 +3,7 @@
 from mcp.server.apps import APP_MIME_TYPE
 
 from outlast.api.mcp.resource_definitions import Resource
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Category, NoArguments, tool
 from tests.contract.kiosk_mode.coins import COINS
 
@@ -12,7 +12,7 @@ PRICES = "file://prices.md"
 _META = {"openai/outputTemplate": PAGE}
 
 
-async def look(_ctx: ToolContext, _arguments: NoArguments) -> str:
+async def look(_ctx: HandlerContext, _arguments: NoArguments) -> str:
     return "What there is."
 
 

@@ -235,7 +235,7 @@ async def test_switches_of_the_environment_decide_in_both_directions(
 
 
 async def test_a_call_under_a_mask_offers_active_tools_only(masking: httpx.AsyncClient) -> None:
-    """What a tool says goes through `ToolContext.offers`; the hint for a search names a tool to go on with."""
+    """What a tool says goes through `HandlerContext.offers`; the hint for a search names a tool to go on with."""
     body = {"tool": "search-actors", "arguments": {"keywords": "sleeper"}}
     everything = await completed(masking, body)
     alone = await completed(masking, {**body, "toolMask": {"search-actors": True}})

@@ -8,7 +8,7 @@ from temporalio import workflow
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import AudioContent, ImageContent, ResourceLink, TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.tool import Arguments, Category, Handler, NoArguments, Tool, ToolBuilder, tool
 from tests.support.tools.conformance_tools import PNG, WAV, embedded, form
@@ -40,11 +40,11 @@ def text(said: str) -> ToolResult:
     return ToolResult(content=(TextContent(text=said),))
 
 
-async def say(_ctx: ToolContext, arguments: SayArguments) -> ToolResult:
+async def say(_ctx: HandlerContext, arguments: SayArguments) -> ToolResult:
     return text(" ".join([arguments.text] * arguments.times) + (f" ({arguments.note})" if arguments.note else ""))
 
 
-async def fail(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def fail(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     raise ToolError(
         ErrorEnvelope(
             tool=ctx.call.tool,
@@ -56,22 +56,22 @@ async def fail(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     )
 
 
-async def draw_number(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def draw_number(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     """Another answer each time it is carried out."""
     return text(str(workflow.uuid4()))
 
 
-async def wait_for_ever(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def wait_for_ever(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     await workflow.wait_condition(lambda: False)
     return text("never")
 
 
-async def ask_name(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def ask_name(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     answer = await ctx.ask("name", form("What is your name?", "name", name={"type": "string"}))
     return text(f"Hello, {answer.content.get('name')}!")
 
 
-async def show(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def show(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     picture, sound = ImageContent(data=PNG, mimeType="image/png"), AudioContent(data=WAV, mimeType="audio/wav")
     link = ResourceLink(uri="https://example.com/a.csv", name="a.csv", mimeType="text/csv")
     paper = embedded("test://paper", "application/pdf", PDF)
@@ -88,7 +88,7 @@ class MediaArguments(Arguments):
     media: list[Medium]
 
 
-async def show_media(_ctx: ToolContext, arguments: MediaArguments) -> ToolResult:
+async def show_media(_ctx: HandlerContext, arguments: MediaArguments) -> ToolResult:
     """Media as other people's tools give them, whatever they are."""
     kinds = {"image": ImageContent, "audio": AudioContent}
     content = [
@@ -100,22 +100,22 @@ async def show_media(_ctx: ToolContext, arguments: MediaArguments) -> ToolResult
     return ToolResult(content=(TextContent(text="Look:"), *content))
 
 
-async def fail_showing(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def fail_showing(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     """A failure with output: what a command or a run had said before it failed."""
     error = ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, ctx.call.tool, "It ended with exit code 2.")
     lines = TextContent(text="first line\nsecond line")
     return ToolResult(content=(lines, ImageContent(data=PNG, mimeType="image/png")), is_error=True, error=error)
 
 
-async def say_nothing(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def say_nothing(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult()
 
 
-async def say_much(_ctx: ToolContext, arguments: LargeArguments) -> ToolResult:
+async def say_much(_ctx: HandlerContext, arguments: LargeArguments) -> ToolResult:
     return text("x" * arguments.size_bytes)
 
 
-async def say_odd(_ctx: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+async def say_odd(_ctx: HandlerContext, arguments: dict[str, Any]) -> ToolResult:
     return text(f"{arguments[ODD_FIELD]} of {arguments.get('limit')}")
 
 

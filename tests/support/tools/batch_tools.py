@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolBuilder, tool
 
@@ -18,7 +18,7 @@ class Number(Arguments):
     fails_until: int = Field(default=0, description="Attempts of the item that fail; without, all do.")
 
 
-async def double(ctx: ToolContext, arguments: Number) -> ToolResult:
+async def double(ctx: HandlerContext, arguments: Number) -> ToolResult:
     """Twice the number. Of a batch's item, the task's id says which attempt it is."""
     last = ctx.task_id.rpartition("-")[2]
     attempt = int(last) if last.isdecimal() and len(last) < 4 else 1
@@ -39,7 +39,7 @@ class Parcel(Arguments):
     weight: float | None = None
 
 
-async def ship(_ctx: ToolContext, arguments: Parcel) -> ToolResult:
+async def ship(_ctx: HandlerContext, arguments: Parcel) -> ToolResult:
     """The arguments that were given, without the defaults."""
     return ToolResult(structured={"given": arguments.model_dump(mode="json", exclude_unset=True)})
 

@@ -18,7 +18,7 @@ from outlast.workflows.contracts.tool_calls import (
     TextContent,
     ToolResult,
 )
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.add_actor import ADDED_ACTOR_META
 from outlast.workflows.tools.framework.tool import (
@@ -73,65 +73,65 @@ def fixture(name: str, handler: Handler, arguments: type[Arguments] = NoArgument
     return described.args(arguments).server(handler)
 
 
-async def greet(_ctx: ToolContext, arguments: GreetArguments) -> ToolResult:
+async def greet(_ctx: HandlerContext, arguments: GreetArguments) -> ToolResult:
     return text(f"Hello, {arguments.name}!")
 
 
-async def slow_compute(_ctx: ToolContext, arguments: SlowArguments) -> ToolResult:
+async def slow_compute(_ctx: HandlerContext, arguments: SlowArguments) -> ToolResult:
     await asyncio.sleep(arguments.seconds)
     return text(f"Computed {arguments.label} in {arguments.seconds:g} seconds")
 
 
-async def failing_job(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def failing_job(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     await asyncio.sleep(1)
     message = "This job intentionally fails"
     raise ToolError(ErrorEnvelope(tool=ctx.call.tool, message=message, category=ErrorCategory.UNKNOWN, retryable=False))
 
 
-async def protocol_error_job(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def protocol_error_job(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     raise RuntimeError("This job has a defect")
 
 
-async def confirm_delete(ctx: ToolContext, arguments: FileArguments) -> ToolResult:
+async def confirm_delete(ctx: HandlerContext, arguments: FileArguments) -> ToolResult:
     question = form(f"Delete {arguments.filename}?", "confirm", confirm={"type": "boolean"})
     answer = await ctx.ask("confirm", question)
     deleted = answer.action == "accept" and answer.content.get("confirm") is True
     return text(f"{arguments.filename} was {'deleted' if deleted else 'kept'}")
 
 
-async def multi_input(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def multi_input(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     schema: dict[str, JsonValue] = {"name": {"type": "string"}}
     answers = await ctx.ask_all({key: form(f"Your {key} name?", "name", **schema) for key in ("first", "last")})
     return text(" ".join(str(answer.content.get("name")) for answer in answers.values()))
 
 
-async def tool_with_task(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def tool_with_task(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     answer = await ctx.ask("user_name", form("What is your name?", "name", name={"type": "string"}))
     await asyncio.sleep(1)
     return text(f"Hello, {answer.content.get('name')}!")
 
 
-async def asked_name(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def asked_name(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     answer = await ctx.ask("user_name", form("What is your name?", "name", name={"type": "string"}))
     return text(f"Hello, {answer.content.get('name')}!")
 
 
-async def asked_model(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def asked_model(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     question = InputRequest.completion("What is the capital of France?", max_tokens=100)
     return text(completion_of(await ctx.ask("capital_question", question)))
 
 
-async def asked_roots(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def asked_roots(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     answer = await ctx.ask("client_roots", InputRequest.roots())
     return text(json.dumps(answer.content.get("roots")))
 
 
-async def asked_state(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def asked_state(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     answer = await ctx.ask("confirm", form("Please confirm", "ok", ok={"type": "boolean"}))
     return text(f"state-ok: {answer.content.get('ok')}")
 
 
-async def asked_everything(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def asked_everything(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     answers = await ctx.ask_all(
         {
             "user_name": form("What is your name?", "name", name={"type": "string"}),
@@ -142,17 +142,17 @@ async def asked_everything(ctx: ToolContext, _arguments: NoArguments) -> ToolRes
     return text(f"{completion_of(answers['greeting'])}, {answers['user_name'].content.get('name')}!")
 
 
-async def asked_twice(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def asked_twice(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     name = await ctx.ask("step1", form("Step 1: What is your name?", "name", name={"type": "string"}))
     color = await ctx.ask("step2", form("Step 2: What is your favorite color?", "color", color={"type": "string"}))
     return text(f"{name.content.get('name')} likes {color.content.get('color')}")
 
 
-async def image(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def image(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult(content=(ImageContent(data=PNG, mimeType="image/png"),))
 
 
-async def audio(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def audio(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult(content=(AudioContent(data=WAV, mimeType="audio/wav"),))
 
 
@@ -160,39 +160,39 @@ def embedded(uri: str, mime_type: str, blob: str = "VGhpcyBpcyBhIHJlc291cmNlLg==
     return EmbeddedResource(resource=BlobResource(uri=uri, mimeType=mime_type, blob=blob))
 
 
-async def resource(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def resource(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult(content=(embedded("test://embedded-resource", "text/plain"),))
 
 
-async def mixed(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def mixed(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     picture = ImageContent(data=PNG, mimeType="image/png")
     blocks = (TextContent(text="Multiple content types test:"), picture, embedded("test://mixed", "application/json"))
     return ToolResult(content=blocks)
 
 
-async def error(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def error(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     message = "This tool intentionally returns an error for testing"
     raise ToolError(ErrorEnvelope(tool=ctx.call.tool, message=message, category=ErrorCategory.UNKNOWN, retryable=False))
 
 
-async def progress(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def progress(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     for done in (0, 50, 100):
         ctx.progress(done, total=100, message=f"{done} of 100")
         await asyncio.sleep(0.05)
     return text("Progress was reported")
 
 
-async def sampling(ctx: ToolContext, arguments: PromptArguments) -> ToolResult:
+async def sampling(ctx: HandlerContext, arguments: PromptArguments) -> ToolResult:
     answer = await ctx.ask("completion", InputRequest.completion(arguments.prompt, max_tokens=100))
     return text(f"LLM response: {completion_of(answer)}")
 
 
-async def elicitation(ctx: ToolContext, arguments: MessageArguments) -> ToolResult:
+async def elicitation(ctx: HandlerContext, arguments: MessageArguments) -> ToolResult:
     texts: dict[str, JsonValue] = {name: {"type": "string"} for name in ("username", "email")}
     return said_of(await ctx.ask("user", form(arguments.message, "username", "email", **texts)))
 
 
-async def defaults(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def defaults(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     question = form(
         "Please review your details",
         name={"type": "string", "default": "John Doe"},
@@ -204,7 +204,7 @@ async def defaults(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
     return said_of(await ctx.ask("details", question))
 
 
-async def enums(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def enums(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     titled: list[JsonValue] = [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)]
     options: list[JsonValue] = ["option1", "option2", "option3"]
     question = form(
@@ -221,17 +221,17 @@ async def enums(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
 _NEXT_ACTOR = cycle(["outlast/big-table", "outlast/site-crawler", "outlast/sleeper"])
 
 
-async def added_actor(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def added_actor(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     """An Actor that is offered already changes no list: the suite calls this three times."""
     return text("An Actor was added").model_copy(update={"meta": {ADDED_ACTOR_META: next(_NEXT_ACTOR)}})
 
 
-async def one_step(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def one_step(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     ctx.progress(1, message="The one step was done")
     return text("Done")
 
 
-async def nothing(_ctx: ToolContext, _arguments: Any) -> ToolResult:
+async def nothing(_ctx: HandlerContext, _arguments: Any) -> ToolResult:
     return text("This is a simple text response for testing.")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 from pydantic import BaseModel
 
-from outlast import CallContext, tool
+from outlast import ToolContext, tool
 
 
 class Forecast(BaseModel):
@@ -40,7 +40,7 @@ def weather(city: str, days: int = 1) -> Forecast:
 
 
 @tool
-def nap(seconds: float, call: CallContext) -> str:
+def nap(seconds: float, call: ToolContext) -> str:
     """Block a thread."""
     call.progress(0, total=seconds, message="Sleeping")
     time.sleep(seconds)

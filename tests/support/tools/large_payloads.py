@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from temporalio import activity, workflow
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
 
 
@@ -18,7 +18,7 @@ class RepeatArguments(Arguments):
     times: int = Field(ge=1)
 
 
-async def _repeat(_ctx: ToolContext, arguments: RepeatArguments) -> ToolResult:
+async def _repeat(_ctx: HandlerContext, arguments: RepeatArguments) -> ToolResult:
     return ToolResult(content=(TextContent(text=arguments.word * arguments.times),))
 
 
@@ -26,7 +26,7 @@ class CountArguments(Arguments):
     values: list[JsonValue]
 
 
-async def _count(_ctx: ToolContext, arguments: CountArguments) -> ToolResult:
+async def _count(_ctx: HandlerContext, arguments: CountArguments) -> ToolResult:
     return ToolResult(content=(TextContent(text=str(len(arguments.values))),))
 
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, tool
 from tests.support.tools import back_end_tools
 from tests.support.tools.back_end_tools import text
@@ -16,7 +16,7 @@ class Repeated(Arguments):
     times: int = Field(ge=1, le=5_000)
 
 
-async def _say_lines(_ctx: ToolContext, arguments: Repeated) -> ToolResult:
+async def _say_lines(_ctx: HandlerContext, arguments: Repeated) -> ToolResult:
     return text("\n".join(f"{arguments.line} {number}" for number in range(arguments.times)))
 
 

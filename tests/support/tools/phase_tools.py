@@ -6,7 +6,7 @@ from typing import Any
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolBuilder, tool
 
@@ -28,26 +28,26 @@ class Seen(Arguments):
     remark: str | None = None
 
 
-async def buy(_ctx: ToolContext, args: Purchase) -> ToolResult:
+async def buy(_ctx: HandlerContext, args: Purchase) -> ToolResult:
     """The work that costs money."""
     bought = Bought(item=args.item, price=3, padding="x" * args.bytes)
     return ToolResult(content=(TextContent(text=f"Bought {args.item}"),), structured=bought.model_dump())
 
 
-async def sold_out(_ctx: ToolContext, _args: Purchase) -> ToolResult:
+async def sold_out(_ctx: HandlerContext, _args: Purchase) -> ToolResult:
     envelope = ErrorEnvelope.permanent(ErrorCategory.CONFLICT, "sold_out", "There is no tea.")
     return ToolResult.failed(envelope)
 
 
-async def price(_ctx: ToolContext, args: Purchase) -> dict[str, Any]:
+async def price(_ctx: HandlerContext, args: Purchase) -> dict[str, Any]:
     return {"item": args.item, "price": 3}
 
 
-async def decide(_ctx: ToolContext, args: Purchase, reply: Reply[Seen]) -> dict[str, Any]:
+async def decide(_ctx: HandlerContext, args: Purchase, reply: Reply[Seen]) -> dict[str, Any]:
     return {"item": args.item, "price": 3, "seen": reply.answer.seen}
 
 
-async def merged(_ctx: ToolContext, _args: Purchase, result: ToolResult, reply: Reply[Seen]) -> dict[str, Any]:
+async def merged(_ctx: HandlerContext, _args: Purchase, result: ToolResult, reply: Reply[Seen]) -> dict[str, Any]:
     return {**(result.structured or {}), "seen": reply.answer.seen}
 
 
@@ -63,7 +63,7 @@ async def plainly_merged(_args: Purchase, result: ToolResult, reply: Reply[Seen]
     return {**(result.structured or {}), "seen": reply.answer.seen}
 
 
-async def badly_merged(_ctx: ToolContext, _args: Purchase, _result: ToolResult, reply: Reply[Seen]) -> Any:
+async def badly_merged(_ctx: HandlerContext, _args: Purchase, _result: ToolResult, reply: Reply[Seen]) -> Any:
     if reply.answer.remark == "refuse":
         return ToolResult.failed(CLOSED)
     if reply.answer.remark == "break":

@@ -21,7 +21,7 @@ from outlast.activities.runs.contracts import RunSpec
 from outlast.activities.unicode_text import REPLACEMENT
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.handlers import Handler
 from outlast.workflows.tools.framework.phases import plain
@@ -47,20 +47,20 @@ class ErrorOfMany(Exception):
     """An expected error with a long message."""
 
 
-async def _spin(ctx: ToolContext, arguments: SpinArguments) -> ToolResult:
+async def _spin(ctx: HandlerContext, arguments: SpinArguments) -> ToolResult:
     """Start a run, then never come to an end in one step: every attempt to go on fails."""
     await ctx.runs.start(_run(arguments))
     _never_end()
 
 
-async def _spin_later(ctx: ToolContext, arguments: SpinArguments) -> ToolResult:
+async def _spin_later(ctx: HandlerContext, arguments: SpinArguments) -> ToolResult:
     """The same in the step after the one that started the run."""
     await ctx.runs.start(_run(arguments))
     await workflow.sleep(0.1)
     _never_end()
 
 
-async def _spin_first(ctx: ToolContext, arguments: SpinArguments) -> ToolResult:
+async def _spin_first(ctx: HandlerContext, arguments: SpinArguments) -> ToolResult:
     """The same in the first step, which no attempt completes: only the first one comes as far as to the run."""
     if workflow.info().get_current_history_length() > _EVENTS_OF_FIRST_ATTEMPT:
         _never_end()
@@ -80,7 +80,7 @@ def _never_end() -> NoReturn:
     raise AssertionError("unreachable: the step has been given up")
 
 
-async def _throw_in_workflow(_ctx: ToolContext, arguments: MegabytesArguments) -> ToolResult:
+async def _throw_in_workflow(_ctx: HandlerContext, arguments: MegabytesArguments) -> ToolResult:
     raise ErrorOfMany("z" * arguments.megabytes * 1_000_000)
 
 
@@ -102,7 +102,7 @@ def _deep() -> dict[str, Any]:
     return {"deep": value}
 
 
-async def _answer_deep(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def _answer_deep(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     return ToolResult(structured=_deep())
 
 
@@ -216,11 +216,11 @@ async def odd_answer(arguments: OddAnswerArguments) -> Any:
     return _ODD[arguments.kind]()
 
 
-async def _odd_answer_here(_ctx: ToolContext, arguments: OddAnswerArguments) -> Any:
+async def _odd_answer_here(_ctx: HandlerContext, arguments: OddAnswerArguments) -> Any:
     return _ODD[arguments.kind]()
 
 
-async def _half_words(ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def _half_words(ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     """Say half a character wherever a tool has words for others."""
     half = "caf\ud83d"
     ctx.progress(1, message=half)

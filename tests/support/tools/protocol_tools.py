@@ -13,9 +13,9 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ChatParams
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
-from outlast.workflows.tools.framework.plain_functions import CallContext
+from outlast.workflows.tools.framework.plain_functions import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, ToolBuilder, tool
 
 
@@ -51,13 +51,13 @@ def text(said: str) -> ToolResult:
     return ToolResult(content=(TextContent(text=said),))
 
 
-async def price(_ctx: ToolContext, args: Order) -> Priced | ToolResult:
+async def price(_ctx: HandlerContext, args: Order) -> Priced | ToolResult:
     if args.item == "nothing":
         return text("There is nothing to order.")
     return Priced(item=args.item, total=args.amount * 3)
 
 
-async def book(_ctx: ToolContext, args: Order, reply: Reply[Confirmed]) -> ToolResult:
+async def book(_ctx: HandlerContext, args: Order, reply: Reply[Confirmed]) -> ToolResult:
     done = "Ordered" if reply.answer.confirmed else "Left"
     return text(f"{done} {args.amount} {args.item} for {reply.parameters['total']}, said {reply.answered_by}")
 
@@ -74,11 +74,11 @@ async def plain_book(args: Order, reply: Reply[Confirmed]) -> dict[str, Any]:
     return {"item": args.item, "total": reply.parameters["total"], "confirmed": reply.answer.confirmed}
 
 
-async def report(_ctx: ToolContext, args: Order) -> ToolResult:
+async def report(_ctx: HandlerContext, args: Order) -> ToolResult:
     return ToolResult(content=(TextContent(text="Done"),), structured={"item": args.item})
 
 
-async def deploy(_ctx: ToolContext, args: Order) -> ToolResult:
+async def deploy(_ctx: HandlerContext, args: Order) -> ToolResult:
     return text(f"Deployed {args.amount} {args.item}")
 
 
@@ -107,7 +107,7 @@ async def shaky(args: Waiting) -> str:
 
 
 @plain(timeout=timedelta(minutes=10))
-async def watched(args: Waiting, *, context: CallContext) -> dict[str, Any]:
+async def watched(args: Waiting, *, context: ToolContext) -> dict[str, Any]:
     """Says that it is at step 2 of 3, and ends when there is a file `go` in its folder."""
     context.progress(2, total=3, message="Two of three")
     while not (Path(args.folder) / "go").exists():
@@ -121,7 +121,7 @@ async def watched(args: Waiting, *, context: CallContext) -> dict[str, Any]:
 
 
 @plain
-async def watched_reply(_args: NoArguments, reply: Reply[Confirmed], *, context: CallContext) -> str:
+async def watched_reply(_args: NoArguments, reply: Reply[Confirmed], *, context: ToolContext) -> str:
     return f"{reply.answer.confirmed} for {context.caller_id}"
 
 
@@ -136,7 +136,7 @@ async def refusing(_args: NoArguments) -> str:
     raise ToolFailure(ErrorEnvelope(tool="", message=message, category=ErrorCategory.CONFLICT, retryable=False))
 
 
-async def broken_promise(_ctx: ToolContext, _args: NoArguments) -> ToolResult:
+async def broken_promise(_ctx: HandlerContext, _args: NoArguments) -> ToolResult:
     return ToolResult(content=(TextContent(text="see"),), structured={"number": "many"})
 
 

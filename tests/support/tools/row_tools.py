@@ -4,7 +4,7 @@ import asyncio
 
 from outlast.activities.runs.contracts import Budget, RunSpec
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolBuilder, tool
 
 _HOUR_SECONDS = 3_600
@@ -16,7 +16,7 @@ class Sizes(Arguments):
     sizes: list[int]
 
 
-async def run_in_turn(ctx: ToolContext, arguments: Sizes) -> ToolResult:
+async def run_in_turn(ctx: HandlerContext, arguments: Sizes) -> ToolResult:
     """One run of the sleeper after the other."""
     for number, rows in enumerate(arguments.sizes):
         run_input = {"seconds": 0.5, "steps": 2, "rows": rows, "message": f"run {number}"}
@@ -31,7 +31,7 @@ class Dataset(Arguments):
     dataset: str
 
 
-async def keep_dataset(ctx: ToolContext, arguments: Dataset) -> ToolResult:
+async def keep_dataset(ctx: HandlerContext, arguments: Dataset) -> ToolResult:
     """Store the rows of a dataset that no run of this task has written."""
     stored = await ctx.outputs.store_dataset(arguments.dataset)
     return ToolResult(content=(TextContent(text="stored"),), locator=stored.output.locator)
@@ -44,7 +44,7 @@ class Talk(Arguments):
     length: int
 
 
-async def talk(ctx: ToolContext, arguments: Talk) -> ToolResult:
+async def talk(ctx: HandlerContext, arguments: Talk) -> ToolResult:
     """Report much progress, then wait for somebody to cancel the call."""
     for number in range(arguments.messages):
         ctx.progress(number, message=str(number).ljust(arguments.length, "."))
@@ -58,7 +58,7 @@ class Length(Arguments):
     length: int
 
 
-async def long_text(_: ToolContext, arguments: Length) -> ToolResult:
+async def long_text(_: HandlerContext, arguments: Length) -> ToolResult:
     """Answer with much text."""
     return ToolResult(content=(TextContent(text="." * arguments.length),))
 

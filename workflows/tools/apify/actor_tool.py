@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.answers import Handler, failing_as, platform_message, refusal_type
 from outlast.workflows.tools.apify.input_schema import actor_input_schema, decoded
 from outlast.workflows.tools.apify.schemas import RUN, begun
@@ -65,7 +65,7 @@ def _handler(executor: ActorExecutor, actor: str) -> Handler:
         return f"Failed to call Actor '{actor}': {platform_message(envelope)}" if refused_input else None
 
     @failing_as(wording)
-    async def run_actor(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    async def run_actor(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
         return await executor.execute_actor_tool(
             ctx, run_spec(ctx, actor, decoded(given), RunOptions(memory=ctx.call.run_memory_mbytes))
         )
@@ -73,14 +73,14 @@ def _handler(executor: ActorExecutor, actor: str) -> Handler:
     return run_actor
 
 
-def can_run(ctx: ToolContext, actor: str) -> bool:
+def can_run(ctx: HandlerContext, actor: str) -> bool:
     """Return whether the connection has `call-actor`, the tool of `actor` (`user/name`), or one of its MCP tools."""
     own = tool_name(actor)
     of_its_server = (name for name in ctx.call.offered_tools if name.startswith(f"{own}--"))
     return any(ctx.offers(name) for name in ("call-actor", own, *of_its_server))
 
 
-def can_run_all(ctx: ToolContext, actors: Iterable[str]) -> bool:
+def can_run_all(ctx: HandlerContext, actors: Iterable[str]) -> bool:
     """Return whether the caller's connection can run each of the Actors."""
     return all(can_run(ctx, actor) for actor in actors)
 

@@ -14,7 +14,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import as_json as compact
 from outlast.workflows.tools.apify.schemas import WAIT_DEFAULT_SECONDS
@@ -26,7 +26,7 @@ _REFUSAL = re.compile(r"The platform answered \d+ \((?P<type>[\w-]+)\): (?P<mess
 _THROWN = "Error calling tool "
 _NOT_APPROVED = "full-permission-actor-not-approved"
 
-Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
+Handler = Callable[[HandlerContext, Any], Awaitable[ToolResult]]
 Wording = Callable[[Any, ErrorEnvelope], str | None]
 """Function from the call's arguments and the failure to a specific text, if any."""
 
@@ -39,7 +39,7 @@ def failing_as(wording: Wording, *, search: str | None = None) -> Callable[[Hand
 
     def decorate(handler: Handler) -> Handler:
         @wraps(handler)
-        async def handle(ctx: ToolContext, arguments: Any) -> ToolResult:
+        async def handle(ctx: HandlerContext, arguments: Any) -> ToolResult:
             try:
                 return await handler(ctx, arguments)
             except ToolError as error:

@@ -11,7 +11,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import (
     Handler,
@@ -74,7 +74,7 @@ def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
 
 def _handler(executor: ActorExecutor) -> Handler:
     @failing_as(not_called, search="search-actors")
-    async def call_actor(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+    async def call_actor(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
         actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
         run_input: JsonObject = given.get("input") or {}
         if mcp_tool is None:
@@ -87,7 +87,7 @@ def _handler(executor: ActorExecutor) -> Handler:
     return call_actor
 
 
-def options_of(ctx: ToolContext, given: dict[str, Any]) -> RunOptions:
+def options_of(ctx: HandlerContext, given: dict[str, Any]) -> RunOptions:
     """Return the call's options; a timeout of 0 is none. Raises `ToolError` for values that the platform rejects."""
     options = cast("dict[str, Any]", given.get("callOptions") or {})
     cost, build, timeout = options.get("maxTotalChargeUsd"), options.get("build"), options.get("timeout") or 0
@@ -110,7 +110,7 @@ def _flaw_of(cost: float | None) -> str | None:
     return usd_flaw({"callOptions.maxTotalChargeUsd": None if cost is None else Decimal(str(cost))})
 
 
-def _refused(ctx: ToolContext, message: str) -> ToolError:
+def _refused(ctx: HandlerContext, message: str) -> ToolError:
     return ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, message))
 
 

@@ -9,7 +9,7 @@ from outlast.activities.json_values import NESTED_NOTE
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage, DatasetSchemaInput
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.answers import failing_as, first_that_fit, not_there, with_sentences
 from outlast.workflows.tools.apify.schemas import (
     SENTENCES,
@@ -47,7 +47,7 @@ def list_arguments(*, most: int) -> JsonObject:
     )
 
 
-async def listed(ctx: ToolContext, collection: str, given: dict[str, Any], *, tool: str, what: str) -> ToolResult:
+async def listed(ctx: HandlerContext, collection: str, given: dict[str, Any], *, tool: str, what: str) -> ToolResult:
     """Read the platform's page of a collection, and point to the next one."""
     page = await ctx.platform.get(
         collection,
@@ -70,7 +70,7 @@ NO_DATASET = not_there("Dataset '{datasetId}' not found.")
 
 
 @failing_as(NO_DATASET)
-async def get_dataset(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_dataset(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the platform's object without the schema that its owner declared."""
     dataset_id = unquoted(given["datasetId"])
     found = await ctx.platform.get("datasets", dataset_id)
@@ -89,7 +89,7 @@ async def get_dataset(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
 
 
 @failing_as(NO_DATASET)
-async def get_dataset_schema(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_dataset_schema(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the schema of a list of the first items; an empty object if there are none."""
     dataset_id = unquoted(given["datasetId"])
     inferred = await ctx.storages.schema(
@@ -116,7 +116,7 @@ async def get_dataset_schema(ctx: ToolContext, given: dict[str, Any]) -> ToolRes
 
 
 @failing_as(lambda _given, _envelope: None)
-async def get_dataset_list(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_dataset_list(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the platform's page."""
     return await listed(ctx, "datasets", given, tool="get-dataset-list", what="datasets")
 
@@ -188,7 +188,7 @@ _DEFAULT_ITEMS = 20
 
 
 @failing_as(NO_DATASET)
-async def get_dataset_items(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_dataset_items(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the page, and point to the next one."""
     fields = _names(given.get("fields"))
     page = await ctx.storages.items(

@@ -7,7 +7,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.web.contracts import DocsPageInput, DocsSearchInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import compact, failing_as, texts
 from outlast.workflows.tools.apify.schemas import answer, arguments, array, number, reading_tool, required_text, text
@@ -28,7 +28,7 @@ def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
 
 
 @failing_as(_wording)
-async def fetch_apify_docs(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def fetch_apify_docs(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the page, up to the server's limit."""
     url = unquoted(given["url"])
     if not _is_address(url):
@@ -75,7 +75,7 @@ _SOURCES: dict[str, dict[str, str]] = {
 
 
 @failing_as(lambda _given, _envelope: None)
-async def search_apify_docs(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def search_apify_docs(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return a page of results. An empty one is not an error."""
     query = str(given["query"]).strip()
     found = await ctx.web.search_docs(

@@ -9,7 +9,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.storages.item_schema import simplified_schema
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.answers import compact, failing_as, first_that_fit, is_missing, texts
 from outlast.workflows.tools.apify.cards import CARD, CARD_MEMBERS, card_as_markdown, card_of
@@ -53,7 +53,7 @@ def no_actor(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 
 @failing_as(no_actor, search="search-actors")
-async def fetch_actor_details(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def fetch_actor_details(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the selected parts, with a text for each."""
     actor = normalised_actor(unquoted(given["actor"]))
     wanted = _wanted(given.get("output"))
@@ -107,7 +107,7 @@ def _reduced(card: JsonObject, wanted: set[str]) -> JsonObject:
     return {**_ALWAYS, **{name: value for name, value in card.items() if name in kept}}
 
 
-async def _tools_of(ctx: ToolContext, actor: str, *, is_server: bool) -> str:
+async def _tools_of(ctx: HandlerContext, actor: str, *, is_server: bool) -> str:
     by_call_actor = ctx.offers("call-actor")
     if not is_server:
         run = " Run it with call-actor." if by_call_actor else ""

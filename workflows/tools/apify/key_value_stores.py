@@ -9,7 +9,7 @@ from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.storages.contracts import Record, RecordInput
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import Content, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.answers import failing_as, is_missing, not_there, with_sentences
 from outlast.workflows.tools.apify.datasets import LIST_ANSWER, list_arguments, listed
 from outlast.workflows.tools.apify.schemas import (
@@ -37,7 +37,7 @@ NO_STORE = not_there("Key-value store '{keyValueStoreId}' not found.")
 
 
 @failing_as(NO_STORE)
-async def get_key_value_store(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_key_value_store(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the platform's object."""
     store_id = unquoted(given["keyValueStoreId"])
     found = await ctx.platform.get("key-value-stores", store_id)
@@ -49,7 +49,7 @@ async def get_key_value_store(ctx: ToolContext, given: dict[str, Any]) -> ToolRe
 
 
 @failing_as(NO_STORE)
-async def get_key_value_store_keys(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_key_value_store_keys(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the platform's page of keys."""
     store_id = unquoted(given["keyValueStoreId"])
     limit = given.get("limit")
@@ -83,7 +83,7 @@ async def get_key_value_store_keys(ctx: ToolContext, given: dict[str, Any]) -> T
 
 
 @failing_as(lambda _given, _envelope: None)
-async def get_key_value_store_list(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_key_value_store_list(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the platform's page."""
     return await listed(ctx, "key-value-stores", given, tool="get-key-value-store-list", what="key-value stores")
 
@@ -147,7 +147,7 @@ def _wording(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 
 @failing_as(_wording)
-async def get_key_value_store_record(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_key_value_store_record(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the record, whole or as a link."""
     store, key = unquoted(given["keyValueStoreId"]), unquoted(given["recordKey"])
     limit = ctx.call.output.inline_limit_bytes

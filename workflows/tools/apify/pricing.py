@@ -7,7 +7,7 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 
 TIERS = ("FREE", "BRONZE", "SILVER", "GOLD", "PLATINUM", "DIAMOND")
@@ -17,7 +17,7 @@ _MAX_DESCRIBED_EVENTS = 5
 _NOT_DESCRIBED = "There are many events: fetch-actor-details describes each."
 
 
-async def tier_of(ctx: ToolContext) -> str:
+async def tier_of(ctx: HandlerContext) -> str:
     """Return the tier of the user's plan; the lowest if it is unknown or no account pays."""
     if ctx.call.caller.payment is not None:
         return FREE_TIER

@@ -6,7 +6,7 @@ from temporalio import workflow
 
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.answers import texts
 from outlast.workflows.tools.apify.schemas import answer, arguments, array, begun, flag, text
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
@@ -34,7 +34,7 @@ def naming_reports(failed: ToolResult) -> ToolResult:
     return failed.model_copy(update={"content": (*failed.content, note)})
 
 
-async def report_problem(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def report_problem(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Write a line to the log of the worker; the report itself is in the task's arguments."""
     facts = {
         "caller": ctx.call.caller.id,

@@ -11,7 +11,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import (
     DEFAULT,
@@ -70,7 +70,7 @@ def not_read(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
 
 
 @failing_as(not_read)
-async def get_actor_run(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_actor_run(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Wait for the given time, and describe the run."""
     wait = int(given.get("waitSecs", WAIT_DEFAULT_SECONDS))
     run = await ctx.platform.run(unquoted(given["runId"]), wait_seconds=wait)
@@ -95,7 +95,7 @@ _DEFAULT_LIMIT = 10
 
 
 @failing_as(not_there("Actor '{actorId}' not found."))
-async def get_actor_run_list(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_actor_run_list(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the platform's page, without nulls for members that are texts by the schema."""
     path = ("acts", unquoted(given["actorId"]), "runs") if given.get("actorId") else ("actor-runs",)
     page = await ctx.platform.get(
@@ -138,7 +138,7 @@ _ALL_LINES = 100_000
 
 
 @failing_as(no_run)
-async def get_actor_run_log(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_actor_run_log(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the lines unchanged."""
     lines = int(given.get("lines", _DEFAULT_LINES))
     most = ctx.call.output.inline_limit_bytes
@@ -168,7 +168,7 @@ as it is. With gracefully it is told first, and has 30 seconds to finish what it
 
 
 @failing_as(lambda _given, _envelope: None)
-async def abort_actor_run(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def abort_actor_run(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Abort a run, and answer when the platform reports its end."""
     ended = await ctx.runs.abort(unquoted(given["runId"]), gracefully=bool(given.get("gracefully", False)))
     run = await ctx.platform.run(ended.run_id)
@@ -211,7 +211,7 @@ class RunResponseExecutor:
 
     kind: Literal["sync", "async"] = "sync"
 
-    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+    async def execute_actor_tool(self, ctx: HandlerContext, params: RunSpec) -> ToolResult:
         """Start the run, follow it to its end, and describe it. A failed run does not fail the call."""
         started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
@@ -224,7 +224,7 @@ class RunResponseExecutor:
 
 
 async def answer_about(
-    ctx: ToolContext, run: JsonObject, *, actor_name: str | None, patient: bool, next_step: str | None = None
+    ctx: HandlerContext, run: JsonObject, *, actor_name: str | None, patient: bool, next_step: str | None = None
 ) -> ToolResult:
     """Return the run response with the content of the storages. `patient`: an empty dataset is read again.
 
@@ -241,7 +241,7 @@ async def answer_about(
     return with_usage(answer, run)
 
 
-async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> RunStorages:
+async def read_storages(ctx: HandlerContext, run: JsonObject, *, patient: bool) -> RunStorages:
     """Read the current content of the run's storages. A storage that cannot be read is only its ID."""
     ids = RunStorages.named_in(run)
     share = ctx.call.output.inline_limit_bytes // (2 * len(ids.datasets))
@@ -259,7 +259,7 @@ async def read_storages(ctx: ToolContext, run: JsonObject, *, patient: bool) -> 
     return read
 
 
-async def _dataset(ctx: ToolContext, dataset_id: str, limit_bytes: int) -> JsonObject:
+async def _dataset(ctx: HandlerContext, dataset_id: str, limit_bytes: int) -> JsonObject:
     """Describe a dataset, with as many names of fields as fit into `limit_bytes`."""
     try:
         found = await ctx.platform.get("datasets", dataset_id)
@@ -285,7 +285,7 @@ def dotted(fields: object) -> list[str]:
     return list(dict.fromkeys(path for path in paths if path))
 
 
-async def _store(ctx: ToolContext, store_id: str, *, with_keys: bool) -> JsonObject:
+async def _store(ctx: HandlerContext, store_id: str, *, with_keys: bool) -> JsonObject:
     if not with_keys:
         return {"id": store_id}
     try:
@@ -298,7 +298,7 @@ async def _store(ctx: ToolContext, store_id: str, *, with_keys: bool) -> JsonObj
     return described if page.get("isTruncated") else {**described, "keyCount": len(keys)}
 
 
-async def name_of_actor(ctx: ToolContext, run: JsonObject, known: str | None) -> str | None:
+async def name_of_actor(ctx: HandlerContext, run: JsonObject, known: str | None) -> str | None:
     """Return the Actor as `user/name`; None if it cannot be read."""
     if known is not None:
         return known

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.answers import Handler, compact, failing_as, is_missing, smallest_that_fit, texts
 from outlast.workflows.tools.apify.schemas import (
     TASK,
@@ -35,43 +35,43 @@ def no_task(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 
 @failing_as(lambda _given, _envelope: None)
-async def create_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def create_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Save the task once, also if attempts fail."""
     # Clients of that server find the input in the answer.
     return _answer(ctx, await create_saved_task(ctx, given["actorId"], changes_of(given), hidden=()), "Saved task")
 
 
 @failing_as(no_task)
-async def get_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the task."""
     return _answer(ctx, await saved_task(ctx, given["taskId"]), "Task")
 
 
 @failing_as(no_task)
-async def update_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def update_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Change only the given fields."""
     return await _changed(ctx, given, changes_of(given), "Changed")
 
 
 @failing_as(lambda _given, _envelope: None)
-async def publish_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def publish_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Publish the page of the task."""
     return await _changed(ctx, given, {"isPublic": True}, "Published")
 
 
 @failing_as(lambda _given, _envelope: None)
-async def unpublish_actor_task(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def unpublish_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Remove the public page of the task, and keep its configuration."""
     return await _changed(ctx, given, {"isPublic": False}, "Took the public page from")
 
 
-async def _changed(ctx: ToolContext, given: dict[str, Any], changes: JsonObject, done: str) -> ToolResult:
+async def _changed(ctx: HandlerContext, given: dict[str, Any], changes: JsonObject, done: str) -> ToolResult:
     # Clients of that server find the input in the answer.
     task = await change_saved_task(ctx, given["taskId"], changes, hidden=())
     return _answer(ctx, task, f"{done} task")
 
 
-def _answer(ctx: ToolContext, task: JsonObject, what: str) -> ToolResult:
+def _answer(ctx: HandlerContext, task: JsonObject, what: str) -> ToolResult:
     public = task.get("publicConfig")
     shown, left_out = shown_input(task.get("input"), ctx.call.output.inline_limit_bytes)
     structured: JsonObject = {

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.answers import compact, failing_as, is_missing, texts
 from outlast.workflows.tools.apify.saved_tasks import shown_input
@@ -54,7 +54,7 @@ def _no_schedule(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 
 
 @failing_as(_of_actions)
-async def make_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def make_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Create the schedule once, also if attempts fail."""
     # Clients of that server find the inputs in the answer.
     made = await create_schedule(ctx, _fields(given), _runs(ctx, given) or (), hidden=())
@@ -62,20 +62,20 @@ async def make_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
 
 
 @failing_as(_no_schedule)
-async def get_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the schedule."""
     return _answer(ctx, await schedule(ctx, given["scheduleId"]), "Schedule")
 
 
 @failing_as(_of_change)
-async def update_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def update_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Change the given fields. Actions replace all earlier ones."""
     changed = await change_schedule(ctx, given["scheduleId"], _fields(given), _runs(ctx, given), hidden=())
     return _answer(ctx, changed, "Changed schedule")
 
 
 @failing_as(_no_schedule)
-async def remove_schedule(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def remove_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Delete the schedule. Runs that it has started continue."""
     removed = await delete_schedule(ctx, given["scheduleId"])
     structured: JsonObject = {"scheduleId": removed.get("id"), "name": removed.get("name"), "deleted": True}
@@ -86,7 +86,7 @@ def _fields(given: dict[str, Any]) -> JsonObject:
     return {name: given[name] for name in _TAKEN_OVER if name in given}
 
 
-def _runs(ctx: ToolContext, given: dict[str, Any]) -> list[ScheduledRun] | None:
+def _runs(ctx: HandlerContext, given: dict[str, Any]) -> list[ScheduledRun] | None:
     """Return the runs of the given actions; None without actions. Raises `ToolError` for invalid ones."""
     if "actions" not in given:
         return None
@@ -125,7 +125,7 @@ def _shown(run: ScheduledRun, shown: JsonValue) -> JsonObject:
     return {**target, "input": shown, **run.options} if run.has_input else {**target, **run.options}
 
 
-def _answer(ctx: ToolContext, found: JsonObject, done: str) -> ToolResult:
+def _answer(ctx: HandlerContext, found: JsonObject, done: str) -> ToolResult:
     structured: JsonObject = {"scheduleId": found.get("id"), **{name: found.get(name) for name in _SHOWN}}
     runs = as_read(found)
     share = ctx.call.output.inline_limit_bytes // max(1, len(runs))

@@ -7,7 +7,7 @@ from temporalio import workflow
 
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.actor_tool import SOME_CANNOT_RUN, can_run_all
 from outlast.workflows.tools.apify.answers import failing_as, texts
 from outlast.workflows.tools.apify.cards import CARD, USER_TIER, card_as_markdown, card_of
@@ -39,7 +39,7 @@ CARDS_REPORT: JsonObject = {
 
 
 @failing_as(lambda _given, _envelope: None)
-async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def search_actors(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return a page of cards. An empty one is not an error."""
     keywords = keywords_of(given)
     found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
@@ -50,13 +50,13 @@ async def search_actors(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
     return texts(structured, "\n\n".join([head, *(card_as_markdown(card) for card in cards), hint]))
 
 
-def _what_next(ctx: ToolContext, cards: list[JsonObject]) -> str:
+def _what_next(ctx: HandlerContext, cards: list[JsonObject]) -> str:
     details = "For an Actor's input and documentation, call fetch-actor-details with its full name."
     hints = [details] if ctx.offers("fetch-actor-details") else ["An Actor is called by its full name."]
     return " ".join([*hints, *without_run(ctx, cards)])
 
 
-def without_run(ctx: ToolContext, cards: list[JsonObject]) -> tuple[str, ...]:
+def without_run(ctx: HandlerContext, cards: list[JsonObject]) -> tuple[str, ...]:
     """Return a sentence if the connection cannot run each of the Actors."""
     return () if can_run_all(ctx, (str(card["fullName"]) for card in cards)) else (SOME_CANNOT_RUN,)
 
@@ -66,7 +66,7 @@ def keywords_of(given: dict[str, Any]) -> str:
     return str(given.get("keywords", "")).strip()
 
 
-async def store_entries(ctx: ToolContext, given: dict[str, Any]) -> list[JsonObject]:
+async def store_entries(ctx: HandlerContext, given: dict[str, Any]) -> list[JsonObject]:
     """Read a page of Apify Store (Apify API v2, `GET /v2/store`)."""
     page = await ctx.platform.get(
         "store",

@@ -13,7 +13,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
 from outlast.workflows.tools.apify.answers import RunStorages, failed, failing_as, run_answer, summary_of, texts
@@ -132,7 +132,7 @@ it finds the same and shows nothing.
 
 
 @failing_as(lambda _given, _envelope: None)
-async def search_actors_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def search_actors_widget(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the cards for the page; only a text if nothing was found."""
     keywords = keywords_of(given)
     found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
@@ -168,7 +168,7 @@ shows nothing.
 
 
 @failing_as(no_actor, search="search-actors")
-async def fetch_actor_details_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def fetch_actor_details_widget(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the Actor for the page; the model gets its name and address."""
     actor = normalised_actor(unquoted(given["actor"]))
     readme_chars = min(MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
@@ -218,7 +218,7 @@ FOLLOWS_ITSELF = "The widget follows the run to its end and shows it to the user
 
 
 @failing_as(not_read)
-async def get_actor_run_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def get_actor_run_widget(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the current state of the run."""
     run = await ctx.platform.run(unquoted(given["runId"]))
     answer = await answer_about(ctx, run, actor_name=None, patient=False, next_step=FOLLOWS_ITSELF)
@@ -250,7 +250,7 @@ class ShownRunExecutor:
 
     kind: Literal["sync", "async"] = "async"
 
-    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+    async def execute_actor_tool(self, ctx: HandlerContext, params: RunSpec) -> ToolResult:
         """Start the run, and describe its start."""
         started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
@@ -267,7 +267,7 @@ class ShownRunExecutor:
         return RUN_PAGE.showing(answer, f"The run of {params.actor}, as it goes on")
 
 
-async def _as_begun(ctx: ToolContext, started: RunState) -> JsonObject:
+async def _as_begun(ctx: HandlerContext, started: RunState) -> JsonObject:
     """Return the platform's object of a new run, with its storages by alias."""
     run: JsonObject = {
         "id": started.run_id,
@@ -289,7 +289,7 @@ _EXECUTOR = ShownRunExecutor()
 
 
 @failing_as(not_called, search="search-actors")
-async def call_actor_widget(ctx: ToolContext, given: dict[str, Any]) -> ToolResult:
+async def call_actor_widget(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Run the Actor. A tool of an MCP server has no run to show."""
     actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
     if mcp_tool is not None:

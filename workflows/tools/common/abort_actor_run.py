@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import ROW_READERS, answered, describe_run_status, first_offered
 from outlast.workflows.tools.core.run_report import RunArguments, RunReport, build_run_report
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations, limited_tool
@@ -15,7 +15,7 @@ class AbortArguments(RunArguments):
     gracefully: bool = Field(default=False, description="Let the Actor finish what it is doing, up to 30 seconds.")
 
 
-async def abort_actor_run(ctx: ToolContext, arguments: AbortArguments) -> ToolResult:
+async def abort_actor_run(ctx: HandlerContext, arguments: AbortArguments) -> ToolResult:
     """Abort the run, and answer when the platform reports its end."""
     run = await ctx.runs.abort(arguments.run_id, gracefully=arguments.gracefully)
     summary = describe_run_status(run)

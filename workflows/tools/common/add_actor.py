@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES
 from outlast.workflows.tools.core.actor_names import actor_tool_name, normalised_actor
 from outlast.workflows.tools.framework.ids import Id
@@ -20,7 +20,7 @@ class AddActorArguments(Arguments):
     actor: Id = Field(description="Actor as `user/name`, for example `apify/rag-web-browser`.")
 
 
-async def add_actor(ctx: ToolContext, arguments: AddActorArguments) -> ToolResult:
+async def add_actor(ctx: HandlerContext, arguments: AddActorArguments) -> ToolResult:
     """Look up the Actor, which the entry point then offers. Raises `ToolError` if it does not exist."""
     actor = normalised_actor(arguments.actor)
     details = await ctx.actors.details(actor, max_readme_chars=0, infer_output=False)

@@ -5,7 +5,7 @@ from pydantic import Field
 from outlast.activities.bounds import Offset
 from outlast.activities.web.contracts import DocsPageInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, describe_size
 from outlast.workflows.tools.framework.tool import Arguments, Category, limited_tool, reads
 
@@ -34,7 +34,7 @@ class DocsText(Answer):
     sections: list[str] = Field(description="Fragments of the page's headings.")
 
 
-async def fetch_apify_docs(ctx: ToolContext, arguments: FetchDocsArguments) -> ToolResult:
+async def fetch_apify_docs(ctx: HandlerContext, arguments: FetchDocsArguments) -> ToolResult:
     """Read the page, with a hint on the next part."""
     page = await ctx.web.docs_page(DocsPageInput(url=arguments.url.strip(), offset=arguments.offset))
     answer = DocsText(content=page.markdown, **page.model_dump())

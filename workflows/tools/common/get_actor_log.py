@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered
 from outlast.workflows.tools.core.run_report import RunArguments
 from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
@@ -24,7 +24,7 @@ class LogTail(Answer):
     total_lines: int
 
 
-async def get_actor_log(ctx: ToolContext, arguments: LogArguments) -> ToolResult:
+async def get_actor_log(ctx: HandlerContext, arguments: LogArguments) -> ToolResult:
     """Read the end of the log."""
     log = await ctx.storages.log(arguments.run_id, lines=arguments.lines)
     head = f"Last {log.lines} of {log.total_lines} log lines of run {log.run_id}:"

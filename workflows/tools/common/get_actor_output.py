@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from outlast.activities.bounds import Offset
 from outlast.activities.storages.contracts import DatasetItemsInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import MAX_CONTENT_BYTES, Rows, rows_answer
 from outlast.workflows.tools.core.storages import FieldNames, StorageId
 from outlast.workflows.tools.framework.tool import Arguments, Category, limited_tool, reads
@@ -37,7 +37,7 @@ class OutputArguments(Arguments):
         return self
 
 
-async def get_actor_output(ctx: ToolContext, arguments: OutputArguments) -> ToolResult:
+async def get_actor_output(ctx: HandlerContext, arguments: OutputArguments) -> ToolResult:
     """Read the page of the run's or the named dataset, with a hint on the next one."""
     dataset_id = arguments.dataset_id or (await ctx.runs.look_up(arguments.run_id or "")).dataset_id
     page = await ctx.storages.items(

@@ -2,13 +2,13 @@
 
 from outlast.activities.storages.contracts import DatasetInfo
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered, describe_size, hint
 from outlast.workflows.tools.core.storages import DatasetArguments, DatasetView, dataset_view
 from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
 
 
-async def get_dataset(ctx: ToolContext, arguments: DatasetArguments) -> ToolResult:
+async def get_dataset(ctx: HandlerContext, arguments: DatasetArguments) -> ToolResult:
     """Describe the dataset, with a hint on reading it."""
     dataset = await ctx.storages.dataset(arguments.dataset_id)
     fields = hint(ctx, "get-dataset-schema", "See what its items look like with get-dataset-schema.")

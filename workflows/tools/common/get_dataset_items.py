@@ -7,7 +7,7 @@ from pydantic import Field
 from outlast.activities.bounds import Offset
 from outlast.activities.storages.contracts import DatasetItemsInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import MAX_CONTENT_BYTES, Rows, rows_answer
 from outlast.workflows.tools.core.storages import DatasetArguments, FieldNames, parents_of
 from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
@@ -35,7 +35,7 @@ class DatasetItemsArguments(DatasetArguments):
     desc: bool = Field(default=False, description="If true, newest items first.")
 
 
-async def get_dataset_items(ctx: ToolContext, arguments: DatasetItemsArguments) -> ToolResult:
+async def get_dataset_items(ctx: HandlerContext, arguments: DatasetItemsArguments) -> ToolResult:
     """Read the page, with a hint on the next one."""
     given: dict[str, Any] = arguments.model_dump()
     given["flatten"] = arguments.flatten or parents_of(arguments.fields)

@@ -5,7 +5,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.storages.contracts import DatasetSchemaInput
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, as_json, hint
 from outlast.workflows.tools.core.storages import DatasetArguments
 from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
@@ -28,7 +28,7 @@ class DatasetSchemaAnswer(Answer):
     simplified: bool = Field(description="Whether the deepest levels were left out, for want of room.")
 
 
-async def get_dataset_schema(ctx: ToolContext, arguments: DatasetSchemaArguments) -> ToolResult:
+async def get_dataset_schema(ctx: HandlerContext, arguments: DatasetSchemaArguments) -> ToolResult:
     """Infer the schema."""
     found = await ctx.storages.schema(
         DatasetSchemaInput(

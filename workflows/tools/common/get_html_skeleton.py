@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.web.contracts import HtmlSkeletonInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, describe_size
 from outlast.workflows.tools.framework.tool import Arguments, Category, limited_tool, reads
 
@@ -28,7 +28,7 @@ class SkeletonChunk(Answer):
     original_bytes: int = Field(description="Size of the page as it was served.")
 
 
-async def get_html_skeleton(ctx: ToolContext, arguments: SkeletonArguments) -> ToolResult:
+async def get_html_skeleton(ctx: HandlerContext, arguments: SkeletonArguments) -> ToolResult:
     """Fetch the page and return the chunk."""
     page = await ctx.web.html_skeleton(HtmlSkeletonInput(url=arguments.url.strip(), chunk=arguments.chunk))
     sizes = f"{describe_size(page.size_bytes)} of {describe_size(page.original_bytes)}"

@@ -1,13 +1,13 @@
 """`get-key-value-store`: a key-value store without its records."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered, describe_size, hint
 from outlast.workflows.tools.core.storages import KeyValueStoreArguments, StorageView, store_view
 from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
 
 
-async def get_key_value_store(ctx: ToolContext, arguments: KeyValueStoreArguments) -> ToolResult:
+async def get_key_value_store(ctx: HandlerContext, arguments: KeyValueStoreArguments) -> ToolResult:
     """Describe the store, with a hint on its keys."""
     store = await ctx.storages.key_value_store(arguments.key_value_store_id)
     name = f" ({store.name})" if store.name else ""

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.storages.contracts import KeyPage, KeysInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, describe_size, hint
 from outlast.workflows.tools.core.storages import KeyValueStoreArguments
 from outlast.workflows.tools.framework.tool import Category, limited_tool, reads
@@ -44,7 +44,7 @@ class Keys(Answer):
     )
 
 
-async def get_key_value_store_keys(ctx: ToolContext, arguments: KeysArguments) -> ToolResult:
+async def get_key_value_store_keys(ctx: HandlerContext, arguments: KeysArguments) -> ToolResult:
     """Read the page, with a key per line."""
     store_id = arguments.key_value_store_id
     wanted = arguments.model_dump(include={"exclusive_start_key", "prefix", "limit"})

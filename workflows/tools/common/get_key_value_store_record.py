@@ -10,7 +10,7 @@ from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.storages.contracts import Record, RecordInput
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import Offers, TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import (
     Answer,
     answered,
@@ -56,7 +56,7 @@ class RecordAnswer(Answer):
     url: str | None = Field(default=None, description="For a binary record: where to fetch it, with an Apify token.")
 
 
-async def get_key_value_store_record(ctx: ToolContext, arguments: RecordArguments) -> ToolResult:
+async def get_key_value_store_record(ctx: HandlerContext, arguments: RecordArguments) -> ToolResult:
     """Read the record, or the part of it that fits."""
     is_whole_wanted = "offset" not in arguments.model_fields_set and ctx.call.output.compress
     threshold = PART_BYTES if ctx.call.output.threshold_bytes is None else ctx.call.output.threshold_bytes

@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.failures.classify import redact
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool
 
 MAX_NAME_CHARS = 128
@@ -81,7 +81,7 @@ def _answer(arguments: InvalidArguments) -> ToolResult:
     return ToolResult.failed(envelope).model_copy(update={"structured": structured})
 
 
-async def invalid(_ctx: ToolContext, arguments: InvalidArguments) -> ToolResult:
+async def invalid(_ctx: HandlerContext, arguments: InvalidArguments) -> ToolResult:
     """Return the error for an unknown tool."""
     return _answer(arguments)
 

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from outlast.activities.storages.contracts import RunItem, RunListInput, RunPage, RunStatus
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import ROW_READERS, Answer, first_offered, hint
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.lists import Listed, ListPage, ListTool, NewestFirstArguments
@@ -64,7 +64,7 @@ class KeyValueStoreList(ListPage):
     key_value_stores: list[StorageView]
 
 
-async def list_runs(ctx: ToolContext, arguments: RunListArguments) -> Listed:
+async def list_runs(ctx: HandlerContext, arguments: RunListArguments) -> Listed:
     """Read a page of runs, of all Actors or of one."""
     given: dict[str, Any] = arguments.model_dump()
     given["actor"] = normalised_actor(arguments.actor) if arguments.actor else None
@@ -74,7 +74,7 @@ async def list_runs(ctx: ToolContext, arguments: RunListArguments) -> Listed:
     return Listed(entries, [_run_line(run) for run in page.runs], page.total, page.offset, (_run_readers(ctx, page),))
 
 
-async def list_datasets(ctx: ToolContext, arguments: StorageListArguments) -> Listed:
+async def list_datasets(ctx: HandlerContext, arguments: StorageListArguments) -> Listed:
     """Read a page of datasets."""
     page = await ctx.storages.datasets(list_input(ctx, arguments))
     read = hint(ctx, "get-dataset-items", "Read one with get-dataset-items.") if page.datasets else None
@@ -87,7 +87,7 @@ async def list_datasets(ctx: ToolContext, arguments: StorageListArguments) -> Li
     )
 
 
-async def list_key_value_stores(ctx: ToolContext, arguments: StorageListArguments) -> Listed:
+async def list_key_value_stores(ctx: HandlerContext, arguments: StorageListArguments) -> Listed:
     """Read a page of key-value stores."""
     page = await ctx.storages.key_value_stores(list_input(ctx, arguments))
     keys = "See the keys of one with get-key-value-store-keys."
@@ -107,7 +107,7 @@ def _run_line(run: RunItem) -> str:
     return f"- {run.run_id}: {run.status}, Actor {run.actor_id}, started {started}, dataset {run.dataset_id}{cost}"
 
 
-def _run_readers(ctx: ToolContext, page: RunPage) -> str | None:
+def _run_readers(ctx: HandlerContext, page: RunPage) -> str | None:
     reader = first_offered(ctx.offers, *ROW_READERS)
     if not page.runs:
         return None

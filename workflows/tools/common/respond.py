@@ -5,7 +5,7 @@ import unicodedata
 from pydantic import Field, field_validator
 
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.conversation import Sent
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, tool
 
@@ -46,12 +46,12 @@ class UpdateArguments(Arguments):
         return value.strip()
 
 
-async def react_emoji(ctx: ToolContext, arguments: ReactArguments) -> ToolResult:
+async def react_emoji(ctx: HandlerContext, arguments: ReactArguments) -> ToolResult:
     """Add a reaction to the user's message."""
     return _sent_result(f"Reacted with {arguments.emoji}.", await ctx.user_messages.post("reaction", arguments.emoji))
 
 
-async def send_update(ctx: ToolContext, arguments: UpdateArguments) -> ToolResult:
+async def send_update(ctx: HandlerContext, arguments: UpdateArguments) -> ToolResult:
     """Post a message before the answer."""
     return _sent_result("The update was sent.", await ctx.user_messages.post("update", arguments.message))
 

@@ -12,7 +12,7 @@ from outlast.activities.outputs.contracts import (
     RestoreOutputInput,
 )
 from outlast.workflows.contracts.tool_calls import BlobResource, EmbeddedResource, ToolResult, rows_as_lines
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, as_json, describe_size
 from outlast.workflows.tools.core.storages import FieldNames
 from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool
@@ -60,7 +60,7 @@ class RestoredPart(Answer):
     next_offset: int | None = Field(default=None, description="Where to go on; absent when nothing is left.")
 
 
-async def restore_tool_output(ctx: ToolContext, arguments: RestoreArguments) -> ToolResult:
+async def restore_tool_output(ctx: HandlerContext, arguments: RestoreArguments) -> ToolResult:
     """Read the part, with a hint on the next one."""
     request = RestoreOutputInput(caller=ctx.call.caller, **arguments.model_dump())
     restored = await ctx.outputs.restore(request)

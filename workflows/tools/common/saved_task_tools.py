@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue, StringConstraints
 
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, as_json, hint
 from outlast.workflows.tools.core.call_actor_task import SavedTaskArguments
 from outlast.workflows.tools.core.lists import (
@@ -135,14 +135,14 @@ class DeletedTask(Answer):
     deleted: bool = True
 
 
-async def create_actor_task(ctx: ToolContext, arguments: CreateActorTaskArguments) -> ToolResult:
+async def create_actor_task(ctx: HandlerContext, arguments: CreateActorTaskArguments) -> ToolResult:
     """Save the task once, also if attempts fail."""
     task = saved_task_view(await create_saved_task(ctx, arguments.actor, arguments.as_sent()))
     run = f"Run it with call-actor-task (actorTaskId {task.actor_task_id})."
     return answered(task, f"Saved task {task.name} as {task.actor_task_id}.", hint(ctx, "call-actor-task", run))
 
 
-async def get_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
+async def get_actor_task(ctx: HandlerContext, arguments: SavedTaskArguments) -> ToolResult:
     """Return the task with its input."""
     task = saved_task_view(await saved_task(ctx, arguments.actor_task_id))
     return answered(
@@ -155,29 +155,29 @@ async def get_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> Too
     )
 
 
-async def update_actor_task(ctx: ToolContext, arguments: UpdateActorTaskArguments) -> ToolResult:
+async def update_actor_task(ctx: HandlerContext, arguments: UpdateActorTaskArguments) -> ToolResult:
     """Change only the given fields."""
     return await _changed(ctx, arguments, arguments.as_sent(), "Changed saved task {name}.")
 
 
-async def publish_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
+async def publish_actor_task(ctx: HandlerContext, arguments: SavedTaskArguments) -> ToolResult:
     """Publish the page of the task."""
     return await _changed(ctx, arguments, {"isPublic": True}, "Saved task {name} has a public page now.")
 
 
-async def unpublish_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
+async def unpublish_actor_task(ctx: HandlerContext, arguments: SavedTaskArguments) -> ToolResult:
     """Remove the public page of the task, and keep its configuration."""
     return await _changed(ctx, arguments, {"isPublic": False}, "Saved task {name} no longer has a public page.")
 
 
-async def delete_actor_task(ctx: ToolContext, arguments: SavedTaskArguments) -> ToolResult:
+async def delete_actor_task(ctx: HandlerContext, arguments: SavedTaskArguments) -> ToolResult:
     """Delete the task. Its runs stay."""
     removed = await delete_saved_task(ctx, arguments.actor_task_id)
     deleted = DeletedTask(actor_task_id=str(removed.get("id")), name=str(removed.get("name")))
     return answered(deleted, f"Deleted saved task {deleted.name}. Its runs and what they wrote stay.")
 
 
-async def _changed(ctx: ToolContext, arguments: SavedTaskArguments, fields: JsonObject, done: str) -> ToolResult:
+async def _changed(ctx: HandlerContext, arguments: SavedTaskArguments, fields: JsonObject, done: str) -> ToolResult:
     task = saved_task_view(await change_saved_task(ctx, arguments.actor_task_id, fields))
     return answered(task, done.format(name=task.name))
 
@@ -186,7 +186,7 @@ def _task_tool(
     name: str,
     hints: ToolAnnotations,
     does: str,
-    handler: Callable[[ToolContext, Any], Awaitable[ToolResult]],
+    handler: Callable[[HandlerContext, Any], Awaitable[ToolResult]],
     arguments: type[SavedTaskArguments | CreateActorTaskArguments] = SavedTaskArguments,
     answer: type[Answer] = SavedTask,
 ) -> ToolBuilder:
@@ -281,7 +281,7 @@ class SavedTaskList(ListPage):
     tasks: list[ListedTask] = Field(description="Without their input.")
 
 
-async def list_saved_tasks(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
+async def list_saved_tasks(ctx: HandlerContext, arguments: NewestFirstArguments) -> Listed:
     """Read a page of saved tasks."""
     page = await platform_page(ctx, TASKS, arguments)
     tasks = [ListedTask.model_validate(_shared(entry)) for entry in entries_of(page)]

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue, StringConstraints
 
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, as_json
 from outlast.workflows.tools.core import schedules
 from outlast.workflows.tools.core.lists import (
@@ -153,7 +153,7 @@ class DeletedSchedule(Answer):
     deleted: bool = True
 
 
-async def create_schedule(ctx: ToolContext, arguments: CreateScheduleArguments) -> ToolResult:
+async def create_schedule(ctx: HandlerContext, arguments: CreateScheduleArguments) -> ToolResult:
     """Create the schedule once, also if attempts fail."""
     runs = [action.as_run() for action in arguments.actions]
     made = schedule_view(await schedules.create_schedule(ctx, arguments.as_sent(), runs))
@@ -162,7 +162,7 @@ async def create_schedule(ctx: ToolContext, arguments: CreateScheduleArguments) 
     )
 
 
-async def get_schedule(ctx: ToolContext, arguments: ScheduleArguments) -> ToolResult:
+async def get_schedule(ctx: HandlerContext, arguments: ScheduleArguments) -> ToolResult:
     """Return the schedule with the inputs of its runs."""
     found = schedule_view(await schedules.schedule(ctx, arguments.schedule_id), with_inputs=True)
     inputs = [as_json(action.input) for action in found.actions if action.input is not None]
@@ -177,14 +177,14 @@ async def get_schedule(ctx: ToolContext, arguments: ScheduleArguments) -> ToolRe
     )
 
 
-async def update_schedule(ctx: ToolContext, arguments: UpdateScheduleArguments) -> ToolResult:
+async def update_schedule(ctx: HandlerContext, arguments: UpdateScheduleArguments) -> ToolResult:
     """Change the given fields. Actions replace all earlier ones."""
     runs = [action.as_run() for action in arguments.actions] if arguments.actions is not None else None
     changed = schedule_view(await schedules.change_schedule(ctx, arguments.schedule_id, arguments.as_sent(), runs))
     return answered(changed, f"Changed schedule {changed.name}.", describe_due(changed), describe_actions(changed))
 
 
-async def delete_schedule(ctx: ToolContext, arguments: ScheduleArguments) -> ToolResult:
+async def delete_schedule(ctx: HandlerContext, arguments: ScheduleArguments) -> ToolResult:
     """Delete the schedule. Runs that it has started continue."""
     removed = await schedules.delete_schedule(ctx, arguments.schedule_id)
     deleted = DeletedSchedule(schedule_id=str(removed.get("id")), name=str(removed.get("name")))
@@ -195,7 +195,7 @@ def _writing(
     name: str,
     title: str,
     does: str,
-    handler: Callable[[ToolContext, Any], Awaitable[ToolResult]],
+    handler: Callable[[HandlerContext, Any], Awaitable[ToolResult]],
     arguments: type[CreateScheduleArguments | UpdateScheduleArguments],
 ) -> Tool:
     hints = ToolAnnotations(title=title, idempotent=name == "update-schedule", open_world=False)
@@ -278,7 +278,7 @@ class ScheduleList(ListPage):
     schedules: list[ScheduleView]
 
 
-async def list_schedules(ctx: ToolContext, arguments: NewestFirstArguments) -> Listed:
+async def list_schedules(ctx: HandlerContext, arguments: NewestFirstArguments) -> Listed:
     """Read a page of schedules."""
     page = await platform_page(ctx, schedules.SCHEDULES, arguments)
     found = [schedule_view(entry) for entry in entries_of(page)]

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.web.contracts import DocsSearchInput
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, describe_list, hint, next_list_hint
 from outlast.workflows.tools.core.lists import ListPage, position
 from outlast.workflows.tools.framework.tool import Arguments, Category, limited_tool, reads
@@ -37,7 +37,7 @@ class FoundPages(ListPage):
     query: str
 
 
-async def search_apify_docs(ctx: ToolContext, arguments: SearchDocsArguments) -> ToolResult:
+async def search_apify_docs(ctx: HandlerContext, arguments: SearchDocsArguments) -> ToolResult:
     """Search the documentation."""
     found = await ctx.web.search_docs(DocsSearchInput(**arguments.model_dump()))
     count, offset = len(found.hits), found.offset

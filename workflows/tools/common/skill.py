@@ -4,7 +4,7 @@ from pydantic import Field
 
 from outlast.activities.skills.activities import SkillDocument
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool
 
 
@@ -22,19 +22,19 @@ class SkillFileArguments(SkillArguments):
     )
 
 
-async def skill(ctx: ToolContext, arguments: SkillArguments) -> ToolResult:
+async def skill(ctx: HandlerContext, arguments: SkillArguments) -> ToolResult:
     """Load the main document, with a list of the other files."""
     document = await ctx.skills.load(arguments.name)
     return ToolResult(content=(TextContent(text=f"{document.text}\n{_files(ctx, document)}".strip()),))
 
 
-async def load_skill_supporting(ctx: ToolContext, arguments: SkillFileArguments) -> ToolResult:
+async def load_skill_supporting(ctx: HandlerContext, arguments: SkillFileArguments) -> ToolResult:
     """Load one file."""
     file = await ctx.skills.load_file(arguments.name, arguments.path)
     return ToolResult(content=(TextContent(text=file.text),))
 
 
-def _files(ctx: ToolContext, document: SkillDocument) -> str:
+def _files(ctx: HandlerContext, document: SkillDocument) -> str:
     if not document.files:
         return ""
     how = " (LoadSkillSupporting loads them)" if ctx.offers("LoadSkillSupporting") else ""

@@ -6,7 +6,7 @@ from outlast.activities.bounds import Offset
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.workspaces.activities import MAX_COMMAND_SECONDS, CommandOutcome, FileLines
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import describe_size
 from outlast.workflows.tools.framework.tool import Arguments, Category, ToolAnnotations, reads, tool
 
@@ -36,13 +36,13 @@ class BashArguments(Arguments):
     )
 
 
-async def read(ctx: ToolContext, arguments: ReadArguments) -> ToolResult:
+async def read(ctx: HandlerContext, arguments: ReadArguments) -> ToolResult:
     """Read the lines, with a hint on the next ones."""
     lines = await ctx.workspaces.read(arguments.path, offset=arguments.offset, limit=arguments.limit)
     return ToolResult(content=(TextContent(text="\n".join(filter(None, (_heading(lines), lines.text)))),))
 
 
-async def bash(ctx: ToolContext, arguments: BashArguments) -> ToolResult:
+async def bash(ctx: HandlerContext, arguments: BashArguments) -> ToolResult:
     """Run the command. A nonzero exit code is an answer; a killed command is a failure."""
     outcome = await ctx.workspaces.run(arguments.command, timeout_seconds=arguments.timeout_secs)
     failed = _killed(outcome, arguments)

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.actors.contracts import ActorCard, ActorDetails, ActorStats, RunDefaults
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.actor_schema import cut, model_input_schema
@@ -68,7 +68,7 @@ def details_definition(name: str, handler: Handler, description: str) -> ToolBui
     return limited_tool(name, Category.ACTORS, hints, description, handler, ActorArguments, DetailsReport)
 
 
-async def look_up_actor(ctx: ToolContext, actor: str, sections: DetailSections) -> ActorDetails:
+async def look_up_actor(ctx: HandlerContext, actor: str, sections: DetailSections) -> ActorDetails:
     """Read the details of the Actor for these sections. Raises `ToolError`."""
     return await ctx.actors.details(
         normalised_actor(actor),
@@ -122,7 +122,7 @@ def details_as_text(report: DetailsReport) -> str:
     return "\n\n".join(parts)
 
 
-def after_details(ctx: ToolContext, details: ActorDetails) -> str:
+def after_details(ctx: HandlerContext, details: ActorDetails) -> str:
     """Return the next step, which names only tools that the caller may call."""
     name = details.card.full_name
     if details.mcp_path is not None:

@@ -5,7 +5,7 @@ from pydantic import JsonValue
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import McpAnswer, McpTool
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.core.actor_details import McpToolReport
 from outlast.workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations, tool
@@ -14,13 +14,13 @@ _NEVER_REACHED_BYTES = 2_000_000
 """Answers are passed on up to the largest possible size; only a call's own threshold can make them stored."""
 
 
-async def list_tools_of(ctx: ToolContext, actor: str) -> tuple[list[McpToolReport], tuple[str, ...]]:
+async def list_tools_of(ctx: HandlerContext, actor: str) -> tuple[list[McpToolReport], tuple[str, ...]]:
     """Read the server's tools, as details show them, and notes on unusable ones. Raises `ToolError`."""
     listing = await ctx.mcp_actors.listing(actor)
     return [McpToolReport.model_validate(tool.model_dump()) for tool in listing.tools], listing.notes
 
 
-async def call_tool_of(ctx: ToolContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:
+async def call_tool_of(ctx: HandlerContext, actor: str, tool_name: str, arguments: dict[str, JsonValue]) -> ToolResult:
     """Call one tool of the server and return its answer. Raises `ToolError` if it does not exist."""
     ctx.say(f"Calling `{tool_name}` of the MCP server {actor}")
     answer = await ctx.mcp_actors.call(actor, tool_name, arguments)
@@ -43,7 +43,7 @@ def as_tool_result(answer: McpAnswer, *, tool_name: str) -> ToolResult:
 def proxied_tool(actor: str, listed: McpTool) -> Tool:
     """Return the definition for the tool `listed` of `actor` (`user/name`), without its server's widgets."""
 
-    async def call_proxied(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
+    async def call_proxied(ctx: HandlerContext, arguments: dict[str, JsonValue]) -> ToolResult:
         return await call_tool_of(ctx, actor, listed.name, arguments)
 
     builder = (

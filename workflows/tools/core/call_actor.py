@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.bounds import PositiveCount, PositiveSeconds, Usd
 from outlast.activities.runs.contracts import Budget, RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import actor_tool_name, split_actor_tool
 from outlast.workflows.tools.core.actor_schema import cut, model_input_schema
@@ -63,7 +63,7 @@ class CallActorArguments(Arguments):
 def call_actor_handler(executor: ActorExecutor) -> Handler:
     """Return the handler of `call-actor` for a mode with this executor."""
 
-    async def call_actor(ctx: ToolContext, arguments: CallActorArguments) -> ToolResult:
+    async def call_actor(ctx: HandlerContext, arguments: CallActorArguments) -> ToolResult:
         actor, mcp_tool = split_actor_tool(arguments.actor)
         if mcp_tool is not None:
             answer = await call_tool_of(ctx, actor, mcp_tool, arguments.input)
@@ -75,7 +75,7 @@ def call_actor_handler(executor: ActorExecutor) -> Handler:
     return call_actor
 
 
-def run_spec(ctx: ToolContext, actor: str, run_input: JsonValue, options: RunOptions) -> RunSpec:
+def run_spec(ctx: HandlerContext, actor: str, run_input: JsonValue, options: RunOptions) -> RunSpec:
     """Return the run to start. The stricter of the call's options and the task's budget applies."""
     task = ctx.call.options.budget
     return RunSpec(
@@ -109,7 +109,7 @@ def actor_tool(executor: ActorExecutor, actor: str, *, purpose: str, **facts: Un
     """Return the direct tool of one Actor. `purpose` describes a call."""
     text = cut(facts["description"], MAX_DESCRIPTION_CHARS)
 
-    async def run_actor(ctx: ToolContext, arguments: dict[str, JsonValue]) -> ToolResult:
+    async def run_actor(ctx: HandlerContext, arguments: dict[str, JsonValue]) -> ToolResult:
         return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, arguments, RunOptions()))
 
     return (

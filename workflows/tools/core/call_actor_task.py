@@ -9,7 +9,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.call_actor import RunOptions, run_spec
@@ -45,7 +45,7 @@ class CallActorTaskArguments(SavedTaskArguments):
 def call_actor_task_handler(executor: ActorExecutor) -> Handler:
     """Return the handler for a mode with this executor."""
 
-    async def call_actor_task(ctx: ToolContext, arguments: CallActorTaskArguments) -> ToolResult:
+    async def call_actor_task(ctx: HandlerContext, arguments: CallActorTaskArguments) -> ToolResult:
         reference = await platform_reference(ctx, arguments.actor_task_id)
         task = await ctx.platform.part(TASKS, reference, members=_MEMBERS)
         _, actor = await actor_of(ctx, str(task.get("actId")))
@@ -71,7 +71,7 @@ def call_actor_task_definition(executor: ActorExecutor, description: str) -> Too
     )
 
 
-def _spec(ctx: ToolContext, actor: str, task: JsonObject, arguments: CallActorTaskArguments) -> RunSpec:
+def _spec(ctx: HandlerContext, actor: str, task: JsonObject, arguments: CallActorTaskArguments) -> RunSpec:
     """Return the run to start. The stricter of the saved options and the call's budget applies."""
     given = arguments.call_options
     saved = cast("dict[str, Any]", task.get("options") or {})
@@ -85,7 +85,7 @@ def _spec(ctx: ToolContext, actor: str, task: JsonObject, arguments: CallActorTa
     return spec.model_copy(update={"saved_task": str(task.get("id"))})
 
 
-def _refuse_other_actor(ctx: ToolContext, actor: str) -> None:
+def _refuse_other_actor(ctx: HandlerContext, actor: str) -> None:
     """Raise `ToolError` if the operator's rules, or the approval of the call, were for another Actor's task."""
     decided = ctx.call.permission.actor if ctx.call.permission is not None else None
     if decided is None or normalised_actor(decided).casefold() == actor.casefold():

@@ -9,7 +9,7 @@ from pydantic import Field
 from outlast.activities.bounds import Offset
 from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, describe_list, next_list_hint
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, limited_tool, reads
 
@@ -61,7 +61,7 @@ class ListTool:
     entries: str
     """Name of that field, and without a text in `things` of the entries in the plural."""
     things: str | None = None
-    read: Callable[[ToolContext, Any], Awaitable[Listed]]
+    read: Callable[[HandlerContext, Any], Awaitable[Listed]]
 
     def build(self) -> Tool:
         """Return the definition."""
@@ -69,7 +69,7 @@ class ListTool:
         args, output = self.arguments, self.answer
         return limited_tool(self.name, self.category, hints, self.description, self._handle, args, output).build()
 
-    async def _handle(self, ctx: ToolContext, arguments: PageArguments) -> ToolResult:
+    async def _handle(self, ctx: HandlerContext, arguments: PageArguments) -> ToolResult:
         page = await self.read(ctx, arguments)
         count, total, offset = len(page.entries), page.total, page.offset
         fields: dict[str, Any] = {self.entries: list(page.entries), **position(page.entries, total, offset)}
@@ -101,6 +101,6 @@ def total_of(page: JsonObject) -> int:
     return total if isinstance(total, int) else len(entries_of(page))
 
 
-async def platform_page(ctx: ToolContext, collection: str, arguments: NewestFirstArguments) -> JsonObject:
+async def platform_page(ctx: HandlerContext, collection: str, arguments: NewestFirstArguments) -> JsonObject:
     """Read a page of a collection of the platform."""
     return await ctx.platform.get(collection, offset=arguments.offset, limit=arguments.limit, desc=arguments.desc)

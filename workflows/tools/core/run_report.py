@@ -10,7 +10,7 @@ from outlast.activities.outputs.contracts import DEFAULT_THRESHOLD_BYTES, Stored
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.workflows.contracts.tool_calls import UNTIL_META, Offers, offers_all
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import Answer, OutputFacts, output_facts
 from outlast.workflows.tools.framework.executors import INLINE_ROWS
@@ -146,7 +146,7 @@ class RunArguments(Arguments):
     run_id: Id = Field(alias="runId", description="Id of the Actor run.")
 
 
-async def run_with_rows(ctx: ToolContext, run_id: str) -> tuple[RunState, DatasetPage | None]:
+async def run_with_rows(ctx: HandlerContext, run_id: str) -> tuple[RunState, DatasetPage | None]:
     """Read the run and its dataset: all rows if they are few, else only their number.
 
     The page is None if the dataset cannot be read, for example because it was deleted.

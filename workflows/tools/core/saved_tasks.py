@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from outlast.activities.contracts import JsonObject
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.core.actor_names import without_address
 from outlast.workflows.tools.framework.ids import Id, unquoted
 from outlast.workflows.tools.framework.tool import Arguments
@@ -20,13 +20,13 @@ INPUT = ("input",)
 _NAME_CHARS, _DIGEST_CHARS = 50, 8
 
 
-async def saved_task(ctx: ToolContext, written: object) -> JsonObject:
+async def saved_task(ctx: HandlerContext, written: object) -> JsonObject:
     """Read the task. Raises `ToolError` if the caller has none of this id or name."""
     return await ctx.platform.get(TASKS, await platform_reference(ctx, written))
 
 
 async def create_saved_task(
-    ctx: ToolContext, actor: object, fields: JsonObject, *, hidden: tuple[str, ...] = INPUT
+    ctx: HandlerContext, actor: object, fields: JsonObject, *, hidden: tuple[str, ...] = INPUT
 ) -> JsonObject:
     """Save a task once, also if attempts fail. Returns it without the places `hidden`.
 
@@ -41,13 +41,13 @@ async def create_saved_task(
 
 
 async def change_saved_task(
-    ctx: ToolContext, written: object, fields: JsonObject, *, hidden: tuple[str, ...] = INPUT
+    ctx: HandlerContext, written: object, fields: JsonObject, *, hidden: tuple[str, ...] = INPUT
 ) -> JsonObject:
     """Change only these fields. Returns the task without the places `hidden`."""
     return await ctx.platform_writes.update(TASKS, await platform_reference(ctx, written), fields, hidden=hidden)
 
 
-async def delete_saved_task(ctx: ToolContext, written: object) -> JsonObject:
+async def delete_saved_task(ctx: HandlerContext, written: object) -> JsonObject:
     """Delete a task, and return its id and name. Its runs stay."""
     found = await ctx.platform.part(TASKS, await platform_reference(ctx, written), members=("id", "name"))
     await ctx.platform_writes.delete(TASKS, str(found.get("id")))
@@ -57,7 +57,7 @@ async def delete_saved_task(ctx: ToolContext, written: object) -> JsonObject:
 _ID = re.compile(r"[A-Za-z0-9]{17}")
 
 
-async def platform_reference(ctx: ToolContext, written: object) -> str:
+async def platform_reference(ctx: HandlerContext, written: object) -> str:
     """Return the reference for the platform's API: an id, or `user~name`."""
     reference = without_address(unquoted(written)).replace("/", "~", 1)
     if "~" in reference or _ID.fullmatch(reference):
@@ -65,13 +65,13 @@ async def platform_reference(ctx: ToolContext, written: object) -> str:
     return f"{await own_username(ctx)}~{reference}"
 
 
-async def own_username(ctx: ToolContext) -> str:
+async def own_username(ctx: HandlerContext) -> str:
     """Read only the name of the caller's account: the same object has the password for proxies."""
     me = await ctx.platform.part("users", "me", members=("username",))
     return str(me.get("username"))
 
 
-async def actor_of(ctx: ToolContext, reference: str) -> tuple[str, str]:
+async def actor_of(ctx: HandlerContext, reference: str) -> tuple[str, str]:
     """Read the id and the name `user/name` of an Actor. Raises `ToolError` if the caller cannot access it."""
     actor = await ctx.platform.part("acts", reference, members=("id", "username", "name"))
     return str(actor.get("id")), f"{actor.get('username')}/{actor.get('name')}"

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.core.saved_tasks import own_username, platform_reference
 
@@ -47,13 +47,13 @@ class ScheduledRun:
     names: ArgumentNames = ArgumentNames("actorId", "taskId")
 
 
-async def schedule(ctx: ToolContext, written: object) -> JsonObject:
+async def schedule(ctx: HandlerContext, written: object) -> JsonObject:
     """Read the schedule. Raises `ToolError` if the caller has none of this id or name."""
     return await ctx.platform.get(SCHEDULES, await platform_reference(ctx, written))
 
 
 async def create_schedule(
-    ctx: ToolContext, fields: JsonObject, runs: Sequence[ScheduledRun], *, hidden: tuple[str, ...] = INPUTS
+    ctx: HandlerContext, fields: JsonObject, runs: Sequence[ScheduledRun], *, hidden: tuple[str, ...] = INPUTS
 ) -> JsonObject:
     """Create a schedule once, also if attempts fail. Returns it without the places `hidden`.
 
@@ -69,7 +69,7 @@ async def create_schedule(
 
 
 async def change_schedule(
-    ctx: ToolContext,
+    ctx: HandlerContext,
     written: object,
     fields: JsonObject,
     runs: Sequence[ScheduledRun] | None,
@@ -85,18 +85,18 @@ async def change_schedule(
     return await ctx.platform_writes.update(SCHEDULES, reference, body, texts=INPUT_TEXTS, hidden=hidden)
 
 
-async def delete_schedule(ctx: ToolContext, written: object) -> JsonObject:
+async def delete_schedule(ctx: HandlerContext, written: object) -> JsonObject:
     """Delete a schedule, and return its id and name. Runs that it has started continue."""
     found = await ctx.platform.part(SCHEDULES, await platform_reference(ctx, written), members=("id", "name"))
     await ctx.platform_writes.delete(SCHEDULES, str(found.get("id")))
     return found
 
 
-async def _actions(ctx: ToolContext, runs: Sequence[ScheduledRun]) -> list[JsonObject]:
+async def _actions(ctx: HandlerContext, runs: Sequence[ScheduledRun]) -> list[JsonObject]:
     return [as_sent(run, await _target(ctx, run)) for run in runs]
 
 
-async def _target(ctx: ToolContext, run: ScheduledRun) -> str:
+async def _target(ctx: HandlerContext, run: ScheduledRun) -> str:
     """Read the id of the Actor or saved task. Raises `ToolError`, which names it, if it does not exist."""
     collection, written = ("actor-tasks", run.task) if run.task else ("acts", run.actor)
     try:
@@ -109,7 +109,7 @@ async def _target(ctx: ToolContext, run: ScheduledRun) -> str:
     return str(found.get("id"))
 
 
-def _check(ctx: ToolContext, runs: Sequence[ScheduledRun]) -> None:
+def _check(ctx: HandlerContext, runs: Sequence[ScheduledRun]) -> None:
     """Raise `ToolError` for actions that the platform would reject."""
     problem = problem_of(runs)
     if problem is None:
@@ -125,7 +125,7 @@ def _check(ctx: ToolContext, runs: Sequence[ScheduledRun]) -> None:
     )
 
 
-def _refuse_uncounted(ctx: ToolContext) -> None:
+def _refuse_uncounted(ctx: HandlerContext) -> None:
     """Raise `ToolError` for a caller with spending limits, in which runs by the platform's schedules do not count."""
     if ctx.call.caps is not None:
         message = "You have spending caps, and what a schedule starts counts for none of them. Nothing was changed."

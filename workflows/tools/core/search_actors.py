@@ -6,7 +6,7 @@ from pydantic import Field
 
 from outlast.activities.actors.contracts import ActorCard, ActorSearchPage
 from outlast.activities.bounds import Offset
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.core.actor_details import short_card
 from outlast.workflows.tools.core.lists import ListPage, position
 from outlast.workflows.tools.framework.ids import Id
@@ -46,7 +46,7 @@ def search_definition(name: str, handler: Handler, description: str) -> ToolBuil
     return limited_tool(name, Category.ACTORS, hints, description, handler, SearchActorsArguments, SearchReport)
 
 
-async def find_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ActorSearchPage:
+async def find_actors(ctx: HandlerContext, arguments: SearchActorsArguments) -> ActorSearchPage:
     """Read a page of Actors. Raises `ToolError`."""
     given: dict[str, Any] = arguments.model_dump()
     given["keywords"] = arguments.keywords.strip()
@@ -80,7 +80,7 @@ def describe_search(page: ActorSearchPage, keywords: str) -> str:
     return f"Actors {page.offset + 1} to {page.offset + len(page.actors)} of {page.total}{about}."
 
 
-def after_search(ctx: ToolContext, page: ActorSearchPage, details_tool: str) -> str:
+def after_search(ctx: HandlerContext, page: ActorSearchPage, details_tool: str) -> str:
     """Return the next step, which names only tools that the caller may call."""
     if not page.actors:
         return "Try fewer or more general words: the name of the site, or what is to be done."

@@ -15,7 +15,7 @@ from outlast.workflows.contracts.tool_calls import (
     ImageContent,
     ResourceLink,
 )
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, describe_size
 from outlast.workflows.tools.core.lists import NewestFirstArguments
 from outlast.workflows.tools.framework.tool import Arguments
@@ -100,7 +100,7 @@ def store_view(store: KeyValueStoreInfo) -> StorageView:
     return StorageView.model_validate(store.model_dump())
 
 
-def list_input(ctx: ToolContext, arguments: StorageListArguments) -> StorageListInput:
+def list_input(ctx: HandlerContext, arguments: StorageListArguments) -> StorageListInput:
     """Return the input of the activity that lists storages."""
     return StorageListInput(caller=ctx.call.caller, **arguments.model_dump())
 

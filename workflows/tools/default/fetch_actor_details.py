@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
@@ -28,7 +28,7 @@ class FetchActorDetailsArguments(ActorArguments):
     output: DetailSections = Field(default_factory=DetailSections)
 
 
-async def fetch_actor_details(ctx: ToolContext, arguments: FetchActorDetailsArguments) -> ToolResult:
+async def fetch_actor_details(ctx: HandlerContext, arguments: FetchActorDetailsArguments) -> ToolResult:
     """Return the details, as text and structured."""
     details = await look_up_actor(ctx, arguments.actor, arguments.output)
     wants_tools = arguments.output.mcp_tools and details.mcp_path is not None

@@ -3,7 +3,7 @@
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts.tool_calls import Offers, ToolResult, rows_as_lines
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import (
     ROW_READERS,
     answered,
@@ -82,7 +82,7 @@ def _next_step(run: RunState, offers: Offers) -> str:
     return f"It is still going. Call get-actor-run again for its state{log} (runId {run.run_id})."
 
 
-async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
+async def get_actor_run(ctx: HandlerContext, arguments: RunArguments) -> ToolResult:
     """Read the run."""
     run, page = await run_with_rows(ctx, arguments.run_id)
     return present_run_state(run, ctx.offers, page)

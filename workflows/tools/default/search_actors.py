@@ -1,7 +1,7 @@
 """`search-actors` in the default mode."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.actor_details import card_as_text
 from outlast.workflows.tools.core.search_actors import (
@@ -20,7 +20,7 @@ Search before you choose an Actor, in short keywords; go on with offset.
 """
 
 
-async def search_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
+async def search_actors(ctx: HandlerContext, arguments: SearchActorsArguments) -> ToolResult:
     """Return the cards, as text and structured."""
     page = await find_actors(ctx, arguments)
     summary = describe_search(page, arguments.keywords)

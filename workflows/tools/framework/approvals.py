@@ -15,7 +15,7 @@ from outlast.activities.unicode_text import printable
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import describe_duration
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, violations_of
@@ -53,7 +53,7 @@ class Verdict(Contract):
         return result.model_copy(update={"meta": {**result.meta, APPROVAL_META: record}})
 
 
-async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -> Verdict:
+async def ask_approval(ctx: HandlerContext, definition: Tool, approval: Approval) -> Verdict:
     """Ask for approval and wait durably. Raises `ToolError` when nobody decides in time."""
 
     def check(content: JsonObject) -> tuple[Violation, ...]:
@@ -83,7 +83,7 @@ async def ask_approval(ctx: ToolContext, definition: Tool, approval: Approval) -
     )
 
 
-def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
+def approval_of(ctx: HandlerContext, definition: Tool) -> Approval | None:
     """Return the approval that the tool or the operator's rule requires for the call, if any."""
     own = definition.approval
     if own is not None and own.is_due(definition.parse(ctx.call.arguments)):
@@ -92,13 +92,13 @@ def approval_of(ctx: ToolContext, definition: Tool) -> Approval | None:
     return Approval(deadline=DEFAULT_DEADLINE) if ruling is not None and ruling.action == "ask" else None
 
 
-def _approvers(ctx: ToolContext) -> tuple[str, ...]:
+def _approvers(ctx: HandlerContext) -> tuple[str, ...]:
     """Return the roles of which the operator's rule requires one, also for an approval that the tool requires."""
     ruling = ctx.call.permission
     return ruling.approvers if ruling is not None else ()
 
 
-def denied(ctx: ToolContext, definition: Tool) -> ErrorEnvelope:
+def denied(ctx: HandlerContext, definition: Tool) -> ErrorEnvelope:
     """Return the error for a call that the operator's rules deny."""
     rule = f" ({ctx.call.permission.rule})" if ctx.call.permission else ""
     return ErrorEnvelope.permanent(
@@ -121,7 +121,7 @@ def refused(definition: Tool, verdict: Verdict) -> ErrorEnvelope:
     )
 
 
-def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRequest:
+def _question(ctx: HandlerContext, definition: Tool, approval: Approval) -> InputRequest:
     arguments = definition.parse(ctx.call.arguments)
     message = approval.message_for(arguments) or f"Allow {definition.name}, called by {ctx.call.caller.id}?"
     approvers = _approvers(ctx)
@@ -140,7 +140,7 @@ def _question(ctx: ToolContext, definition: Tool, approval: Approval) -> InputRe
     )
 
 
-def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
+def _approved_parts(ctx: HandlerContext, definition: Tool) -> JsonObject:
     """Return the subject of an approval: the arguments, and for a call of an Actor its name and its cost limit."""
     shown = _shown(ctx.call.arguments)
     known = ctx.call.permission.actor if ctx.call.permission is not None else None
@@ -150,7 +150,7 @@ def _approved_parts(ctx: ToolContext, definition: Tool) -> JsonObject:
     return {**shown, "actor": actor, "budget": _limits(ctx)}
 
 
-def _limits(ctx: ToolContext) -> JsonObject:
+def _limits(ctx: HandlerContext) -> JsonObject:
     """Return the limits of the call's budget and of the caller. Those among the arguments are shown with them."""
     limits: JsonObject = ctx.call.options.budget.model_dump(mode="json", exclude_none=True)
     caps = ctx.call.caps.model_dump(exclude_none=True).values() if ctx.call.caps is not None else ()

@@ -34,7 +34,7 @@ from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.contracts.tool_calls import Progress, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
-from outlast.workflows.tools.framework.plain_functions import CallContext
+from outlast.workflows.tools.framework.plain_functions import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, ToolBuilder
 
 P = ParamSpec("P")
@@ -175,7 +175,7 @@ class _Signature:
         except NameError as error:
             raise ValueError(f"@tool on {name}: {error}; define or import it before the function.") from None
         parameters = list(inspect.signature(function).parameters.values())
-        self._context = next((one.name for one in parameters if self._types.get(one.name) is CallContext), None)
+        self._context = next((one.name for one in parameters if self._types.get(one.name) is ToolContext), None)
         self._parameters = [one for one in parameters if one.name != self._context]
         for parameter in self._parameters:
             self._check(parameter)
@@ -228,7 +228,7 @@ class _Signature:
     def as_async(self) -> Callable[..., Any]:
         """The function as a plain function of (arguments, *, context)."""
 
-        async def run(arguments: Any, *, context: CallContext) -> Any:
+        async def run(arguments: Any, *, context: ToolContext) -> Any:
             given = self._given(arguments)
             if inspect.iscoroutinefunction(self._function):
                 if self._context is not None:
@@ -322,7 +322,7 @@ def _time_span(given: timedelta | float) -> timedelta:
     return given if isinstance(given, timedelta) else timedelta(seconds=given)
 
 
-def _from_thread(context: CallContext) -> CallContext:
+def _from_thread(context: ToolContext) -> ToolContext:
     """`context` for a function in a thread: progress is reported on the event loop."""
     loop = asyncio.get_running_loop()
 

@@ -12,7 +12,7 @@ from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.workflows.contracts.tool_calls import Offers, ToolResult, offers_all
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 
 INLINE_ROWS = 1_000
@@ -44,7 +44,7 @@ class ActorExecutor(Protocol):
     kind: Literal["sync", "async"]
     """Time of the caller's answer: the run's end, or its start."""
 
-    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+    async def execute_actor_tool(self, ctx: HandlerContext, params: RunSpec) -> ToolResult:
         """Run the Actor. Raises `ToolError` when the platform refuses or a limit is reached."""
         ...
 
@@ -57,7 +57,7 @@ class SyncActorExecutor:
     def __init__(self, present: Presenter) -> None:
         self._present = present
 
-    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+    async def execute_actor_tool(self, ctx: HandlerContext, params: RunSpec) -> ToolResult:
         """Start the run, follow it, read or store its rows, and answer."""
         started = await ctx.runs.start(params)
         ctx.say(describe_run(started))
@@ -81,7 +81,7 @@ class AsyncActorExecutor:
     def __init__(self, present: Presenter) -> None:
         self._present = present
 
-    async def execute_actor_tool(self, ctx: ToolContext, params: RunSpec) -> ToolResult:
+    async def execute_actor_tool(self, ctx: HandlerContext, params: RunSpec) -> ToolResult:
         """Start the run, let the workflow follow it, and answer."""
         run = await ctx.runs.start(params)
         ctx.say(describe_run(run))
@@ -89,7 +89,7 @@ class AsyncActorExecutor:
         return self._present(ActorOutcome(ctx.call.tool, params.actor, run, offers=ctx.offers))
 
 
-def inline_bytes(ctx: ToolContext) -> int:
+def inline_bytes(ctx: HandlerContext) -> int:
     """Return the size in bytes up to which an answer contains all rows: the call's threshold, or the server's."""
     policy = ctx.call.output
     if not policy.compress:
@@ -109,7 +109,7 @@ def _naming(run: RunState) -> Generator[None]:
         raise ToolError(envelope.model_copy(update={"message": message, "hint": hint})) from error
 
 
-def _whole_dataset(ctx: ToolContext, run: RunState) -> DatasetItemsInput:
+def _whole_dataset(ctx: HandlerContext, run: RunState) -> DatasetItemsInput:
     return DatasetItemsInput(
         caller=ctx.call.caller,
         dataset_id=run.dataset_id,
@@ -121,7 +121,7 @@ def _whole_dataset(ctx: ToolContext, run: RunState) -> DatasetItemsInput:
     )
 
 
-async def _with_large_output(ctx: ToolContext, outcome: ActorOutcome, page: DatasetPage) -> ActorOutcome:
+async def _with_large_output(ctx: HandlerContext, outcome: ActorOutcome, page: DatasetPage) -> ActorOutcome:
     """Store the rows and keep the first of them; refuse if compression is off."""
     if not ctx.call.output.compress:
         return replace(outcome, refused=_too_large(outcome, page, ctx.call.output.inline_limit_bytes))

@@ -18,7 +18,7 @@ from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.questions import Handoff, InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import CLIENT_META, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import as_json
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import describe_duration
 from outlast.workflows.tools.framework.frozen_json import SchemaText
@@ -40,7 +40,7 @@ class NoReply:
     """Id of the caller who declined, cancelled or failed, if any."""
 
 
-Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
+Handler = Callable[[HandlerContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """A workflow handler, or a `PlainFunction`."""
 SHOWING_DEADLINE = timedelta(minutes=10)
@@ -54,7 +54,7 @@ def server_handler(server: Part) -> Handler:
     if not isinstance(server, PlainFunction):
         return server
 
-    async def run(ctx: ToolContext, _arguments: Any) -> ToolResult:
+    async def run(ctx: HandlerContext, _arguments: Any) -> ToolResult:
         return (await run_plain_function(ctx, "server", server)).result
 
     return run
@@ -69,7 +69,7 @@ def server_then_client(
     never fails.
     """
 
-    async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
+    async def run(ctx: HandlerContext, arguments: Any) -> ToolResult:
         decided = await _step(ctx, "server", server, arguments)
         if decided.is_error:
             return decided
@@ -89,7 +89,7 @@ def server_then_client(
 def client_then_server(phase: ClientPhase, server: Part | None) -> Handler:
     """Return the handler for a client step before the server's. Without a server step its answer is the result."""
 
-    async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
+    async def run(ctx: HandlerContext, arguments: Any) -> ToolResult:
         reply = await required_reply(ctx, phase, phase.handed(as_object(arguments)))
         if server is None:
             return recorded(as_result(reply.answer), phase, reply)
@@ -101,7 +101,7 @@ def client_then_server(phase: ClientPhase, server: Part | None) -> Handler:
 def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handler:
     """Return the handler for three steps. `before` prepares the client's parameters, or answers at once."""
 
-    async def run(ctx: ToolContext, arguments: Any) -> ToolResult:
+    async def run(ctx: HandlerContext, arguments: Any) -> ToolResult:
         prepared = await _prepare(ctx, before, arguments)
         if isinstance(prepared, ToolResult):
             return prepared
@@ -111,14 +111,16 @@ def before_client_after(before: Part, phase: ClientPhase, after: Part) -> Handle
     return run
 
 
-async def _step(ctx: ToolContext, step: Step, part: Part, arguments: Any, *more: ToolResult | Reply[Any]) -> ToolResult:
+async def _step(
+    ctx: HandlerContext, step: Step, part: Part, arguments: Any, *more: ToolResult | Reply[Any]
+) -> ToolResult:
     """Run a server step. Besides the arguments it gets `more`: an earlier result, the reply."""
     if isinstance(part, PlainFunction):
         return (await run_plain_function(ctx, step, part, *more)).result
     return as_result(await part(ctx, arguments, *more))
 
 
-async def _show(ctx: ToolContext, phase: ClientPhase, decided: ToolResult) -> Reply[Any] | NoReply:
+async def _show(ctx: HandlerContext, phase: ClientPhase, decided: ToolResult) -> Reply[Any] | NoReply:
     """Hand the server's answer to the client, and return its reply, or the reason why it is missing."""
     try:
         parameters = phase.handed(decided.structured if decided.structured is not None else {"text": decided.text})
@@ -133,7 +135,7 @@ async def _show(ctx: ToolContext, phase: ClientPhase, decided: ToolResult) -> Re
 
 
 async def _merge(
-    ctx: ToolContext,
+    ctx: HandlerContext,
     merge: Part,
     arguments: Any,
     decided: ToolResult,
@@ -159,7 +161,7 @@ async def _merge(
     return merged
 
 
-async def _prepare(ctx: ToolContext, before: Part, arguments: Any) -> ToolResult | JsonObject:
+async def _prepare(ctx: HandlerContext, before: Part, arguments: Any) -> ToolResult | JsonObject:
     """Return the client's parameters (from a dict or a model), or a final result (from text or a `ToolResult`)."""
     if isinstance(before, PlainFunction):
         answer = await run_plain_function(ctx, "before", before)
@@ -224,7 +226,7 @@ def _with_text(result: ToolResult, text: str) -> ToolResult:
 
 
 async def hand_over(
-    ctx: ToolContext, phase: ClientPhase, parameters: JsonObject, *, default_deadline: timedelta = DEFAULT_DEADLINE
+    ctx: HandlerContext, phase: ClientPhase, parameters: JsonObject, *, default_deadline: timedelta = DEFAULT_DEADLINE
 ) -> Reply[Any] | NoReply:
     """Ask the client and wait durably until the phase's deadline, or for `default_deadline`."""
     deadline = phase.deadline or default_deadline
@@ -249,7 +251,7 @@ async def hand_over(
     return _without_content(phase, answer, answered_by)
 
 
-async def required_reply(ctx: ToolContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
+async def required_reply(ctx: HandlerContext, phase: ClientPhase, parameters: JsonObject) -> Reply[Any]:
     """Return the client's reply to a required phase. Raises `ToolError` if it is missing."""
     reply = await hand_over(ctx, phase, parameters)
     if isinstance(reply, NoReply):

@@ -12,7 +12,7 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, 
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.workflows.contracts.tool_calls import CLIENT_META, EmbeddedResource, TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.handler_api.observability import log_task_event
 from outlast.workflows.tools.answers import as_json, compressed_form, describe_stored, restore_hint
@@ -21,10 +21,10 @@ from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
 
 Next = Callable[[], Awaitable[ToolResult]]
-Middleware = Callable[[ToolContext, Tool, Next], Awaitable[ToolResult]]
+Middleware = Callable[[HandlerContext, Tool, Next], Awaitable[ToolResult]]
 
 
-async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+async def abort(ctx: HandlerContext, definition: Tool, proceed: Next) -> ToolResult:
     """Fail fast if the call was cancelled before its handler began.
 
     If a lost worker may have started a run, the handler begins: its start is cancelled at once, and its run aborted.
@@ -34,13 +34,13 @@ async def abort(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult
     return await proceed()
 
 
-async def logging(_ctx: ToolContext, _definition: Tool, proceed: Next) -> ToolResult:
+async def logging(_ctx: HandlerContext, _definition: Tool, proceed: Next) -> ToolResult:
     """Log that a handler starts. The workflow logs the end of its task."""
     log_task_event("started")
     return await proceed()
 
 
-async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+async def permission(ctx: HandlerContext, definition: Tool, proceed: Next) -> ToolResult:
     """Run a call that the operator's rules and the tool allow, at once or after an approval."""
     if ctx.call.permission is not None and ctx.call.permission.action == "deny":
         return ToolResult.failed(denied(ctx, definition))
@@ -63,7 +63,7 @@ async def permission(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolR
         return verdict.recorded_in(ToolResult.failed(error.envelope))
 
 
-async def results(_ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+async def results(_ctx: HandlerContext, definition: Tool, proceed: Next) -> ToolResult:
     """Check the answer against the tool's output schema. Raises `InvalidOutput`, a defect of the tool."""
     result = await proceed()
     if result.is_error or result.raw_content is not None or definition.output_text is None:
@@ -88,7 +88,7 @@ RUN_REPORT_BYTES = 8_192
 """Allowance for the report of a run besides its rows."""
 
 
-async def compression(ctx: ToolContext, definition: Tool, proceed: Next) -> ToolResult:
+async def compression(ctx: HandlerContext, definition: Tool, proceed: Next) -> ToolResult:
     """Store an answer that is larger than the call's threshold. Raises `ToolError` if it may not be stored."""
     result = await proceed()
     size = size_bytes(result)
@@ -102,7 +102,7 @@ async def compression(ctx: ToolContext, definition: Tool, proceed: Next) -> Tool
     return result
 
 
-def threshold_bytes(ctx: ToolContext, definition: Tool) -> int:
+def threshold_bytes(ctx: HandlerContext, definition: Tool) -> int:
     """Return the size in bytes above which an answer is stored, from the call, the tool or the server.
 
     For a tool that runs an Actor it applies to the rows: the report of the run is added.
@@ -124,7 +124,7 @@ def size_bytes(result: ToolResult) -> int:
     return max(text, structured) + blobs
 
 
-async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> StoredOutput:
+async def _store(ctx: HandlerContext, definition: Tool, result: ToolResult) -> StoredOutput:
     """Store the complete answer: the structured form if the tool has an output schema, else the blocks."""
     if result.raw_content is not None:
         return await ctx.outputs.store_value({"content": list(result.raw_content), "structured": result.structured})
@@ -141,7 +141,7 @@ async def _store(ctx: ToolContext, definition: Tool, result: ToolResult) -> Stor
     return await ctx.outputs.store_value({"content": blocks, "structured": result.structured})
 
 
-def _short(result: ToolResult, output: StoredOutput, ctx: ToolContext) -> ToolResult:
+def _short(result: ToolResult, output: StoredOutput, ctx: HandlerContext) -> ToolResult:
     text = f"{describe_stored(output)}\n{restore_hint(output, ctx.offers)}"
     record = _client_record(result)
     if isinstance(note := record.get("note"), str):
@@ -179,7 +179,7 @@ PIPELINE: tuple[Middleware, ...] = (logging, abort, permission, compression, res
 """The outermost comes first: logging, so that also calls are logged that are aborted before they begin."""
 
 
-async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
+async def run_handler(ctx: HandlerContext, definition: Tool) -> ToolResult:
     """Run the tool's handler inside the pipeline. Raises `ToolError` for arguments that break its schema."""
     given = ctx.call
     arguments = definition.parse(given.arguments)
@@ -195,7 +195,7 @@ async def run_handler(ctx: ToolContext, definition: Tool) -> ToolResult:
     return await proceed()
 
 
-def _wrap(middleware: Middleware, ctx: ToolContext, definition: Tool, proceed: Next) -> Next:
+def _wrap(middleware: Middleware, ctx: HandlerContext, definition: Tool, proceed: Next) -> Next:
     async def wrapped() -> ToolResult:
         return await middleware(ctx, definition, proceed)
 

@@ -171,7 +171,7 @@ class PlainFunction:
 
     @property
     def takes_context(self) -> bool:
-        """True if the function has the keyword parameter `context`, for a `CallContext`."""
+        """True if the function has the keyword parameter `context`, for a `ToolContext`."""
         parameter = inspect.signature(self.function).parameters.get("context")
         return parameter is not None and parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
@@ -192,7 +192,7 @@ def plain(
     """Make an async function a step of a tool: `@plain`, or `@plain(timeout=timedelta(minutes=20), attempts=1)`.
 
     It takes the arguments (and, after a client phase, the `Reply`) and returns text, a pydantic model, a dict or a
-    `ToolResult`. With a keyword parameter `context` (`async def f(args, *, context: CallContext)`) it gets the ids of
+    `ToolResult`. With a keyword parameter `context` (`async def f(args, *, context: ToolContext)`) it gets the ids of
     task, caller and session, and can report progress. It is cancelled with its call, and may run again if its worker
     dies.
     """

@@ -14,7 +14,7 @@ from outlast.activities.contracts import Contract
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import Progress, ToolResult
 from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.observability import timed
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 
@@ -26,7 +26,7 @@ def _ignore(_progress: Progress) -> None:
 
 
 @dataclass(frozen=True)
-class CallContext:
+class ToolContext:
     """The call of a plain function, for functions with a keyword parameter `context`."""
 
     task_id: str
@@ -85,7 +85,7 @@ class PlainFunctionResult(Contract):
 
 
 async def run_plain_function(
-    ctx: ToolContext, step: Step, function: PlainFunction, *more: ToolResult | Reply[Any]
+    ctx: HandlerContext, step: Step, function: PlainFunction, *more: ToolResult | Reply[Any]
 ) -> PlainFunctionResult:
     """Run the function as an activity, with an earlier step's result or the reply where the step takes them.
 

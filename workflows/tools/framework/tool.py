@@ -15,7 +15,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES
 from outlast.workflows.tools.framework.definition_rules import Parts, handler_of
@@ -29,7 +29,7 @@ from outlast.workflows.tools.framework.phases import (
     violations_of,
 )
 
-Handler = Callable[[ToolContext, Any], Awaitable[ToolResult]]
+Handler = Callable[[HandlerContext, Any], Awaitable[ToolResult]]
 Part = Callable[..., Awaitable[Any]]
 """Workflow code of (ctx, arguments) or, after a client phase, (ctx, arguments, reply); or a function under @plain."""
 
@@ -472,7 +472,7 @@ def invalid_arguments(tool_name: str, violations: tuple[Violation, ...]) -> Erro
     )
 
 
-async def _answered_in_front(ctx: ToolContext, _arguments: BaseModel) -> ToolResult:
+async def _answered_in_front(ctx: HandlerContext, _arguments: BaseModel) -> ToolResult:
     raise ToolError(
         ErrorEnvelope.permanent(
             ErrorCategory.VALIDATION,

@@ -1,7 +1,7 @@
 """`fetch-actor-details` in the UI mode: a widget shows the Actor, the model gets a summary."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered, hint
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
@@ -23,7 +23,7 @@ Use it when the user wants to see an Actor. For its input schema without a widge
 _SECTIONS = DetailSections(readme=False, outputSchema=False)  # pyright: ignore[reportCallIssue]  # by alias
 
 
-async def fetch_actor_details(ctx: ToolContext, arguments: ActorArguments) -> ToolResult:
+async def fetch_actor_details(ctx: HandlerContext, arguments: ActorArguments) -> ToolResult:
     """Return the Actor for the widget, and a summary as text."""
     details = await look_up_actor(ctx, arguments.actor, _SECTIONS)
     card = details.card

@@ -5,7 +5,7 @@ import json
 from pydantic import JsonValue
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered
 from outlast.workflows.tools.core.actor_details import (
     ActorArguments,
@@ -38,7 +38,7 @@ class LeanDetailsReport(Answer):
     input_schema: dict[str, JsonValue]
 
 
-async def fetch_actor_details_internal(ctx: ToolContext, arguments: ActorArguments) -> ToolResult:
+async def fetch_actor_details_internal(ctx: HandlerContext, arguments: ActorArguments) -> ToolResult:
     """Return the facts for running the Actor."""
     details = await look_up_actor(ctx, arguments.actor, _SECTIONS)
     card = details.card

@@ -3,7 +3,7 @@
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered, describe_run_status
 from outlast.workflows.tools.core.run_report import (
     RunArguments,
@@ -36,7 +36,7 @@ def _shown(report: RunReport, text: str) -> ToolResult:
     return answered(report, text).model_copy(update={"meta": run_widget_meta()})
 
 
-async def get_actor_run(ctx: ToolContext, arguments: RunArguments) -> ToolResult:
+async def get_actor_run(ctx: HandlerContext, arguments: RunArguments) -> ToolResult:
     """Look the run up for the widget."""
     run, page = await run_with_rows(ctx, arguments.run_id)
     return present_run_state(run, page)

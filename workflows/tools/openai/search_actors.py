@@ -1,7 +1,7 @@
 """`search-actors` in the UI mode: a widget shows the cards, the model gets their names."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered
 from outlast.workflows.tools.core.search_actors import (
     SearchActorsArguments,
@@ -19,7 +19,7 @@ Use it when the user wants to see or choose Actors. To look for an Actor yoursel
 """
 
 
-async def search_actors(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
+async def search_actors(ctx: HandlerContext, arguments: SearchActorsArguments) -> ToolResult:
     """Return the cards for the widget, and their names as text."""
     page = await find_actors(ctx, arguments)
     summary = describe_search(page, arguments.keywords)

@@ -1,7 +1,7 @@
 """`search-actors-internal`: a silent search, in few words, for the model alone."""
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered
 from outlast.workflows.tools.core.actor_schema import cut
 from outlast.workflows.tools.core.search_actors import (
@@ -39,7 +39,7 @@ class LeanSearchReport(Answer):
     next_offset: int | None = None
 
 
-async def search_actors_internal(ctx: ToolContext, arguments: SearchActorsArguments) -> ToolResult:
+async def search_actors_internal(ctx: HandlerContext, arguments: SearchActorsArguments) -> ToolResult:
     """Return names and one line each."""
     page = await find_actors(ctx, arguments)
     actors = [

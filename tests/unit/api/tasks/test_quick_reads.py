@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from outlast import NoArguments, ToolContext, ToolResult
+from outlast import HandlerContext, NoArguments, ToolResult
 from outlast.api.tasks.admission import is_quick_read
 from outlast.workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
 from outlast.workflows.tools.common.get_actor_log import GET_ACTOR_LOG
@@ -12,7 +12,7 @@ from outlast.workflows.tools.common.get_dataset_items import GET_DATASET_ITEMS
 from outlast.workflows.tools.framework.tool import Tool
 
 
-async def _of_another_package(_ctx: ToolContext, _arguments: NoArguments) -> ToolResult:
+async def _of_another_package(_ctx: HandlerContext, _arguments: NoArguments) -> ToolResult:
     raise NotImplementedError
 
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 
 from outlast import (
     Arguments,
-    CallContext,
     Category,
     ErrorCategory,
     FunctionTool,
+    ToolContext,
     ToolError,
     ToolFailure,
     ToolResult,
@@ -27,7 +27,7 @@ from outlast.workflows.tools.framework import decorator
 from outlast.workflows.tools.framework.phases import PlainFunction
 from tests.support.eventually import eventually
 
-CONTEXT = CallContext(task_id="t", caller_id="me")
+CONTEXT = ToolContext(task_id="t", caller_id="me")
 
 
 class Forecast(BaseModel):
@@ -142,7 +142,7 @@ async def test_a_model_may_be_the_only_parameter() -> None:
 
 async def test_the_context_is_found_by_its_type_and_is_no_argument() -> None:
     @tool
-    async def who(greeting: str, call: CallContext) -> str:
+    async def who(greeting: str, call: ToolContext) -> str:
         return f"{greeting}, {call.caller_id}"
 
     assert list(who.definition.input_schema["properties"]) == ["greeting"]  # pyright: ignore[reportArgumentType]
@@ -153,11 +153,11 @@ async def test_a_blocking_function_runs_in_a_thread_of_its_own_and_reports_from_
     reported: list[float] = []
 
     @tool
-    def slow(call: CallContext) -> str:
+    def slow(call: ToolContext) -> str:
         call.progress(1, total=2)
         return threading.current_thread().name
 
-    context = CallContext(task_id="t", caller_id="me", report=lambda progress: reported.append(progress.done))
+    context = ToolContext(task_id="t", caller_id="me", report=lambda progress: reported.append(progress.done))
     name = await run_of(slow)(slow.definition.parse({}), context=context)
     assert name == "slow"
     assert reported == [1]

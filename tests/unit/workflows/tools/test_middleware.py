@@ -7,7 +7,7 @@ from temporalio.worker import Replayer
 
 from outlast.worker.connection import OutlastPlugin
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework import middleware
@@ -17,7 +17,7 @@ from tests.unit.workflows.test_replay import history
 SEEN: list[str] = []
 
 
-async def counting(_ctx: ToolContext, definition: Tool, proceed: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+async def counting(_ctx: HandlerContext, definition: Tool, proceed: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
     SEEN.append(f"before {definition.name}")
     result = await proceed()
     SEEN.append(f"after {definition.name}")

@@ -9,7 +9,7 @@ import pytest
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
 from outlast.workflows.contracts.tool_calls import EmbeddedResource, TextContent, ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.common.restore_tool_output import RestoreArguments, restore_tool_output
 
 ANN = Caller(id="key:ann")
@@ -26,7 +26,7 @@ async def restored(arguments: dict[str, Any], **part: Any) -> tuple[RestoreOutpu
 
     context = SimpleNamespace(call=SimpleNamespace(caller=ANN), outputs=SimpleNamespace(restore=restore))
     wanted = RestoreArguments.model_validate({"locator": "out-1", **arguments})
-    result = await restore_tool_output(cast(ToolContext, context), wanted)
+    result = await restore_tool_output(cast(HandlerContext, context), wanted)
     [request] = requests
     return request, result
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool, with_description
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of, tools_of
@@ -24,7 +24,7 @@ class Given(Arguments):
     inner: Inner = Inner()
 
 
-async def answer(ctx: ToolContext, arguments: Given) -> ToolResult:
+async def answer(ctx: HandlerContext, arguments: Given) -> ToolResult:
     return ToolResult()
 
 

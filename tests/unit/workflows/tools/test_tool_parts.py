@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.handler_api.context import ToolContext
+from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
-from outlast.workflows.tools.framework.plain_functions import CallContext
+from outlast.workflows.tools.framework.plain_functions import ToolContext
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Category, NoArguments, Tool, ToolBuilder, tool
 
@@ -19,15 +19,15 @@ class Answer(BaseModel):
     colour: str
 
 
-async def handler(_ctx: ToolContext, _args: NoArguments) -> ToolResult:
+async def handler(_ctx: HandlerContext, _args: NoArguments) -> ToolResult:
     return ToolResult()
 
 
-async def after(_ctx: ToolContext, _args: NoArguments, _reply: Reply[Answer]) -> ToolResult:
+async def after(_ctx: HandlerContext, _args: NoArguments, _reply: Reply[Answer]) -> ToolResult:
     return ToolResult()
 
 
-async def merge(_ctx: ToolContext, _args: NoArguments, _result: ToolResult, _reply: Reply[Answer]) -> ToolResult:
+async def merge(_ctx: HandlerContext, _args: NoArguments, _result: ToolResult, _reply: Reply[Answer]) -> ToolResult:
     return ToolResult()
 
 
@@ -47,13 +47,13 @@ async def after_function(_args: NoArguments, _reply: Reply[Answer]) -> str:
 
 
 @plain
-async def contextual(_args: NoArguments, *, context: CallContext) -> str:
+async def contextual(_args: NoArguments, *, context: ToolContext) -> str:
     context.progress(1, message="one")
     return context.task_id
 
 
 @plain
-async def positional_context(_args: NoArguments, context: CallContext) -> str:
+async def positional_context(_args: NoArguments, context: ToolContext) -> str:
     return context.task_id
 
 
@@ -205,7 +205,7 @@ async def test_a_plain_function_is_still_a_function() -> None:
 
 
 async def test_a_function_with_a_context_is_called_without_a_task_too() -> None:
-    assert await contextual(NoArguments(), context=CallContext(task_id="t", caller_id="me")) == "t"
+    assert await contextual(NoArguments(), context=ToolContext(task_id="t", caller_id="me")) == "t"
 
 
 def test_what_is_no_answer_is_a_defect() -> None:
