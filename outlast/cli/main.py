@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
+from typer.core import TyperGroup
 
 from outlast.cli.client_tools.command import client
 from outlast.cli.commands import (
@@ -38,22 +40,70 @@ from outlast.cli.commands.stack import down, up
 from outlast.cli.commands.top import top
 from outlast.cli.commands.usage import usage
 from outlast.cli.errors import ExitCode
+from outlast.cli.options import SHARED_NAMES
+from outlast.cli.show.output import Output, with_commands
+from outlast.cli.show.tables import Entries
 from outlast.extras import command_that_adds, extra_of
 
 EXIT_CODES = (
+    "[bold]--json[/], [bold]--url[/], [bold]--token[/] and [bold]--data-dir[/] can also precede the command.\n\n"
     "Exit codes: [bold]0[/] success; [bold]1[/] the task failed or was cancelled, a check failed, or the stack could "
     "not run; [bold]2[/] bad input; [bold]3[/] the server cannot be reached; [bold]4[/] no valid credential; "
     "[bold]5[/] the server failed; [bold]6[/] no result yet; [bold]130[/] Ctrl-C (the task continues)."
 )
 _ALLOCATIONS = 50_000
 """Allocations between two garbage collections: more than most commands make."""
+_LEADING = "outlast.leading"
+"""Key of the shared options that precede the name of a command, in the context of the command line."""
 _STARTING = frozenset({"up", "down", "demo", "backup", "restore", "mcp"})
 """Commands of the embedded stack."""
 _Commands = tuple[typer.Typer | Callable[..., None], ...]
-_STACK: _Commands = (up, down, demo, backup, restore, doctor, top, mcp.app)
-_CALLS: _Commands = (call, chat, client, providers, usage)
-_STORED: _Commands = (sessions.app, tasks.app, batch.app, schedules.app, saved.app, webhooks.app, outputs.app)
-_OPERATION: _Commands = (admin.app, keys.app, policy.app, audit.app, bench.app)
+_GROUPS: dict[str, _Commands] = {
+    "The stack": (up, down, demo, doctor, top),
+    "Tools and tasks": (
+        call,
+        tools.app,
+        tasks.app,
+        batch.app,
+        schedules.app,
+        saved.app,
+        webhooks.app,
+        outputs.app,
+        usage,
+    ),
+    "Agents and models": (mcp.app, client, chat, sessions.app, providers),
+    "Operation": (backup, restore, admin.app, keys.app, policy.app, audit.app, bench.app),
+}
+"""Commands by the panel of the help that lists them."""
+_FIRST_STEPS = (
+    ("outlast demo", "See a tool call survive its worker."),
+    ("outlast up --tools-from FILE", "Start everything, with tools of yours."),
+    ("outlast call TOOL -a NAME=VALUE", "Call a tool."),
+)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands that also takes the shared options before the name of a command: `outlast --json tasks ls`.
+
+    The options are moved behind the name. A command without such an option refuses it, as at any other place.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Set the leading shared options aside, except those that the group itself has."""
+        own = {name for parameter in self.params for name in parameter.opts}
+        end = 0
+        while end < len(args):
+            name, equals, _ = args[end].partition("=")
+            if name not in SHARED_NAMES or name in own:
+                break
+            end += 2 if SHARED_NAMES[name] and not equals else 1
+        ctx.meta[_LEADING] = args[:end]
+        return super().parse_args(ctx, args[end:])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command, and its arguments, which begin with the options that were set aside."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, [*ctx.meta.pop(_LEADING, ()), *rest]
 
 
 def main() -> None:
@@ -71,23 +121,20 @@ def command_line() -> typer.Typer:
     """Return the command line with all commands."""
     app = typer.Typer(
         name="outlast",
+        cls=CommandGroup,
         help="Durable tool execution for AI agents: every tool call is a Temporal workflow.",
         epilog=EXIT_CODES,
-        no_args_is_help=True,
+        invoke_without_command=True,
         rich_markup_mode="rich",
         # A traceback with local variables could show a token.
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(outlast)
-    for panel, commands in (
-        ("The stack", _STACK),
-        ("Tools and tasks", (*_CALLS, *_STORED, tools.app)),
-        ("The stack", _OPERATION),
-    ):
+    for panel, commands in _GROUPS.items():
         for command in commands:
             if isinstance(command, typer.Typer):
-                app.add_typer(command, rich_help_panel=panel)
+                app.add_typer(command, cls=CommandGroup, rich_help_panel=panel)
             else:
                 app.command(rich_help_panel=panel)(command)
     return with_flowing_help(app)
@@ -100,11 +147,27 @@ def _print_version(is_asked: bool) -> None:
 
 
 def outlast(
+    context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of the command itself. Without a command, print where to start."""
+    if context.invoked_subcommand is None and isinstance(context.command, TyperGroup):
+        _show_start(context.command)
+
+
+def _show_start(root: TyperGroup) -> None:
+    """Print the first steps, and the names of all commands by group."""
+    output = Output(as_json=False)
+    output.show(f"{escape(root.help or '')}\n\nWhere to start:\n")
+    output.show(Entries([(f"  [bold]{escape(step)}[/]", f"[dim]{escape(words)}[/]") for step, words in _FIRST_STEPS]))
+    groups: dict[str, list[str]] = {}
+    for name, command in root.commands.items():
+        groups.setdefault(str(getattr(command, "rich_help_panel", "")), []).append(name)
+    output.show("\nAll commands:\n")
+    output.show(Entries([(f"  [dim]{escape(group)}[/]", " ".join(names)) for group, names in groups.items()]))
+    output.show("\n" + with_commands("`outlast --help` describes them, `outlast COMMAND --help` their options."))
 
 
 def _exit_code_of(app: typer.Typer) -> int:
@@ -115,7 +178,7 @@ def _exit_code_of(app: typer.Typer) -> int:
         extra = extra_of(error)
         if extra is None:
             raise
-        adds = command_that_adds("embedded" if sys.argv[1] in _STARTING else extra)
+        adds = command_that_adds("embedded" if _STARTING.intersection(sys.argv[1:]) else extra)
         typer.echo(f"✗ This command needs packages that are not installed. Add them with:\n  {adds}", err=True)
         code = ExitCode.USAGE
     except SystemExit as ended:

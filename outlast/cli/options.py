@@ -130,3 +130,5 @@ SHARED = {
     "token": flag("token", TokenOption),
     "data_dir": flag("data_dir", DataDirOption, default=DEFAULT_DATA_DIR),
 }
+SHARED_NAMES = {name: one.annotation is not JsonOption for one in SHARED.values() for name in _flags(one)}
+"""Whether each flag takes a value, by its name."""
