@@ -36,6 +36,9 @@ async def show_waiting(context: Context) -> None:
         output.document({"waiting": [{**each.document(), "own": each.task_id in own} for each in answerable]})
     elif answerable:
         output.table(_WAITING_COLUMNS, [_waiting_row(each, is_own=each.task_id in own) for each in answerable])
+        if given := [(escape(each.task_id), arguments) for each in answerable if (arguments := _arguments(each))]:
+            output.show("\n[bold]ARGUMENTS[/]")
+            output.sheet(given)
         for command in _commands(answerable):
             context.suggest(answer=command)
     else:
@@ -92,19 +95,26 @@ _SHOWN_CHARS = 300
 def approval_rows(handoff: Handoff) -> list[tuple[str, str]]:
     """Return names and values (Rich markup) of a call to approve: caller, tool, arguments (cut), limits, deadline."""
     parameters = handoff.parameters
-    begin, omitted = parameters.get("arguments_begin"), parameters.get("arguments_omitted_bytes")
-    given = parameters.get("arguments")
-    arguments = "" if given is None else json.dumps(given, ensure_ascii=False)
     rows = [
         ("called by", escape(printable(handoff.maker or "")) if handoff.approvers else ""),
         ("tool", escape(printable(handoff.tool))),
         ("actor", escape(printable(str(parameters.get("actor") or "")))),
-        ("arguments", escape(_cut(f"{omitted} bytes: {begin or ''}" if omitted else arguments))),
+        ("arguments", _arguments(handoff)),
         ("budget", escape(_budget(parameters.get("budget")))),
         ("approver", escape(f"another caller with {' and '.join(handoff.approvers)}") if handoff.approvers else ""),
         ("until", f"{local_time(handoff.deadline)} ({ahead(handoff.deadline)})" if handoff.deadline else ""),
     ]
     return [(f"  {name}", value) for name, value in rows if value]
+
+
+def _arguments(handoff: Handoff) -> str:
+    """Return the arguments of a hand-off, escaped and cut. The server has masked secrets. Empty without arguments."""
+    parameters = handoff.parameters
+    begin, omitted = parameters.get("arguments_begin"), parameters.get("arguments_omitted_bytes")
+    if omitted:
+        return escape(_cut(f"{omitted} bytes: {begin or ''}"))
+    given = parameters.get("arguments") if handoff.kind == "approval" else parameters
+    return escape(_cut(json.dumps(given, ensure_ascii=False))) if given else ""
 
 
 def approval_text(handoff: Handoff) -> str:

@@ -47,3 +47,25 @@ def test_whoever_is_asked_on_a_terminal_sees_it(asking: FakeApi) -> None:
         terminal.type("")
         assert terminal.end() == 0
     assert all(part in terminal.screen for part in SHOWN)
+
+
+def test_a_list_of_waiting_calls_shows_their_arguments_on_a_narrow_terminal(fake_api: FakeApi) -> None:
+    """As the server shows them: it has masked what is secret. They are escaped and cut."""
+    call = {"kind": "approval", "tool": "pay", "task_id": ID, "key": "approve", "created_at": "2026-01-01T00:00:00Z"}
+    given = {"to": "[bold]Ann\x1b[2J", "amount": 12.5, "card": "[secret]", "note": "x" * 1_000}
+    approval = {**call, "message": "Pay?", "parameters": {"arguments": given}}
+    tabs = {**call, "kind": "client", "tool": "list_tabs", "audience": "program", "task_id": "task-2", "parameters": {}}
+    large = {**call, "task_id": "task-3", "message": "Pay?"}
+    large["parameters"] = {"arguments_begin": '{"to": "Bob', "arguments_omitted_bytes": 9_000}
+    fake_api.on("GET", "/v1/handoffs", {"handoffs": [approval, {**tabs, "message": "Tabs?"}, large]})
+    fake_api.on("GET", "/v1/tasks", {"tasks": []})
+    with on_terminal(outlast_command("tasks", "waiting"), environment(fake_api), columns=80) as terminal:
+        assert terminal.end() == 0
+    _, _, shown = terminal.screen.partition("ARGUMENTS\n")
+    assert shown.startswith(ID)
+    assert '{"to": "[bold]Ann\\u001b[2J", "amount": 12.5,' in " ".join(shown.split())
+    assert '"card": "[secret]"' in " ".join(shown.split())
+    assert "x" * 300 not in "".join(shown.split())
+    assert "\x1b[2J" not in terminal.raw
+    assert '9000 bytes: {"to": "Bob' in " ".join(shown.split())
+    assert "task-2" not in shown
