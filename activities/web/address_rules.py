@@ -24,13 +24,19 @@ _HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]{2,45}")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 """IPv4 addresses as seen through a NAT64 gateway (RFC 6052)."""
 
+_ALLOWED_BY = (
+    "To allow this machine, private networks and all ports, the operator sets OUTLAST_ALLOW_PRIVATE_ADDRESSES=true for "
+    "API and worker."
+)
+
 
 class AddressNotAllowed(ToolFailure):
     """The address may not be fetched."""
 
-    def __init__(self, address: str, reason: str, hint: str | None = None) -> None:
-        """`reason` completes the sentence "It may not be fetched: ..."."""
+    def __init__(self, address: str, reason: str, hint: str | None = None, *, is_private: bool = False) -> None:
+        """`reason` completes the sentence "It may not be fetched: ..."; `is_private` if `allow_private` allows it."""
         self.reason = reason
+        self.remedy = _ALLOWED_BY if is_private else ""
         shown = address if len(address) <= 200 else address[:199] + "…"
         super().__init__(
             ErrorEnvelope.permanent(
@@ -119,7 +125,7 @@ class AddressRules:
                 raise AddressNotAllowed(address.url, "it is outside the documentation", hint)
         elif address.port not in _WEB_PORTS and not self.allow_private:
             ports = ", ".join(map(str, sorted(_WEB_PORTS)))
-            raise AddressNotAllowed(address.url, f"its port is not one of {ports}")
+            raise AddressNotAllowed(address.url, f"its port is not one of {ports}", is_private=True)
 
     def check_resolved(self, host: str, port: int, resolved: Iterable[IpAddress]) -> None:
         """Check the IP addresses of `host`: all must be allowed. Raises `AddressNotAllowed`."""
@@ -127,13 +133,18 @@ class AddressRules:
             return
         for address in resolved:
             if not self._may_connect(address):
-                raise AddressNotAllowed(host, "it resolves to an address that is not public")
+                reason, is_private = "it resolves to an address that is not public", _is_private(unwrapped(address))
+                raise AddressNotAllowed(host, reason, is_private=is_private)
 
     def _may_connect(self, address: IpAddress) -> bool:
         plain = unwrapped(address)
-        if self.allow_private and (plain.is_private or plain.is_loopback):
-            return not (plain.is_link_local or plain.is_unspecified or plain.is_multicast)
-        return is_public(plain)
+        return is_public(plain) or (self.allow_private and _is_private(plain))
+
+
+def _is_private(plain: IpAddress) -> bool:
+    return (plain.is_private or plain.is_loopback) and not (
+        plain.is_link_local or plain.is_unspecified or plain.is_multicast
+    )
 
 
 def is_public(address: IpAddress) -> bool:

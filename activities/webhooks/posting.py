@@ -89,7 +89,8 @@ class WebhookPoster:
             async with asyncio.timeout(self._timeout_seconds):
                 return await self._post(address, body, headers)
         except AddressNotAllowed as error:
-            return Posted(PostOutcome.FORBIDDEN, message=f"Its address may not be reached: {error.reason}.")
+            message = f"Its address may not be reached: {error.reason}. {error.remedy}".rstrip()
+            return Posted(PostOutcome.FORBIDDEN, message=message)
         except ToolFailure:
             return Posted(PostOutcome.UNREACHABLE, message="There is no host of this name.")
         except (TimeoutError, httpcore.TimeoutException):

@@ -42,13 +42,14 @@ class WebhookAddresses:
         """Raise `WebhookRefused` for an address that may not be reached. The error does not contain it."""
         try:
             address = WebAddress.parse(url.get_secret_value())
-            self._rules.check(address)
+            host = "127.0.0.1" if address.host == "localhost" else address.host
             with suppress(ValueError):
-                self._rules.check_resolved(address.host, address.port, [ipaddress.ip_address(address.host)])
+                self._rules.check_resolved(host, address.port, [ipaddress.ip_address(host)])
+            self._rules.check(address)
         except AddressNotAllowed as error:
             raise WebhookRefused(
                 f"The webhook's address may not be reached: {error.reason}. Give the http or https address of a "
-                "public web server."
+                f"public web server. {error.remedy}".rstrip()
             ) from None
 
 

@@ -224,6 +224,10 @@ def test_mistakes_are_refused_with_what_to_do(stack: RunningStack) -> None:
     assert outlast(stack, "call", "outlast/sleeper", "-", stdin="{").code == 2
     assert outlast(stack, "tasks", "get", "no-such-task").code == 2
     assert outlast(stack, "tasks", "ls", "--page-token", "nonsense").code == 2
+    for address in ("http://localhost:8080/hook", "http://127.0.0.1:9000/hook"):
+        webhook = outlast(stack, "webhooks", "create", address)
+        assert webhook.code == 2
+        assert "OUTLAST_ALLOW_PRIVATE_ADDRESSES=true" in webhook.err
 
 
 def test_doctor_finds_everything_well(stack: RunningStack) -> None:

@@ -120,6 +120,16 @@ def test_an_operator_may_allow_private_networks_but_not_the_clouds_metadata() ->
             rules.check_resolved("x", 80, [ipaddress.ip_address(refused)])
 
 
+def test_a_refusal_names_the_setting_that_would_allow_the_address() -> None:
+    for host, is_named in (("127.0.0.1", True), ("10.0.0.1", True), ("169.254.169.254", False), ("0.0.0.0", False)):
+        with pytest.raises(AddressNotAllowed) as refused:
+            PUBLIC.check_resolved("x", 80, [ipaddress.ip_address(host)])
+        assert ("OUTLAST_ALLOW_PRIVATE_ADDRESSES=true" in refused.value.remedy) == is_named
+    with pytest.raises(AddressNotAllowed) as refused:
+        PUBLIC.check(WebAddress.parse("http://example.com:9000/"))
+    assert "OUTLAST_ALLOW_PRIVATE_ADDRESSES=true" in refused.value.remedy
+
+
 @pytest.mark.parametrize(("port", "allowed"), [(80, True), (443, True), (8080, True), (22, False), (6379, False)])
 def test_public_pages_are_on_web_ports(port: int, allowed: bool) -> None:
     address = WebAddress.parse(f"http://example.com:{port}/")
