@@ -18,7 +18,9 @@ LOCKS := requirements.lock $(wildcard deploy/images/*.lock)
 # The images install parts of the same lock, in the same versions.
 LOCK_PART := --quiet --universal --generate-hashes --no-header --constraint requirements.lock
 
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile
+# A bar and names of packages on a terminal; elsewhere, and in CI, one line per step.
+QUIET := $(shell [ -t 2 ] && [ -z "$$CI" ] || echo --quiet)
+PIP_INSTALL = $(BIN)/python -m pip install --quiet $(QUIET) --disable-pip-version-check --no-compile
 
 export UV_PYTHON_DOWNLOADS := never
 # Tests start hundreds of processes; without bytecode on the disk, each of them compiles what it imports anew.
@@ -121,15 +123,18 @@ $(INSTALLED): requirements.lock pyproject.toml
 		|| { echo "Outlast needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make install PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 		|| { echo "This Python cannot create environments. On Debian and Ubuntu: apt-get install python3-venv (as root), then run make again." >&2; exit 1; }
+	@echo "[1/4] Creating $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null
 	@# Without --no-deps, a resolver takes newer releases of what an extra asks for (pydantic[email]), which no hash covers.
 	@# uv takes a tenth of pip's time, but knows nothing of an index that only pip's settings name.
-	@echo "Installing from requirements.lock into $(VENV) (once) ..."
+	@echo "[2/4] Installing uv, which installs the other packages"
 	@awk '/^uv==/, !/\\$$/' requirements.lock > $(VENV)/uv.txt
 	@$(PIP_INSTALL) --no-deps --require-hashes -r $(VENV)/uv.txt
-	@$(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --no-deps --require-hashes -r requirements.lock \
-		|| { echo "uv cannot install it; installing with pip (a minute or two) ..."; $(PIP_INSTALL) --no-deps --require-hashes -r requirements.lock; }
+	@echo "[3/4] Installing $$(grep -c '^[a-z].*==' requirements.lock) packages from requirements.lock, verified by hash"
+	@$(BIN)/uv pip install $(QUIET) --system-certs --python $(BIN)/python --no-deps --require-hashes -r requirements.lock \
+		|| { echo "uv cannot install them; installing with pip (a minute or two)"; $(PIP_INSTALL) --no-deps --require-hashes -r requirements.lock; }
+	@echo "[4/4] Installing Outlast"
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check --disable-pip-version-check >/dev/null || { $(BIN)/python -m pip check; exit 1; }
 	@touch $@
