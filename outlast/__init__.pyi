@@ -57,7 +57,13 @@ from outlast.workflows.contracts.tool_calls import (
 )
 from outlast.workflows.handler_api.context import HandlerContext as HandlerContext
 from outlast.workflows.handler_api.failures import ToolError as ToolError
-from outlast.workflows.tools.framework.plain_functions import ToolContext as ToolContext
+from outlast.workflows.tools.framework.tool_context import (
+    Approved as Approved,
+    NotAnswered as NotAnswered,
+    NotApproved as NotApproved,
+    SyncToolContext as SyncToolContext,
+    ToolContext as ToolContext,
+)
 from outlast.workflows.tools.framework.phases import (
     Approval as Approval,
     Authority as Authority,

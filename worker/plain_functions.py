@@ -1,29 +1,33 @@
 """The activity behind every plain function of a tool."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_json
 from temporalio import activity
+from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import MAX_VALUES, has_more_values
+from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.framework.journal import Journal, Suspended
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import (
     RUN_PLAIN_FUNCTION,
     PlainFunctionInput,
     PlainFunctionResult,
-    ToolContext,
 )
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.tool_context import ToolContext
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import UnknownTool
 
@@ -31,6 +35,8 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """A workflow decodes the answer before it is stored."""
 
 
+_WAITS = ToolResult(content=())
+_OUTAGE = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED)
 _TEMPORARY_STATUSES = frozenset({408, 425, 429})
 """Client errors that may pass: time-out, too early, too many requests (RFC 9110, RFC 8470, RFC 6585)."""
 
@@ -47,30 +53,44 @@ class PlainFunctions:
         with as_activity_failure():
             function, arguments = _function_and_arguments(request)
             async with heartbeating() as heartbeats:
-                context = {"context": _context(request, heartbeats)} if function.takes_context else {}
+                journal = await _journal(request) if function.takes_context else Journal()
+                context = {"context": _context(request, heartbeats, journal)} if function.takes_context else {}
                 try:
-                    value = await function(*arguments, **context)
-                except ToolError as error:
-                    raise ToolFailure(error.envelope) from None
-                except UnusableAnswer as error:  # Of a `ToolResult` that the function has made.
-                    raise ToolFailure(error.envelope(request.tool)) from None
+                    value = await _until_wait(function(*arguments, **context), journal)
                 except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
-                    # Whatever else it raises, the function was run. `sys.exit()` would end the worker.
-                    if isinstance(error, ToolFailure):
+                    failure = _failure(request, function, journal, error)
+                    if failure is error:
                         raise
-                    if isinstance(error, function.no_retry_on):
-                        raise _logged_defect(request, error) from None
-                    if isinstance(error, function.retry_on):
-                        raise ToolFailure(_temporary(request, error)) from error
-                    if _is_of_its_surroundings(error):
-                        raise
-                    raise _logged_defect(request, error) from None
+                    raise failure from error.__cause__
+                if journal.waits:
+                    return PlainFunctionResult(result=_WAITS, waits=tuple(journal.waits))
                 try:
                     return _answered(request, value)
                 except (ToolFailure, asyncio.CancelledError):
                     raise
                 except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
                     raise _logged_defect(request, error) from None
+
+
+def _failure(
+    request: PlainFunctionInput, function: PlainFunction, journal: Journal, error: BaseException
+) -> BaseException:
+    """Return what the activity fails with, for an exception of the function. `sys.exit()` would end the worker."""
+    if isinstance(error, ToolError):
+        return ToolFailure(error.envelope)
+    if isinstance(error, UnusableAnswer):  # of a `ToolResult` that the function has made
+        return ToolFailure(error.envelope(request.tool))
+    if isinstance(error, ToolFailure):
+        return ToolFailure(_permanent(error.envelope)) if journal.is_final(error) else error
+    if isinstance(error, function.no_retry_on) or journal.is_final(error):
+        return _logged_defect(request, error)
+    if isinstance(error, function.retry_on):
+        return ToolFailure(_temporary(request, error))
+    return error if _is_of_its_surroundings(error) else _logged_defect(request, error)
+
+
+def _permanent(envelope: ErrorEnvelope) -> ErrorEnvelope:
+    return envelope.model_copy(update={"retryable": False})
 
 
 def _is_of_its_surroundings(error: BaseException) -> bool:
@@ -128,7 +148,62 @@ def _logged_defect(request: PlainFunctionInput, error: BaseException) -> ToolFai
     return ToolFailure(_defect(request, error))
 
 
-def _context(request: PlainFunctionInput, heartbeats: Heartbeats) -> ToolContext:
+async def _until_wait(running: Coroutine[Any, Any, Any], journal: Journal) -> Any:
+    """Return what the function returns; None if it has reached a wait, whatever it makes of `Suspended`."""
+    journal.enter()
+    try:
+        value = await running
+    except BaseException as error:
+        if not journal.waits or not _stems_from_wait(error):
+            journal.cancel_steps()
+            raise
+        value = None
+    if journal.waits:
+        await journal.finish_steps()
+        return None
+    journal.cancel_steps()
+    return value
+
+
+def _stems_from_wait(error: BaseException) -> bool:
+    """Whether the function ended because it waits: with `Suspended`, or with an error that it made of it."""
+    if isinstance(error, Suspended):
+        return True
+    if isinstance(error, asyncio.CancelledError):
+        return False
+    if isinstance(error, BaseExceptionGroup):
+        return any(_stems_from_wait(one) for one in error.exceptions)
+    before = error.__cause__ or error.__context__
+    return before is not None and _stems_from_wait(before)
+
+
+async def _journal(request: PlainFunctionInput) -> Journal:
+    """The journal of the task, with the entries of earlier attempts."""
+    info = activity.info()
+    task = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+
+    async def record(entry: StepEntry) -> None:
+        """Return when the task's history has the signal. An outage is waited out while the attempt lasts."""
+        pause = 0.1
+        while True:
+            try:
+                return await task.signal(STEP_SIGNAL, entry)
+            except RPCError as error:
+                if error.status not in _OUTAGE:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 5)
+
+    entries: list[StepEntry] = []
+    start = 0 if request.resumed or info.attempt > 1 else None
+    while start is not None:
+        page = await task.query(JOURNAL_QUERY, start, result_type=JournalPage)
+        entries += page.entries
+        start = page.next
+    return Journal(entries, record, prefix="" if request.step == "server" else f"{request.step}:")
+
+
+def _context(request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journal) -> ToolContext:
     info = activity.info()
     return ToolContext(
         task_id=info.workflow_id or "",
@@ -136,6 +211,7 @@ def _context(request: PlainFunctionInput, heartbeats: Heartbeats) -> ToolContext
         session_id=request.session_id,
         attempt=info.attempt,
         report=heartbeats.send,
+        journal=journal,
     )
 
 

@@ -18,6 +18,7 @@ from outlast.activities.webhooks.contracts import error_data, task_data
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import SubmitInput
 from outlast.workflows.contracts.sessions import TASK_COMPLETED_SIGNAL, session_workflow_id
+from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
 from outlast.workflows.contracts.tool_calls import (
     DEFECT_META,
     RUN_STOPPED_SIGNAL,
@@ -70,6 +71,16 @@ class ToolCallWorkflow:
     def attempts_fail(self, words: str) -> None:
         """Show operators that one of its activities fails again and again."""
         self._ctx.say(words)
+
+    @workflow.signal(name=STEP_SIGNAL)
+    def record_step(self, entry: StepEntry) -> None:
+        """Record the result of a step of the tool's function."""
+        self._ctx.journal.record(entry)
+
+    @workflow.query(name=JOURNAL_QUERY)
+    def journal(self, start: int) -> JournalPage:
+        """Return the recorded steps from index `start` on, for a further attempt."""
+        return self._ctx.journal.page(start)
 
     @workflow.update
     def submit_input(self, submitted: SubmitInput) -> None:

@@ -26,6 +26,7 @@ class ErrorCategory(StrEnum):
     CONFLICT = "conflict"
     PLATFORM = "platform"
     CANCELLED = "cancelled"
+    OUTCOME_UNKNOWN = "outcome_unknown"
     UNKNOWN = "unknown"
 
 

@@ -53,6 +53,35 @@ async def order_status(order: str) -> str:
     return ORDERS[order]
 
 
+SHOP_URL = "https://shop.example"
+
+
+async def reserve(item: str) -> str:
+    """Take an item from the stock, and return the reservation's number."""
+    async with httpx.AsyncClient(base_url=SHOP_URL) as http:
+        response = await http.post("/reservations", json={"item": item})
+    return response.raise_for_status().json()["number"]
+
+
+async def charge(card: str, amount: float, idempotency_key: str) -> str:
+    """Charge a card, and return the receipt's number."""
+    async with httpx.AsyncClient(base_url=SHOP_URL) as http:
+        response = await http.post(
+            "/charges", json={"card": card, "amount": amount}, headers={"Idempotency-Key": idempotency_key}
+        )
+    return response.raise_for_status().json()["receipt"]
+
+
+@tool
+async def buy(item: str, card: str, amount: float, ctx: ToolContext) -> str:
+    """Buy an item."""
+    reservation = await ctx.step(reserve, item)
+    if amount > 100:
+        await ctx.approve(f"Pay {amount:.2f} for {item}?", {"reservation": reservation})
+    receipt = await ctx.step(charge, card, amount, idempotency_key=ctx.key("charge"))
+    return f"Bought {item}: receipt {receipt}."
+
+
 class Message(Arguments):
     """What to say."""
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from outlast.activities.contracts import OPEN, Contract, JsonObject
 from outlast.activities.failures.contracts import Violation
 from outlast.activities.unicode_text import ValidObject, ValidText
+from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
 InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
 """Whom the question is for: the client's user (a form), the client's model, or the client itself (its roots)."""
@@ -118,3 +119,28 @@ class TaskAsks(Contract):
 
     task_id: str
     requests: dict[str, InputRequest]
+
+
+APPROVAL_KEY = "approval"
+"""Key of the question for an approval, and name of its phase."""
+
+
+class ApprovalAnswer(KnownFieldsOnly, Contract):
+    """An answer to a call that waits for approval."""
+
+    decision: Literal["yes", "no"]
+    arguments: JsonObject | None = Field(default=None, description="Other arguments to run with, all of them.")
+    note: str | None = Field(default=None, max_length=2_000)
+
+
+_DECISION: JsonObject = {
+    "decision": {"type": "string", "enum": ["yes", "no"], "title": "Decision"},
+    "note": {"type": "string", "title": "Note", "maxLength": 2_000, "description": "For the caller to read."},
+}
+DECISION_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": _DECISION,
+    "required": ["decision"],
+    "additionalProperties": False,
+}
+"""JSON Schema of another caller's answer, who must not both choose the arguments and approve them."""

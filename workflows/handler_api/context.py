@@ -24,6 +24,7 @@ from outlast.workflows.contracts.questions import (
     SubmitInput,
     TaskAsks,
 )
+from outlast.workflows.contracts.steps import JournalState
 from outlast.workflows.contracts.tool_calls import Progress, TaskStatus, ToolCall
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.handler_api.conversation import Skills, UserMessages, Workspaces
@@ -61,6 +62,8 @@ class HandlerContext:
         """Rows in the result of an activity of this call; the outcome refers to them."""
         self.attributes = TaskAttributes()
         self.questions = OpenQuestions(call)
+        self.journal = JournalState()
+        """Steps and waits of the tool's function."""
         self.runs = Runs(call, self.attributes)
         self.storages = Storages(call)
         self.platform = PlatformReads(call)

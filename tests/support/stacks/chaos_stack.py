@@ -26,6 +26,7 @@ _LOOPBACK = "127.0.0.1"
 _READY_SECONDS = 150
 """A process needs two to four seconds of a core to start; on a machine with much else to do that takes its time."""
 
+_TOOLS = ("protocol_tools", "exact_clocks", "step_tools")
 SETTINGS = {
     "OUTLAST_START_SETTLE_SECONDS": "3",
     "OUTLAST_RUN_HEARTBEAT_SECONDS": "5",
@@ -35,7 +36,7 @@ SETTINGS = {
     "OUTLAST_TAKEOVER_SECONDS": "3",
     # Of two quick calls at once, one is the worker's.
     "OUTLAST_QUICK_CALLS": "2",
-    "OUTLAST_TOOLS_FROM": "tests.support.tools.protocol_tools,tests.support.tools.exact_clocks",
+    "OUTLAST_TOOLS_FROM": ",".join(f"tests.support.tools.{name}" for name in _TOOLS),
 }
 """Recovery as quick as the settings allow, so that many moments can be tried."""
 

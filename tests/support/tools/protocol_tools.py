@@ -15,8 +15,8 @@ from outlast.activities.llm.contracts import ChatParams
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
-from outlast.workflows.tools.framework.plain_functions import ToolContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, ToolBuilder, tool
+from outlast.workflows.tools.framework.tool_context import ToolContext
 
 
 class Order(Arguments):

@@ -2,9 +2,9 @@
 
 import json
 from decimal import Decimal
-from typing import Literal
+from typing import cast
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 
 from outlast.activities.contracts import Contract, JsonObject
@@ -12,27 +12,16 @@ from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, 
 from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.secrets.placeholders import masked, places_of_masks, unmasked
 from outlast.activities.unicode_text import printable
-from outlast.workflows.contracts.questions import Handoff, InputRequest
+from outlast.workflows.contracts.questions import APPROVAL_KEY, DECISION_SCHEMA, ApprovalAnswer, Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult
-from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import describe_duration
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, violations_of
 from outlast.workflows.tools.framework.tool import Tool, values_at
 
-APPROVAL_KEY = "approval"
-"""Key of the question for an approval, and name of its phase."""
 _MAX_SHOWN_BYTES = 32_768
 _MAX_BEGIN_CHARS = 2_000
-
-
-class ApprovalAnswer(KnownFieldsOnly, Contract):
-    """An answer to a call that waits for approval."""
-
-    decision: Literal["yes", "no"]
-    arguments: JsonObject | None = Field(default=None, description="Other arguments to run with, all of them.")
-    note: str | None = Field(default=None, max_length=2_000)
 
 
 class Verdict(Contract):
@@ -127,7 +116,7 @@ def _question(ctx: HandlerContext, definition: Tool, approval: Approval) -> Inpu
     approvers = _approvers(ctx)
     return InputRequest(
         message=printable(message),
-        requested_schema=_YES_OR_NO if approvers else _answer_schema(definition),
+        requested_schema=DECISION_SCHEMA if approvers else _answer_schema(definition),
         handoff=Handoff(
             kind="approval",
             tool=definition.name,
@@ -168,25 +157,13 @@ def _shown(arguments: JsonObject) -> JsonObject:
     return {"arguments_begin": begin, "arguments_omitted_bytes": size}
 
 
-_DECISION: JsonObject = {
-    "decision": {"type": "string", "enum": ["yes", "no"], "title": "Decision"},
-    "note": {"type": "string", "title": "Note", "maxLength": 2_000, "description": "For the caller to read."},
-}
-_YES_OR_NO: JsonObject = {
-    "type": "object",
-    "properties": _DECISION,
-    "required": ["decision"],
-    "additionalProperties": False,
-}
-"""JSON Schema of another caller's answer, who must not both choose the arguments and approve them."""
-
-
 def _answer_schema(definition: Tool) -> JsonObject:
     """Return the JSON Schema of the answer. The tool's `$defs` stay at the root, to which references point."""
     own = definition.input_schema
     definitions = own.pop("$defs", None)
     edited: JsonObject = {**own, "title": "Arguments", "description": "Run with these instead: all, not the changes."}
-    schema: JsonObject = {**_YES_OR_NO, "properties": {**_DECISION, "arguments": edited}}
+    decision = cast(JsonObject, DECISION_SCHEMA["properties"])
+    schema: JsonObject = {**DECISION_SCHEMA, "properties": {**decision, "arguments": edited}}
     return {**schema, "$defs": definitions} if definitions else schema
 
 

@@ -1,14 +1,9 @@
 """`@tool`: makes a tool of a typed function. Name, texts and schemas come from its signature and docstring."""
 
-import asyncio
 import functools
 import inspect
 import re
-import threading
 from collections.abc import Callable
-from contextlib import suppress
-from contextvars import copy_context
-from dataclasses import replace
 from datetime import timedelta
 from typing import (
     Annotated,
@@ -29,20 +24,16 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 
-from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.workflows.contracts.tool_calls import Progress, ToolResult
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
-from outlast.workflows.tools.framework.plain_functions import ToolContext
+from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, ToolBuilder
+from outlast.workflows.tools.framework.tool_context import SyncToolContext, ToolContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MAX_THREADS = 500
-_threads = threading.BoundedSemaphore(_MAX_THREADS)
-"""Threads of functions in this process: a call that was cancelled frees its slot, and leaves its thread running."""
 _DONE = "Done."
 """Answer of a function that returns None."""
 _AS_THEY_ARE = (Any, str, None, type(None), ToolResult, inspect.Signature.empty)
@@ -175,7 +166,11 @@ class _Signature:
         except NameError as error:
             raise ValueError(f"@tool on {name}: {error}; define or import it before the function.") from None
         parameters = list(inspect.signature(function).parameters.values())
-        self._context = next((one.name for one in parameters if self._types.get(one.name) is ToolContext), None)
+        contexts = (ToolContext, SyncToolContext)
+        self._context = next((one.name for one in parameters if self._types.get(one.name) in contexts), None)
+        self._is_async = inspect.iscoroutinefunction(function)
+        if self._is_async and self._context is not None and self._types[self._context] is SyncToolContext:
+            raise ValueError(f"@tool on {name}: SyncToolContext is for functions without `async`: write ToolContext.")
         self._parameters = [one for one in parameters if one.name != self._context]
         for parameter in self._parameters:
             self._check(parameter)
@@ -228,22 +223,25 @@ class _Signature:
     def as_async(self) -> Callable[..., Any]:
         """The function as a plain function of (arguments, *, context)."""
 
-        async def run(arguments: Any, *, context: ToolContext) -> Any:
-            given = self._given(arguments)
-            if inspect.iscoroutinefunction(self._function):
-                if self._context is not None:
-                    given[self._context] = context
-                value = await self._function(**given)
-            else:
-                if self._context is not None:
-                    given[self._context] = _from_thread(context)
-                value = await _in_thread(self._name, functools.partial(self._function, **given))
-            if self.output is not None:
-                return self.output.written(value)
-            return _DONE if value is None else value
+        async def run(arguments: Any) -> Any:
+            return await self._called(self._given(arguments))
 
-        run.__name__ = self._name
-        return run
+        async def run_with_context(arguments: Any, *, context: ToolContext) -> Any:
+            given = context if self._is_async else SyncToolContext.of(context)
+            return await self._called({**self._given(arguments), str(self._context): given})
+
+        function = run if self._context is None else run_with_context
+        function.__name__ = self._name
+        return function
+
+    async def _called(self, arguments: dict[str, Any]) -> Any:
+        if self._is_async:
+            value = await self._function(**arguments)
+        else:
+            value = await in_thread(self._name, functools.partial(self._function, **arguments))
+        if self.output is not None:
+            return self.output.written(value)
+        return _DONE if value is None else value
 
     def _given(self, arguments: Any) -> dict[str, Any]:
         if self._model is not None:
@@ -320,56 +318,3 @@ def _camel(name: str) -> str:
 
 def _time_span(given: timedelta | float) -> timedelta:
     return given if isinstance(given, timedelta) else timedelta(seconds=given)
-
-
-def _from_thread(context: ToolContext) -> ToolContext:
-    """`context` for a function in a thread: progress is reported on the event loop."""
-    loop = asyncio.get_running_loop()
-
-    def report(progress: Progress) -> None:
-        loop.call_soon_threadsafe(context.report, progress)
-
-    return replace(context, report=report)
-
-
-async def _in_thread(name: str, function: Callable[[], Any]) -> Any:
-    """Run `function` in its own daemon thread, and return its result.
-
-    A thread of a pool could keep other tools waiting, and the process from ending: nothing can interrupt a thread.
-    Raises `ToolFailure`, which is retried, while too many threads are running.
-    """
-    if not _threads.acquire(blocking=False):
-        raise ToolFailure.of(
-            ErrorCategory.CAPACITY,
-            f"{_MAX_THREADS} functions are running in threads of this worker, the maximum. Cancelled calls count until "
-            "their functions return.",
-            hint="Give the functions' requests and waits time limits, or write them as `async def`.",
-            retryable=True,
-        )
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Any] = loop.create_future()
-    context = copy_context()
-
-    def finish(value: Any, error: BaseException | None) -> None:
-        if ended.done():
-            return  # cancelled
-        if error is None:
-            ended.set_result(value)
-        else:
-            ended.set_exception(error)
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = context.run(function)
-        except StopIteration as stopped:
-            error = RuntimeError(f"the function raised {stopped!r}")  # a future takes no StopIteration
-        except BaseException as raised:  # noqa: BLE001 (the caller's coroutine raises it)
-            error = raised
-        finally:
-            _threads.release()
-        with suppress(RuntimeError):  # the process is ending, and with it the loop
-            loop.call_soon_threadsafe(finish, value, error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return await ended

@@ -1,7 +1,5 @@
-"""Plain functions of tools: their context, and the activity that runs them, which finds them by the tool's name."""
+"""Plain functions of tools, from workflow code: the activity that runs them finds them by the tool's name."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -12,41 +10,13 @@ from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.contracts import Contract
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import Progress, ToolResult
+from outlast.workflows.contracts.steps import Wait
+from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.observability import timed
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
-
-MAX_PROGRESS_CHARS = 500
-
-
-def _ignore(_progress: Progress) -> None:
-    """Ignore progress of functions that are called without a task, as in tests."""
-
-
-@dataclass(frozen=True)
-class ToolContext:
-    """The call of a plain function, for functions with a keyword parameter `context`."""
-
-    task_id: str
-    caller_id: str
-    """ID of the caller, for example `key:ann`. It contains no secret."""
-    session_id: str | None = None
-    """Conversation of the call, if any."""
-    attempt: int = 1
-    """Number of the attempt: above 1 after a retryable failure, or after the death of a worker."""
-    report: Callable[[Progress], None] = _ignore
-    """Receiver of `progress`."""
-
-    def progress(self, done: float, *, total: float | None = None, message: str = "") -> None:
-        """Show the caller the progress of the function, in any unit; the message in at most 500 characters.
-
-        Call it as often as you like, from the function's own event loop: only the latest progress is sent, once per
-        `OUTLAST_PROGRESS_SECONDS`. It adds nothing to the task's history.
-        """
-        self.report(Progress(done=done, total=total, message=message[:MAX_PROGRESS_CHARS]))
-
+from outlast.workflows.tools.framework.waits import wait_out
 
 RUN_PLAIN_FUNCTION = "run_plain_function"
 HEARTBEAT_TIMEOUT = timedelta(seconds=10)
@@ -71,14 +41,16 @@ class PlainFunctionInput(Contract):
     arguments: dict[str, JsonValue]
     reply: PlainReply | None = Field(default=None, description="What the client has answered, for steps after it.")
     decided: ToolResult | None = Field(default=None, description="For `merge`: the answer of the step `server`.")
+    resumed: bool = Field(default=False, description="Whether the function has run before, up to a wait.")
     caller_id: str
     session_id: str | None = None
 
 
 class PlainFunctionResult(Contract):
-    """The result of a plain function."""
+    """The result of a plain function, or what it waits for."""
 
     result: ToolResult
+    waits: tuple[Wait, ...] = Field(default=(), description="Not empty: the function runs again when all are over.")
     is_object: bool = Field(
         default=False, description="Whether it was a dict or a model: for `before`, what is handed."
     )
@@ -89,7 +61,7 @@ async def run_plain_function(
 ) -> PlainFunctionResult:
     """Run the function as an activity, with an earlier step's result or the reply where the step takes them.
 
-    Raises `ToolError` when it fails for good.
+    A function that waits ends its activity, and runs again afterwards. Raises `ToolError` when it fails for good.
     """
     call = ctx.call
     request = PlainFunctionInput(
@@ -102,6 +74,16 @@ async def run_plain_function(
         caller_id=call.caller.id,
         session_id=call.session_id,
     )
+    while True:
+        result = await _attempts(ctx, function, request)
+        if not result.waits:
+            return result
+        await wait_out(ctx, result.waits)
+        request = request.model_copy(update={"resumed": True})
+
+
+async def _attempts(ctx: HandlerContext, function: PlainFunction, request: PlainFunctionInput) -> PlainFunctionResult:
+    call = ctx.call
     with tool_errors(call.tool), timed("run"):
         return await workflow.execute_activity(
             RUN_PLAIN_FUNCTION,
@@ -117,7 +99,7 @@ async def run_plain_function(
                 maximum_interval=max(function.backoff, timedelta(seconds=30)),
             ),
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=f"{step} of {call.tool}",
+            summary=f"{request.step} of {call.tool}",
         )
 
 

@@ -23,7 +23,7 @@ from outlast import (
     tool,
 )
 from outlast.workflows.contracts.written_json import UnusableAnswer
-from outlast.workflows.tools.framework import decorator
+from outlast.workflows.tools.framework import threads
 from outlast.workflows.tools.framework.phases import PlainFunction
 from tests.support.eventually import eventually
 
@@ -62,7 +62,9 @@ def run_of(made: FunctionTool[Any, Any]) -> PlainFunction:
 
 async def answer(made: FunctionTool[Any, Any], **arguments: Any) -> Any:
     """What the tool's activity gets from the function, for arguments as a caller sends them."""
-    return await run_of(made)(made.definition.parse(arguments), context=CONTEXT)
+    function = run_of(made)
+    context = {"context": CONTEXT} if function.takes_context else {}
+    return await function(made.definition.parse(arguments), **context)
 
 
 def test_a_decorated_function_is_still_the_function() -> None:
@@ -165,7 +167,7 @@ async def test_a_blocking_function_runs_in_a_thread_of_its_own_and_reports_from_
 
 async def test_threads_that_cancelled_calls_left_behind_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a caller that starts and cancels calls of a function that hangs would fill the worker with threads."""
-    monkeypatch.setattr(decorator, "_threads", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(threads, "_threads", threading.BoundedSemaphore(1))
     go_on, ended = threading.Event(), threading.Event()
 
     @tool

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain
-from outlast.workflows.tools.framework.plain_functions import ToolContext
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Category, NoArguments, Tool, ToolBuilder, tool
+from outlast.workflows.tools.framework.tool_context import ToolContext
 
 
 class Answer(BaseModel):

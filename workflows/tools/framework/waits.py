@@ -1,0 +1,85 @@
+"""Waits of a tool's function, carried out by its workflow: sleeps, questions and approvals."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Literal
+
+from temporalio import workflow
+
+from outlast.workflows.contracts.questions import (
+    APPROVAL_KEY,
+    DECISION_SCHEMA,
+    ApprovalAnswer,
+    Handoff,
+    InputAnswer,
+    InputRequest,
+)
+from outlast.workflows.contracts.steps import StepEntry, Wait, WaitOutcome
+from outlast.workflows.handler_api.context import HandlerContext
+from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE
+
+
+async def wait_out(ctx: HandlerContext, waits: Sequence[Wait]) -> None:
+    """Carry out all waits at the same time, and record how they ended. They do not count against the deadline."""
+    began, waited = workflow.now(), ctx.questions.waited
+    open_waits = [wait for wait in waits if not ctx.journal.has(wait.position)]
+    async with asyncio.TaskGroup() as group:
+        for wait in open_waits:
+            group.create_task(_wait_out(ctx, wait))
+    ctx.questions.waited = waited + (workflow.now() - began)
+
+
+async def _wait_out(ctx: HandlerContext, wait: Wait) -> None:
+    value = None
+    if wait.kind == "sleep":
+        await workflow.sleep(timedelta(seconds=wait.seconds or 0), summary="sleep of the tool")
+    else:
+        value = (await _asked(ctx, wait)).model_dump(mode="json", exclude_none=True)
+    ctx.journal.record(StepEntry(position=wait.position, name=wait.kind, digest=wait.digest, value=value))
+
+
+async def _asked(ctx: HandlerContext, wait: Wait) -> WaitOutcome:
+    """Ask the question of the wait, and return the answer."""
+    key = f"{APPROVAL_KEY if wait.kind == 'approve' else 'question'}-{wait.position}"
+    time = DEFAULT_DEADLINE if wait.seconds is None else timedelta(seconds=wait.seconds)
+    question = InputRequest(message=wait.message, requested_schema=wait.answer_schema)
+    if wait.kind == "approve":
+        question = _approval(ctx, wait, time)
+    try:
+        answer = await ctx.ask(key, question, timeout=time)
+    except TimeoutError:
+        return WaitOutcome(action="timeout")
+    by = ctx.questions.answered_by(key)
+    if wait.kind == "approve":
+        return _verdict(answer, by)
+    return WaitOutcome(action=_action(answer), content=answer.content, by=by)
+
+
+def _approval(ctx: HandlerContext, wait: Wait, time: timedelta) -> InputRequest:
+    """The question of an approval. An operator's rule for the tool names the roles that may answer."""
+    ruling = ctx.call.permission
+    return InputRequest(
+        message=wait.message,
+        requested_schema=DECISION_SCHEMA,
+        handoff=Handoff(
+            kind="approval",
+            tool=ctx.call.tool,
+            phase=APPROVAL_KEY,
+            parameters={"arguments": wait.details},
+            deadline=workflow.now() + time,
+            maker=ctx.call.caller.id,
+            approvers=ruling.approvers if ruling is not None else (),
+        ),
+    )
+
+
+def _verdict(answer: InputAnswer, by: str | None) -> WaitOutcome:
+    if answer.action != "accept":
+        return WaitOutcome(action=_action(answer), by=by, note=answer.message)
+    decided = ApprovalAnswer.model_validate(answer.content)
+    return WaitOutcome(action="accept" if decided.decision == "yes" else "decline", by=by, note=decided.note)
+
+
+def _action(answer: InputAnswer) -> Literal["accept", "decline", "cancel"]:
+    return answer.action if answer.action in ("accept", "decline") else "cancel"
