@@ -14,7 +14,7 @@ from tests.support.stacks.postgres import PASSWORD, USER, running_postgres
 from tests.support.stacks.stack_config import clean_environment
 
 _ENDS = {"SUCCESS": True, "ERROR": False, "CANCELLED": False, "MAX_RECOVERY_ATTEMPTS_EXCEEDED": False}
-_PROMISE = "a workflow ends; a step that was cut off is executed again, one that completed is not"
+_PROMISE = "a workflow ends; an interrupted step is repeated"
 _DOCUMENTED = "https://docs.dbos.dev/python/tutorials/database-connection"
 
 
@@ -54,7 +54,7 @@ DBOS_SQLITE = Peer(
     name="DBOS, SQLite",
     versions=lambda: f"dbos {version_of('dbos', 'dbos')}",
     front="FastAPI, one process",
-    settings="defaults, which its documentation has for prototypes",
+    settings="defaults, recommended for prototypes",
     recommended_by=_DOCUMENTED,
     promises=_PROMISE,
     install=_install,

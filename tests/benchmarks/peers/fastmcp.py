@@ -114,10 +114,10 @@ FASTMCP = Peer(
         f"fastmcp-tasks {version_of('fastmcp', 'fastmcp-tasks')}, pydocket {version_of('fastmcp', 'pydocket')}, "
         f"Redis {version_told('redis-server')}"
     ),
-    front="MCP over HTTP, asked for as its client does",
+    front="MCP over HTTP, called as by its client",
     settings=f"{CALLERS} tasks at once in the server's own worker; Redis with an append-only file, 1,000 connections",
     recommended_by="https://gofastmcp.com/servers/tasks",
-    promises="a task that its worker did not finish is executed again from its beginning, 300 to 400 s later",
+    promises="an interrupted task is repeated from its beginning, 300 to 400 s later",
     install=_install,
     running=_running,
 )

@@ -81,7 +81,7 @@ OUTLAST = Peer(
     front="REST API",
     settings="the embedded stack: Temporal server on SQLite, one worker, one API process",
     recommended_by="docs/embedded-stack.md",
-    promises="a call ends, and starts one paid run: a start that was cut off is recognised",
+    promises="a call ends with one paid run: an interrupted start is recognized",
     install=lambda: None,
     running=_running,
 )

@@ -52,7 +52,7 @@ PREFECT = Peer(
     front="FastAPI, task worker and Prefect server, one process each",
     settings=f"SQLite; {CALLERS} tasks at once in the worker; parts of a task are tasks with persisted results",
     recommended_by="https://docs.prefect.io/v3/advanced/background-tasks",
-    promises="tasks that wait are executed later; for one whose worker died, nothing (heartbeats are for deployments)",
+    promises="waiting tasks run later; a task whose worker died does not (heartbeats are for deployments)",
     install=_install,
     running=_running,
 )

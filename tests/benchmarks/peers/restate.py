@@ -136,7 +136,7 @@ RESTATE = Peer(
     front="its HTTP ingress",
     settings=f"one server with its defaults; the service as its guide has it, with {_WORKERS} processes",
     recommended_by="https://docs.restate.dev/develop/python/serving",
-    promises="an invocation ends; a step that was cut off is executed again, one that completed is not",
+    promises="an invocation ends; an interrupted step is repeated",
     install=_install,
     running=_running,
 )

@@ -60,9 +60,7 @@ def _what_ran_row(peer: PeerFigures) -> str:
 
 def _rate(peer: PeerFigures) -> str:
     rate = f"{peer.calls_per_second:.0f}" if peer.calls_per_second >= 10 else f"{peer.calls_per_second:.1f}"
-    return f"{rate} calls/s" + (
-        "" if peer.callers == CALLERS else f" of {peer.callers} callers, which is what it takes"
-    )
+    return f"{rate} calls/s" + ("" if peer.callers == CALLERS else f" with {peer.callers} callers, its maximum")
 
 
 def _ms(value: float) -> str:
