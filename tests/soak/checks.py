@@ -54,21 +54,21 @@ async def books_figures(chaos: Chaos, temporal: Client, outcome: Outcome) -> lis
     beyond = tasks - outcome.ended.total()
     return [
         Figure("tasks", tasks),
-        Figure("tasks that no call made", max(beyond, 0), "", Target("at most", outcome.unanswered)),
+        Figure("tasks without a call", max(beyond, 0), "", Target("at most", outcome.unanswered)),
         _none("calls without a task", max(-beyond, 0)),
         _none("tasks still open", await open_work(temporal)),
         Figure(
-            "tasks that did not end in our way",
+            "tasks with a wrong end",
             (await temporal.count_workflows(abnormal)).count,
             "",
             Target("exactly", 0),
         ),
         Figure("operations with a run", len(runs)),
         _none("operations with more than one run", sum(number > 1 for number in runs)),
-        _none("runs that go on", len(chaos.books.running)),
+        _none("runs still running", len(chaos.books.running)),
         Figure("charged by the platform", float(charged * 1000), "thousandths of a US dollar"),
         _none("ledger less charges", float(booked - charged)),
-        _none("reservations that nobody settled", reservations),
+        _none("unsettled reservations", reservations),
     ]
 
 
