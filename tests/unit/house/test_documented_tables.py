@@ -130,7 +130,10 @@ def commands(group: Any, path: str = "outlast") -> Iterator[str]:
 
 
 def test_the_commands() -> None:
-    told = {re.sub(r" \[?[A-Z].*$", "", name) for row in rows("cli.md", "command") for name in named(row)}
+    told: set[str] = set()
+    for row in rows("cli.md", "command"):
+        subcommands = re.findall(r"`([^`]+)`", row[1])
+        told |= {f"{name} {subcommand}" for name in named(row) for subcommand in subcommands} or {*named(row)}
     assert told == set(commands(typer.main.get_command(command_line())))
 
 
