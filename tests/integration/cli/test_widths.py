@@ -20,7 +20,7 @@ LONG_ID = "call-actor-72a5b4e08bf2cfc0b075aa00"
 
 def screen_of(api: FakeApi, columns: int, *arguments: str) -> str:
     with on_terminal(outlast_command(*arguments), environment(api), columns=columns) as terminal:
-        assert terminal.end() == 0
+        assert terminal.end() == 0, terminal.screen
     return terminal.screen
 
 
@@ -60,7 +60,10 @@ def test_what_waits_is_a_hand_off_an_approval_of_anothers_call_or_a_plain_questi
     approval = {"task_id": LONG_ID, "key": "approval", "kind": "approval", "tool": "deploy", "maker": "key:agent"}
     approval |= {"message": "Allow deploy,\ncalled by key:agent?", "approvers": ["legal"], **made}
     for_another = {**approval, "task_id": ID}
-    questions = {"tabs": {"handoff": {"tool": "list_tabs"}}, "colour": {"message": "Which colour?"}}
+    questions = {
+        "tabs": {"message": "Tabs?", "handoff": {"tool": "list_tabs", "phase": "tabs"}},
+        "colour": {"message": "Which colour?"},
+    }
     fake_api.on("GET", "/v1/handoffs", {"handoffs": [tabs, approval, for_another]})
     fake_api.on("GET", "/v1/tasks", {"tasks": [task("input_required", input_requests=questions)]})
     lines = lines_on(fake_api, columns, "tasks", "waiting")
