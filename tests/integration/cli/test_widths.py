@@ -48,8 +48,8 @@ def test_a_list_of_tasks_shows_whole_ids_and_drops_columns(fake_api: FakeApi, co
     ("columns", "titles"),
     [
         (40, "TASK"),
-        (80, "TASK TOOL ASKS"),
-        (160, "TASK TOOL CALLED BY ASKS UNTIL AGE"),
+        (80, "TASK TOOL QUESTION"),
+        (160, "TASK TOOL CALLED BY QUESTION UNTIL AGE"),
     ],
 )
 def test_what_waits_is_a_hand_off_an_approval_of_anothers_call_or_a_plain_question(
@@ -78,7 +78,7 @@ def test_what_waits_is_a_hand_off_an_approval_of_anothers_call_or_a_plain_questi
         "tasks answer TASK",
         "client",
     ]
-    assert " ".join(lines[7:]).startswith("For another caller's approval: 1 call of yours;")
+    assert " ".join(lines[7:]).startswith("Waiting for the approval of another caller: 1 call of yours;")
 
 
 @pytest.mark.thorough
