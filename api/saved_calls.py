@@ -30,8 +30,7 @@ from outlast.api.batches.admission import merged
 from outlast.api.errors import CallTooLarge, InvalidCall, OutputStoreUnavailable, SavedCallNotFound
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.sealing import with_masked_values
-from outlast.contracts.saved_calls import SaveCallRequest, SavedCall, SavedCallList
-from outlast.contracts.schedules import ScheduledCall
+from outlast.contracts.schedules import SaveCallRequest, SavedCall, SavedCallList, ScheduledCall
 from outlast.contracts.tasks import TaskRequest
 from outlast.fingerprints import as_folder
 from outlast.workflows.tools.framework.phases import violations_of

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outlast.api.access.limits.rate_limits import UNKNOWN, network_of
 from outlast.api.metrics import ENDED_RESPONSES, LIMITED
-from outlast.contracts.problems import MEDIA_TYPE, Problem
+from outlast.contracts.base import MEDIA_TYPE, Problem
 
 _PIECE_BYTES = 16 * 1024
 """Size of the pieces of a response. At most two are held for a client that does not read."""

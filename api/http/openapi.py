@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from outlast.api.http.documents import Document, route_of
-from outlast.contracts.problems import MEDIA_TYPE, Problem
+from outlast.contracts.base import MEDIA_TYPE, Problem
 
 PATH = "/openapi.json"
 _REFERENCE = {"$ref": "#/components/schemas/Problem"}

@@ -27,7 +27,7 @@ from outlast.api.errors import (
     TooManyRequests,
     Unauthenticated,
 )
-from outlast.contracts.problems import MEDIA_TYPE, Problem
+from outlast.contracts.base import MEDIA_TYPE, Problem
 
 _PASSING = (
     TemporalUnavailable,

@@ -13,7 +13,7 @@ from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import start_task
 from outlast.contracts import schedules as contracts
-from outlast.contracts.saved_calls import RunSavedCall, SaveCallRequest, SavedCall, SavedCallList
+from outlast.contracts.schedules import RunSavedCall, SaveCallRequest, SavedCall, SavedCallList
 from outlast.contracts.tasks import Task, TaskAnswer
 
 saved_calls_router = APIRouter(prefix="/v1/saved-calls", tags=["saved calls"], route_class=KnownParametersRoute)

@@ -15,10 +15,10 @@ from outlast.api.services import Services
 from outlast.api.sessions.collection import MAX_PAGE, with_outputs
 from outlast.api.sessions.model_options import provider_list
 from outlast.api.temporal.turn_events import position_of
-from outlast.contracts.providers import ProviderList
 from outlast.contracts.sessions import (
     MessagePage,
     MessageRequest,
+    ProviderList,
     Session,
     SessionExport,
     SessionPage,

@@ -23,8 +23,8 @@ from outlast.api.http.event_stream import begun_soon, event_stream, lines_respon
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
+from outlast.contracts.events import RowsWanted
 from outlast.contracts.handoffs import HandoffList
-from outlast.contracts.rows import RowsWanted
 from outlast.contracts.tasks import (
     ResurrectRequest,
     SubmittedInput,

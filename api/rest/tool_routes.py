@@ -8,8 +8,7 @@ from outlast.api.http.dependencies import CallerDep, IdempotencyKey, ServicesDep
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import visible_answer
-from outlast.contracts.tasks import TaskAnswer, TaskRequest
-from outlast.contracts.tools import CallBody, ToolList, ToolView
+from outlast.contracts.tasks import CallBody, TaskAnswer, TaskRequest, ToolList, ToolView
 from outlast.workflows.tools.framework.tool import Tool
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=KnownParametersRoute)

@@ -8,7 +8,7 @@ from outlast.api.http.dependencies import ReaderDep, ServicesDep
 from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.usage import as_csv
-from outlast.contracts.usage import UsageQuery, UsageReport
+from outlast.contracts.operations import UsageQuery, UsageReport
 
 router = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=KnownParametersRoute)
 

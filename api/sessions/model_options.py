@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from outlast.activities.llm.contracts import ModelControls
 from outlast.activities.llm.providers import models
 from outlast.api.errors import BadRequest, ModelForbidden
-from outlast.contracts.providers import ModelEntry, ProviderEntry, ProviderList
-from outlast.contracts.sessions import MessageRequest, SessionRequest
+from outlast.contracts.sessions import MessageRequest, ModelEntry, ProviderEntry, ProviderList, SessionRequest
 from outlast.workflows.contracts.turns import Budgets, SessionProfile
 
 

@@ -8,13 +8,13 @@ from outlast.client.client_tools import (
     ClientTool as ClientTool,
     NoAnswer as NoAnswer,
 )
-from outlast.client.connection import (
+from outlast.client.http import (
     Connection as Connection,
     find_connection as find_connection,
 )
 from outlast.contracts.batches import Batch as Batch, BatchPage as BatchPage, BatchRow as BatchRow
 from outlast.contracts.events import Event as Event
-from outlast.contracts.rows import TaskRow as TaskRow
+from outlast.contracts.events import TaskRow as TaskRow
 from outlast.contracts.handoffs import HandoffEvent as HandoffEvent, OpenHandoff as OpenHandoff
 from outlast.contracts.operations import (
     CallerHoldings as CallerHoldings,
@@ -26,10 +26,10 @@ from outlast.contracts.operations import (
 )
 from outlast.contracts.outputs import RowSelection as RowSelection
 from outlast.activities.outputs.contracts import StoredOutput as StoredOutput
-from outlast.contracts.providers import Model as Model, Provider as Provider
+from outlast.contracts.sessions import Model as Model, Provider as Provider
 from outlast.contracts.schedules import Firing as Firing, Schedule as Schedule
 from outlast.workflows.schedules.contracts import Interval as Interval
-from outlast.contracts.saved_calls import SavedCall as SavedCall
+from outlast.contracts.schedules import SavedCall as SavedCall
 from outlast.workflows.contracts.turns import Budgets as Budgets, Spent as Spent
 from outlast.contracts.answers import (
     Message as Message,
@@ -47,8 +47,8 @@ from outlast.contracts.tasks import Run as Run, Task as Task, TaskPage as TaskPa
 from outlast.activities.runs.contracts import UntilMet as UntilMet
 from outlast.activities.failures.contracts import Violation as Violation
 from outlast.contracts.operations import Readiness as Readiness
-from outlast.contracts.tools import Tool as Tool
-from outlast.contracts.usage import CapUsage as CapUsage, UsageReport as UsageReport, UsageRow as UsageRow
+from outlast.contracts.tasks import Tool as Tool
+from outlast.contracts.operations import CapUsage as CapUsage, UsageReport as UsageReport, UsageRow as UsageRow
 from outlast.contracts.webhooks import Delivery as Delivery, Webhook as Webhook, WebhookBacklog as WebhookBacklog
 from outlast.client.errors import (
     ApiError as ApiError,

@@ -1,17 +1,116 @@
-"""HTTP requests of the client, and how httpx sends them. Shared by both clients."""
+"""The server that a client uses, its credential, and HTTP requests as httpx sends them. Shared by both clients."""
 
 import json
+import os
+import re
 import secrets
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import quote
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 import httpx
 from pydantic import JsonValue
 
-from outlast.client.connection import Connection
+from outlast.client.errors import BadSettings, NoServer
+from outlast.paths import default_data_dir
+
+if TYPE_CHECKING:
+    from outlast.deploy.local.state import StackState
+
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A server's address and the credential for it.
+
+    With an `instance_id` the server must prove that it is this stack before anything is sent to it. `hint` says what
+    to do when it does not answer.
+    """
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    instance_id: str | None = None
+    hint: str | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        """True if the server is on this machine."""
+        return urlsplit(self.url).hostname in _LOOPBACK
+
+
+def find_connection(
+    url: str | None = None,
+    token: str | None = None,
+    data_dir: Path | str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Connection:
+    """The server to talk to: `url` or OUTLAST_URL, else the stack that runs on the data directory.
+
+    The data directory is `data_dir`, or OUTLAST_DATA_DIR, or this user's own. The token is `token` or OUTLAST_TOKEN.
+    Raises `BadSettings` for an address or a token that cannot be one, and `NoServer` when no stack runs.
+    """
+    checked_token = _checked_token(token or environment.get("OUTLAST_TOKEN"))
+    named = url or environment.get("OUTLAST_URL")
+    if named:
+        hint = "Check the address (--url or OUTLAST_URL). `outlast up` starts a server on this machine."
+        return Connection(_checked_url(named), checked_token, hint=hint)
+    return _own_stack(Path(data_dir) if data_dir else _data_dir(environment), checked_token)
+
+
+def running_stack(data_dir: Path) -> "StackState | None":
+    """The stack that runs on this directory; None also when this user cannot read the directory."""
+    from outlast.deploy.local.state import find_running  # noqa: PLC0415 (not needed where an address is given)
+
+    try:
+        return find_running(data_dir)
+    except OSError:  # not a directory, or not readable for this user
+        return None
+
+
+def _own_stack(data_dir: Path, token: str | None) -> Connection:
+    state = running_stack(data_dir)
+    if state is None or state.addresses.api_url is None:
+        raise NoServer(
+            f"No stack runs on the data directory {data_dir}.",
+            hint="Start one with `outlast up`, or name a server with --url or OUTLAST_URL.",
+        )
+    hint = f"The stack on {data_dir} is running, but its API is not ready: `outlast doctor` says more."
+    return Connection(state.addresses.api_url, token, state.instance_id or None, hint)
+
+
+def _data_dir(environment: Mapping[str, str]) -> Path:
+    named = environment.get("OUTLAST_DATA_DIR")
+    return Path(named) if named else default_data_dir()
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BadSettings(f"{url!r} is not the address of a server.", hint="It reads like http://127.0.0.1:8400.")
+    return url.rstrip("/")
+
+
+def _checked_token(token: str | None) -> str | None:
+    """The token, which has to fit into a header. The error does not repeat it."""
+    if not token:
+        return None
+    if not _TOKEN.fullmatch(token.strip()):
+        raise BadSettings(
+            "The token has characters that no token has.",
+            hint="Check OUTLAST_TOKEN or --token for spaces and line ends.",
+        )
+    return token.strip()
+
 
 Params = tuple[tuple[str, str], ...]
 CONNECT_SECONDS = 10.0

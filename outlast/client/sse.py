@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from outlast.client.errors import ApiError, Conflict, InvalidRequest, NotFound, Unauthenticated
 from outlast.client.http import HttpRequest, Params
-from outlast.contracts.events import Event
+from outlast.contracts.events import Event, TaskRow
 from outlast.contracts.handoffs import HandoffEvent, OpenHandoff
-from outlast.contracts.rows import TaskRow
 from outlast.contracts.tasks import ToolError
 
 SILENCE_SECONDS = 45.0

@@ -1,4 +1,4 @@
-"""The base of responses: built by the server, and read by clients of any other version."""
+"""The base of responses, built by the server and read by clients of any other version; and problem documents."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAda
 from pydantic_core import CoreSchema, core_schema
 
 from outlast.activities.contracts import OPEN, Contract
+from outlast.activities.failures.contracts import ErrorEnvelope, Violation
 
 T = TypeVar("T")
 
@@ -55,3 +56,18 @@ class MadeOf:
         known = handler.generate_schema(self._model)
         as_it_is = core_schema.simple_ser_schema("any")
         return core_schema.no_info_wrap_validator_function(made_or_read, known, serialization=as_it_is)
+
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details. `error` is present when a tool call was refused."""
+
+    type: str = Field(description="Stable identifier of the kind of problem.")
+    title: str
+    status: int
+    detail: str = Field(description="What is wrong with this request, and what to do.")
+    instance: str | None = Field(default=None, description="Path of the request.")
+    error: ErrorEnvelope | None = None
+    violations: list[Violation] | None = None

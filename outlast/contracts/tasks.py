@@ -1,4 +1,4 @@
-"""Tasks, at every entry point."""
+"""Tasks, at every entry point, and the tools whose calls they are."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -217,4 +217,40 @@ class SubmittedInput(KnownFieldsOnly):
 
     answers: dict[str, InputAnswer] = Field(
         min_length=1, description="The answers, with the keys of the task's `input_requests`."
+    )
+
+
+class ToolView(Response):
+    """A tool that can be called."""
+
+    name: str
+    title: Annotated[str, absent("")]
+    category: Annotated[str, absent("")]
+    description: Annotated[str, absent("")]
+    input_schema: Annotated[dict[str, JsonValue], absent({})]
+    output_schema: dict[str, JsonValue] | None = None
+    annotations: Annotated[dict[str, bool | str], absent({})]
+    actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")
+
+
+Tool = ToolView
+
+
+class ToolList(Response):
+    """The tools that can be called."""
+
+    tools: tuple[ToolView, ...]
+
+
+class CallBody(KnownFieldsOnly):
+    """Arguments of one call."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="Arguments that match the tool's schema.")
+    mode: Id | None = Field(default=None, description="How the tool is presented; by default, the server's mode.")
+    session_id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$")
+    options: CallOptions = Field(default_factory=CallOptions)
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
     )

@@ -54,7 +54,7 @@ async def demo(
 
     Starts the stack on the data directory, or uses the one that already runs there.
     """
-    from outlast.client.connection import running_stack  # noqa: PLC0415 (httpx)
+    from outlast.client.http import running_stack  # noqa: PLC0415 (httpx)
     from outlast.deploy.local.stack import Stack  # noqa: PLC0415 (the Temporal SDK)
     from outlast.deploy.local.state import ignore_event  # noqa: PLC0415
 

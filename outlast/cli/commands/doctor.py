@@ -36,7 +36,7 @@ async def doctor(output: Output, options: Options) -> ExitCode:
 
 async def _all_checks(options: Options) -> "list[Check]":
     from outlast.cli.checks import access, components, machine, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
-    from outlast.client.connection import running_stack  # noqa: PLC0415
+    from outlast.client.http import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
     actors = [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]

@@ -1,5 +1,7 @@
 """`outlast.AsyncClient`. `outlast.Client` is generated from this package by `make client`."""
 
+import json
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -7,23 +9,95 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
+from pydantic import JsonValue
+
+from outlast.activities.outputs.contracts import StoredOutput
 from outlast.client.asynchronous.batches import AsyncBatches
-from outlast.client.asynchronous.outputs import AsyncOutputs
+from outlast.client.asynchronous.concurrency import sleep, write_file
 from outlast.client.asynchronous.schedules import AsyncSavedCalls, AsyncSchedules
 from outlast.client.asynchronous.sessions import AsyncSessions
 from outlast.client.asynchronous.tasks import AsyncTasks
-from outlast.client.asynchronous.transport import AsyncTransport
+from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.asynchronous.webhooks import AsyncWebhooks
-from outlast.client.connection import Connection, find_connection
-from outlast.client.http import HttpRequest, path, query
-from outlast.client.requests import tool_name, usage_params
-from outlast.client.responses import api_error, parsed
-from outlast.client.retries import OnWaiting, RetryPolicy, Server, ignore_waiting
-from outlast.contracts.operations import CallerHoldings, Operations, Readiness
+from outlast.client.http import Connection, HttpRequest, find_connection, path, query
+from outlast.client.requests import output_lines, output_range, tool_name, usage_params
+from outlast.client.retries import OnWaiting, RetryPolicy, Server, api_error, ignore_waiting, parsed
+from outlast.contracts.operations import CallerHoldings, Operations, Readiness, UsageReport
 from outlast.contracts.options import UsageOptions
-from outlast.contracts.providers import Provider, ProviderList
-from outlast.contracts.tools import Tool, ToolList
-from outlast.contracts.usage import UsageReport
+from outlast.contracts.outputs import RowSelection
+from outlast.contracts.sessions import Provider, ProviderList
+from outlast.contracts.tasks import Tool, ToolList
+
+
+class AsyncOutputs:
+    """Stored outputs, by their locators."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def info(self, locator: str) -> StoredOutput:
+        """Return the description of an output: kind, sizes, count, digest, expiry."""
+        return await self._transport.fetch(StoredOutput, HttpRequest("GET", path("outputs", locator, "info")))
+
+    async def read(self, locator: str, start: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes from `start` up to and without `end`; the whole output without them."""
+        content = bytearray()
+        async with self.stream(locator, start, end) as pieces:
+            async for piece in pieces:
+                content += piece
+        return bytes(content)
+
+    def stream(self, locator: str, start: int = 0, end: int | None = None) -> AsyncStream[bytes]:
+        """Iterate over the bytes in pieces. Continues where it stopped after a cut connection."""
+        return AsyncStream(self._stream(locator, start, end))
+
+    async def save(self, locator: str, path: Path | str) -> int:
+        """Write an output to a file and return its size in bytes. The file appears when it is complete."""
+        async with self.stream(locator) as pieces:
+            return await write_file(Path(path), pieces)
+
+    def rows(
+        self,
+        locator: str,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        fields: Sequence[str] = (),
+        where: str | None = None,
+        query: str | None = None,
+    ) -> AsyncStream[JsonValue]:
+        """Iterate over rows: `limit` from `offset` on, of each only `fields` (dot paths), only those for which `where`
+        (JMESPath) is true, or what `query` (JMESPath) makes of each.
+        """
+        return AsyncStream(self._rows(locator, RowSelection(offset, limit, tuple(fields), where, query)))
+
+    def lines(self, locator: str, wanted: RowSelection) -> AsyncStream[bytes]:
+        """Iterate over rows as lines of JSON, each with its line end.
+
+        Continues after a cut connection, except when an expression selects rows and some came already: the position
+        of the server is unknown then, and it raises `ConnectionFailed`.
+        """
+        return self._transport.lines(output_lines(locator, wanted), can_resume=not wanted.evaluates)
+
+    async def delete(self, locator: str) -> None:
+        """Remove an output before its expiry."""
+        await self._transport.send(HttpRequest("DELETE", path("outputs", locator)))
+
+    async def _rows(self, locator: str, wanted: RowSelection) -> AsyncGenerator[JsonValue]:
+        async with self.lines(locator, wanted) as lines:
+            async for line in lines:
+                yield json.loads(line)
+
+    async def _stream(self, locator: str, start: int, end: int | None) -> AsyncGenerator[bytes]:
+        attempts = self._transport.attempts()
+        while end is None or start < end:
+            with attempts:
+                async with self._transport.open(output_range(locator, start, end), attempts) as (_, pieces):
+                    async for piece in pieces:
+                        start += len(piece)
+                        yield piece
+                return
+            await sleep(attempts.pause_seconds())
 
 
 class AsyncClient(AsyncTasks):

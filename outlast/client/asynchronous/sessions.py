@@ -7,12 +7,11 @@ from typing import Unpack
 from pydantic import JsonValue
 
 from outlast.client.asynchronous.concurrency import sleep
-from outlast.client.asynchronous.events import follow
-from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
+from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport, follow
 from outlast.client.errors import Conflict
 from outlast.client.http import HttpRequest, path, query
 from outlast.client.requests import PAGE_SIZE, import_body, message_body, session_body, timed_out, waiting
-from outlast.client.responses import document
+from outlast.client.retries import document
 from outlast.contracts.answers import Message, MessagePage, Turn
 from outlast.contracts.events import Event
 from outlast.contracts.options import Body, MessageOptions, SessionOptions

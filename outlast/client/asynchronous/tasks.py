@@ -8,8 +8,7 @@ from pydantic import JsonValue
 
 from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.concurrency import sleep
-from outlast.client.asynchronous.events import follow, follow_handoffs, follow_rows
-from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
+from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport, follow, follow_handoffs, follow_rows
 from outlast.client.errors import Conflict, TaskFailed
 from outlast.client.http import HttpRequest, path
 from outlast.client.requests import (
@@ -28,10 +27,9 @@ from outlast.client.requests import (
 )
 from outlast.contracts.answers import TaskAnswer
 from outlast.contracts.batches import Batch, BatchRow
-from outlast.contracts.events import Event
+from outlast.contracts.events import Event, TaskRow
 from outlast.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
 from outlast.contracts.options import BatchOptions, Body, CallOptions, ResurrectOptions, to_wire
-from outlast.contracts.rows import TaskRow
 from outlast.contracts.tasks import Task, TaskPage
 
 

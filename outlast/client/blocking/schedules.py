@@ -13,8 +13,7 @@ from outlast.client.http import HttpRequest, idempotency, path, query
 from outlast.client.requests import SCHEDULES_PAGE_SIZE, START_SECONDS, given, saved_call_body, schedule_body
 from outlast.contracts.answers import TaskAnswer
 from outlast.contracts.options import Body, SavedCallOptions, ScheduleOptions, moment
-from outlast.contracts.saved_calls import SavedCall, SavedCallList
-from outlast.contracts.schedules import DueTimes, Schedule, SchedulePage
+from outlast.contracts.schedules import DueTimes, SavedCall, SavedCallList, Schedule, SchedulePage
 from outlast.contracts.tasks import Task
 
 

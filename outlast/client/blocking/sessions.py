@@ -8,12 +8,11 @@ from typing import Unpack
 from pydantic import JsonValue
 
 from outlast.client.blocking.concurrency import sleep
-from outlast.client.blocking.events import follow
-from outlast.client.blocking.transport import Stream, Transport
+from outlast.client.blocking.transport import Stream, Transport, follow
 from outlast.client.errors import Conflict
 from outlast.client.http import HttpRequest, path, query
 from outlast.client.requests import PAGE_SIZE, import_body, message_body, session_body, timed_out, waiting
-from outlast.client.responses import document
+from outlast.client.retries import document
 from outlast.contracts.answers import Message, MessagePage, Turn
 from outlast.contracts.events import Event
 from outlast.contracts.options import Body, MessageOptions, SessionOptions

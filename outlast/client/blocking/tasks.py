@@ -9,8 +9,7 @@ from pydantic import JsonValue
 
 from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.concurrency import sleep
-from outlast.client.blocking.events import follow, follow_handoffs, follow_rows
-from outlast.client.blocking.transport import Stream, Transport
+from outlast.client.blocking.transport import Stream, Transport, follow, follow_handoffs, follow_rows
 from outlast.client.errors import Conflict, TaskFailed
 from outlast.client.http import HttpRequest, path
 from outlast.client.requests import (
@@ -29,10 +28,9 @@ from outlast.client.requests import (
 )
 from outlast.contracts.answers import TaskAnswer
 from outlast.contracts.batches import Batch, BatchRow
-from outlast.contracts.events import Event
+from outlast.contracts.events import Event, TaskRow
 from outlast.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
 from outlast.contracts.options import BatchOptions, Body, CallOptions, ResurrectOptions, to_wire
-from outlast.contracts.rows import TaskRow
 from outlast.contracts.tasks import Task, TaskPage
 
 

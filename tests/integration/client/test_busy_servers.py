@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from outlast.client import AsyncClient, Client, RateLimited, RetryPolicy
-from outlast.client.responses import api_error
-from outlast.client.retries import Waiting
+from outlast.client.retries import Waiting, api_error
 from tests.integration.client.conftest import QUICK
 from tests.support.http.fake_api import Answer, FakeApi, Stream, problem, running_fake_api, sse
 

@@ -8,7 +8,7 @@ import pytest
 from outlast.cli.connection import cli_error
 from outlast.cli.errors import CliError, ExitCode
 from outlast.client import ConnectionFailed, NoServer, OutlastError, WaitTimedOut
-from outlast.client.responses import api_error
+from outlast.client.retries import api_error
 
 
 def error_from_response(status: int, body: bytes) -> CliError:

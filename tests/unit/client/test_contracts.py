@@ -27,7 +27,7 @@ ERROR = {"tool": "t", "message": "No.", "category": "timeout", "retryable": True
 
 
 def read(model: type[BaseModel], document: dict[str, Any]) -> Any:
-    """As `outlast.client.responses.parsed` reads it."""
+    """As `outlast.client.retries.parsed` reads it."""
     return model.model_validate(document, extra="allow")
 
 

@@ -5,7 +5,7 @@ import json
 import httpx
 
 from outlast.client import InvalidRequest, OutlastError, TaskAnswer, TaskFailed
-from outlast.client.responses import api_error
+from outlast.client.retries import api_error
 
 PROBLEM = {
     "title": "The call is invalid",

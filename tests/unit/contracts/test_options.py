@@ -11,12 +11,11 @@ from pydantic import BaseModel
 from outlast.api.adapters.routes import CallsBody
 from outlast.contracts import options as declared
 from outlast.contracts.batches import BatchRequest, RetryRequest
+from outlast.contracts.operations import UsageQuery
 from outlast.contracts.options import Option, options_of, to_wire
-from outlast.contracts.saved_calls import SaveCallRequest
-from outlast.contracts.schedules import ScheduleChanges, ScheduledCall, ScheduleRequest
+from outlast.contracts.schedules import SaveCallRequest, ScheduleChanges, ScheduledCall, ScheduleRequest
 from outlast.contracts.sessions import MessageRequest, SessionRequest
 from outlast.contracts.tasks import ResurrectRequest, TaskRequest
-from outlast.contracts.usage import UsageQuery
 from tests.support.paths import ROOT
 
 PARAMETERS = {"tool", "arguments"}

@@ -44,7 +44,7 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
         "Only the command line": ("api/tasks/fair_queue.py", "import outlast.deploy.local.config"),
         "What the front doors share": ("api/catalog/catalog.py", "import mcp"),
         "Contracts lie": ("activities/dispatch/contracts.py", "import httpx"),
-        "Contracts that": ("outlast/contracts/usage.py", "import fastapi"),
+        "Contracts that": ("outlast/contracts/operations.py", "import fastapi"),
         "Activities": ("activities/platform/platform_fence.py", "import outlast.activities.runs.reads"),
         "Workflow code": ("workflows/contracts/tool_calls.py", "import apify_client"),
         "Sandbox:": ("deploy/local/sandbox/runs.py", "import outlast.deploy.local.sandbox.platform"),
