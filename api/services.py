@@ -23,6 +23,8 @@ from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.log import AuditFiles, AuditLog
 from outlast.api.batches.client import BatchClient, StoredRows
 from outlast.api.batches.starter import BatchStarter
+from outlast.api.catalog.absent_tools import AbsentTools
+from outlast.api.catalog.builtin_tools import BuiltinTools
 from outlast.api.catalog.catalog import Catalogue
 from outlast.api.catalog.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
@@ -117,7 +119,9 @@ class Services:
 
     def _build_platform(self, settings: ApiSettings) -> None:
         platform = self._platform = platform_of(settings, self.sealer)
-        self.catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors)
+        builtin = BuiltinTools.of(settings.builtin_tools)
+        self.catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors, builtin=builtin)
+        self.absent_tools = AbsentTools(builtin, self.policy)
         self.platform_bodies = PlatformBodies(platform)
         self.record_links = RecordLinks(platform)
         self.payment_terms = PaymentTerms(settings.apify_api_base_url)

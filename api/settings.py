@@ -59,6 +59,8 @@ class ApiSettings(Settings):
     mode: str = "default"
     """Presentation of tools: `default` (sync), `openai` (async, widgets), or `apify` (as Apify's own MCP server
     does)."""
+    builtin_tools: str = "on"
+    """Outlast's own tools: `on`, `off`, or the tools, categories and Actors to offer, comma-separated."""
     default_tools: str = "actors,docs"
     """Tools and categories offered to MCP connections that choose no tools, comma-separated."""
     default_actors: str = "apify/rag-web-browser"

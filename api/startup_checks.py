@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from outlast.api.settings import ApiSettings
+from outlast.api.catalog.builtin_tools import OFF, ON
+from outlast.api.settings import ApiSettings, split_names
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES
 from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.loader import base_tools
@@ -39,7 +40,14 @@ def _problems(settings: ApiSettings) -> Iterator[str]:
     if settings.mode not in MODES:
         return
     known = {*Category, *base_tools(settings.mode).tools, *TOOL_ALIASES}
-    for name in settings.selectors:
-        if name not in known and not _ACTOR.fullmatch(name):
-            kinds = f"a category ({', '.join(Category)}), a tool, or an Actor (`user/name`)"
-            yield f"OUTLAST_DEFAULT_TOOLS: {name!r} is not {kinds}."
+    chosen = {"OUTLAST_DEFAULT_TOOLS": settings.selectors, "OUTLAST_BUILTIN_TOOLS": _chosen(settings.builtin_tools)}
+    for variable, names in chosen.items():
+        for name in names:
+            if name not in known and not _ACTOR.fullmatch(name):
+                kinds = f"a category ({', '.join(Category)}), a tool, or an Actor (`user/name`)"
+                yield f"{variable}: {name!r} is not {kinds}."
+
+
+def _chosen(builtin_tools: str) -> tuple[str, ...]:
+    names = split_names(builtin_tools)
+    return () if names in ((ON,), (OFF,)) else names

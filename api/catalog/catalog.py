@@ -16,6 +16,7 @@ from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.api.catalog.builtin_tools import EVERY_BUILTIN_TOOL, BuiltinTools
 from outlast.api.errors import InvalidCall, MaskedToolCalled, PlatformUnavailable, Unauthenticated, UnknownToolCalled
 from outlast.api.metrics import MASK_RESOLUTIONS
 from outlast.api.settings import ApiSettings
@@ -64,11 +65,19 @@ class Catalogue:
     """Loads Actor definitions on first use and caches them for five minutes."""
 
     def __init__(
-        self, platform: ApifyPlatform, *, actors: tuple[str, ...], selectors: tuple[str, ...] = DEFAULT_SELECTORS
+        self,
+        platform: ApifyPlatform,
+        *,
+        actors: tuple[str, ...],
+        selectors: tuple[str, ...] = DEFAULT_SELECTORS,
+        builtin: BuiltinTools = EVERY_BUILTIN_TOOL,
     ) -> None:
-        """Offer `actors` as separate tools, and `selectors` to connections without a selection."""
+        """Offer `actors` as separate tools, and `selectors` to connections without a selection, as far as `builtin`
+        has them.
+        """
         self._platform = platform
-        self._actors = actors
+        self.builtin = builtin
+        self._actors = tuple(actor for actor in actors if builtin.has_actor(actor))
         self._selectors = selectors
         self._definitions = TTLCache[_CallersActor, ActorDefinition | None](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
         self._loaded = LRUCache[tuple[str, str], str](_MAX_DEFINITIONS)
@@ -87,14 +96,12 @@ class Catalogue:
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:
         """Return the tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode."""
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
+        available = self._base(selection.mode).tools
 
         async def load_actor(actor: str) -> tuple[Tool, ...]:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)
 
-        try:
-            return await load_tools(chosen, load_actor)
-        except UnknownTool as error:
-            raise UnknownToolCalled(error.envelope) from error
+        return await load_tools(chosen, load_actor, available)
 
     async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
         """Return the tool of `actor`, or its tools if it is an MCP server; empty, with a warning, if it cannot be
@@ -112,7 +119,7 @@ class Catalogue:
         if name in base.tools:
             return base.tools[name]
         actor = self._loaded.get((caller.id, name)) or _actor_named(name, self._actors)
-        definition = await self._definition(actor, caller) if actor else None
+        definition = await self._offered_actor(actor, caller) if actor else None
         if definition is not None and standby_refusal(mode, name, _called(definition)) is None:
             return _tool_of(mode, definition)
         proxied = await self._proxied_tool(mode, name, caller)
@@ -180,20 +187,23 @@ class Catalogue:
 
     def _base(self, mode: str) -> ToolSet:
         try:
-            return base_tools(mode)
+            return self.builtin.offered(mode)
         except UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 
     async def _load_actor(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
+        if actor in base_tools(mode).tools:
+            return ()  # The selection names a tool that is switched off.
         try:
-            definition = await self._definition(actor, caller)
+            definition = await self._offered_actor(actor, caller)
             if definition is not None and definition.mcp_path is not None:
                 return mcp_tools_of(mode, definition.full_name, await self._mcp_tools(definition.full_name, caller))
         except (PlatformUnavailable, Unauthenticated) as error:
             log.warning("Actor %s is not offered: %s", actor, error)
             return ()
         if definition is None:
-            log.warning("Actor %s is not offered: the platform has no such Actor", actor)
+            reason = "the platform has no such Actor" if self.builtin.has_actors else "OUTLAST_BUILTIN_TOOLS"
+            log.warning("Actor %s is not offered: %s", actor, reason)
             return ()
         if standby_refusal(mode, actor, _called(definition)) is not None:
             log.warning("Actor %s is not offered: it runs in standby mode without an MCP server", actor)
@@ -225,7 +235,7 @@ class Catalogue:
             if caller_id == caller.id and any(tool.name == name for tool in mcp_tools_of(mode, actor, tools))
         ]
         for actor in (*known, *possible_servers(name)):
-            definition = await self._definition(actor, caller)
+            definition = await self._offered_actor(actor, caller)
             if definition is None or definition.mcp_path is None:
                 continue
             tools = mcp_tools_of(mode, definition.full_name, await self._mcp_tools(definition.full_name, caller))
@@ -233,6 +243,11 @@ class Catalogue:
             if found is not None:
                 return found
         return None
+
+    async def _offered_actor(self, actor: str, caller: Caller) -> ActorDefinition | None:
+        """Return an Actor that may be offered as a tool; None if absent or switched off."""
+        definition = await self._definition(actor, caller) if self.builtin.has_actors else None
+        return definition if definition is not None and self.builtin.has_actor(definition.full_name) else None
 
     async def _definition(self, actor: str, caller: Caller) -> ActorDefinition | None:
         key = (caller.id, actor)

@@ -105,7 +105,7 @@ class CallToolHandler:
         """Answer `tools/call`. Raises -32602 for an unknown tool."""
         client = await self._connections.client(ctx)
         tools = await self._connections.tools(client)
-        definition = self._find_tool(tools, params)
+        definition = self._find_tool(client, tools, params)
         if definition.in_front:
             result = await self._call_front_tool(client, tools, definition, params)
             return call_result(await self.offer_added_actor(ctx, client, result), mode=client.mode)
@@ -123,7 +123,7 @@ class CallToolHandler:
         client = await self._connections.client(ctx)
         client.principal.require("call")
         tools = await self._connections.tools(client)
-        definition = self._find_tool(tools, params)
+        definition = self._find_tool(client, tools, params)
         dialect = dialect_of(client.mode)
         if dialect.task_support(definition) is None:
             raise dialect.no_task(definition)
@@ -156,12 +156,15 @@ class CallToolHandler:
             await self._on_tools_changed(ctx, client)
         return result
 
-    def _find_tool(self, tools: ToolSet, params: CallToolRequestParams) -> Tool:
+    def _find_tool(self, client: Client, tools: ToolSet, params: CallToolRequestParams) -> Tool:
         """Return the called tool. The error for an unknown name has the same data as a call of the tool `invalid`."""
+        name = dialect_of(tools.mode).tool_name(params.name)
         try:
-            return tools.get(dialect_of(tools.mode).tool_name(params.name))
+            return tools.get(name)
         except UnknownTool as error:
             envelope = narrowed(error.envelope, self._masks.effective(request_meta.tool_mask(_meta_of(params))))
+            absent, caller = self._services.absent_tools, client.caller
+            envelope = absent.explained(envelope, name, tools.mode, caller, by_connection=True)
             data = {**envelope.model_dump(mode="json"), "input": shown_input(params.arguments or {})}
             raise dialect_of(tools.mode).unknown_tool(params.name, envelope, data, tools) from error
 

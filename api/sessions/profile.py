@@ -9,12 +9,14 @@ from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import ModelControls
 from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
 from outlast.api.access.permissions import PermissionRules, by_name, ids_in
+from outlast.api.catalog.builtin_tools import BuiltinTools
 from outlast.api.catalog.catalog import Catalogue, log_listing
 from outlast.api.catalog.instructions import offered_skills, server_instructions
 from outlast.api.catalog.portable_schemas import PortableTool, fitting_names, portable
 from outlast.contracts.sessions import SessionRequest
 from outlast.workflows.contracts.tool_masks import canonical
 from outlast.workflows.contracts.turns import CarriedRule, SessionProfile, ToolSnapshot, TurnTool
+from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES, Selection
 from outlast.workflows.tools.loader import tool_set
@@ -71,6 +73,17 @@ async def carried_rules(rules: PermissionRules, caller: Caller, catalogue: Catal
         CarriedRule(tool=by_name(rule.pattern, names), action=rule.action, text=rule.text, approver=rule.approver)
         for rule in own.rules
     )
+
+
+def switched_off_rules(profile: SessionProfile, builtin: BuiltinTools) -> tuple[CarriedRule, ...]:
+    """Rules against the session's tools that have been switched off since it was opened."""
+    offered = builtin.offered(TURN_MODE).tools
+    off = (
+        tool.name
+        for tool in profile.snapshot.tools
+        if (tool.name not in offered if tool.actor is None else not builtin.has_actor(split_actor_tool(tool.actor)[0]))
+    )
+    return tuple(CarriedRule(tool=name, action="deny", text="OUTLAST_BUILTIN_TOOLS") for name in off)
 
 
 def _hooks(*, masking: bool) -> tuple[DefinitionHook, ...]:

@@ -29,7 +29,7 @@ from outlast.api.audit.log import Action, AuditLog
 from outlast.api.catalog.catalog import Catalogue, MaskGate
 from outlast.api.sessions.client import KeptConversations, SessionClient, abnormal_turn, running_turn, turn_view
 from outlast.api.sessions.model_options import ModelOptions, check_allowed, model_options
-from outlast.api.sessions.profile import carried_rules
+from outlast.api.sessions.profile import carried_rules, switched_off_rules
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.executions import derived_id, owned
@@ -100,7 +100,8 @@ class TurnClient:
             request = as_before(request, retried.report.asked)
         options = model_options(profile, request, self.settings.model_limits, self.settings.model_prices)
         check_allowed(options.provider_id, options.model_id, self.policy.of(caller.id).models)
-        rules = await carried_rules(PermissionRules.of(self.policy.current), caller, self.catalogue)
+        allowed = await carried_rules(PermissionRules.of(self.policy.current), caller, self.catalogue)
+        rules = (*switched_off_rules(profile, self.catalogue.builtin), *allowed)
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
         # Before the turn is registered, so that a conversation that cannot continue leaves no turn behind.

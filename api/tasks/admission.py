@@ -20,6 +20,7 @@ from outlast.api.access.permissions import CallName, PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.catalog.absent_tools import AbsentTools
 from outlast.api.catalog.catalog import CalledActor, Catalogue, MaskGate, narrowed, planned_actors, standby_refusal
 from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
 from outlast.api.http.json_limits import TEXT_WAS_REPLACED
@@ -70,6 +71,7 @@ class Admission:
     def __post_init__(self) -> None:
         self.approvers = Approvers(self.policy)
         self._masks = MaskGate(self.settings)
+        self._absent = AbsentTools(self.catalogue.builtin, self.policy)
         self._checker = SchemaChecker(seconds=self.settings.schema_check_seconds)
 
     async def admit(self, caller: Caller, request: TaskRequest) -> AdmittedCall:
@@ -268,7 +270,8 @@ class Admission:
         try:
             return await self.catalogue.resolve(mode, name, caller)
         except UnknownToolCalled as error:
-            raise UnknownToolCalled(narrowed(error.envelope, mask)) from error
+            envelope = narrowed(error.envelope, mask)
+            raise UnknownToolCalled(self._absent.explained(envelope, name, mode, caller)) from error
 
     async def _offered_names(self, caller: Caller, mode: str, mask: Mapping[str, bool] | None) -> tuple[str, ...]:
         """The tools that an error about the mask may name, for a client to which all are offered."""

@@ -274,6 +274,7 @@ class Stack:
             ports=dict(self._plan.ports),
             port_notes=tuple(self._port_notes),
             tool_modules=self._config.tool_modules,
+            builtin_tools=self._config.environment.get("OUTLAST_BUILTIN_TOOLS") or "on",
             folder=Path.cwd(),
         )
         write_state(self._config.data_dir, state)

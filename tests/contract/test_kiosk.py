@@ -44,7 +44,7 @@ async def test_connections_choose_by_the_rules_of_the_mode(http: httpx.AsyncClie
     assert list(await listed(kiosk(http, "&shelf=call-actor&tools=runs"))) == ["get-dataset-items", "call-actor"]
     refused = await http.post(f"/mcp?mode={NAME}&shelf=sunday", json={})
     assert (refused.status_code, "closed on Sundays" in refused.text) == (400, True)
-    with pytest.raises(WireError, match="There is no tool 'get-dataset'"):
+    with pytest.raises(WireError, match=r"has no tool 'get-dataset'.*mode=default"):
         await called(kiosk(http), "get-dataset", {"datasetId": "x"})
     assert (await http.post("/v1/tools/get-dataset/call", json={"mode": NAME})).status_code == 404
 

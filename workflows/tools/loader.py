@@ -50,16 +50,22 @@ def normalised_mode(mode: str) -> str:
     return MODE_ALIASES.get(mode, mode)
 
 
-async def load_tools(selection: Selection, load_actor: ActorLoader) -> ToolSet:
-    """Return the tools of `selection`. Raises `UnknownTool` for an unknown mode."""
-    available, rules = base_tools(selection.mode).tools, selection_rules(selection.mode)
+async def load_tools(
+    selection: Selection, load_actor: ActorLoader, available: Mapping[str, Tool] | None = None
+) -> ToolSet:
+    """Return the tools of `selection`, which are among `available` (default: all of the mode) or tools of Actors.
+
+    Raises `UnknownTool` for an unknown mode.
+    """
+    available = base_tools(selection.mode).tools if available is None else available
+    rules = selection_rules(selection.mode)
     choice = rules.choose(selection, available)
     loaded_by_default = () if selection.selectors is not None else loaded_tools()
     own = (available[name] for name in loaded_by_default if name in available and available[name] not in choice.tools)
     chosen = _payable((*choice.tools, *own), selection.payment)
     loaded = {actor: _payable(await load_actor(actor), selection.payment) for actor in choice.actors}
     actor_tools = tuple(definition for definitions in loaded.values() for definition in definitions)
-    companions = companions_of(selection.mode)
+    companions = tuple(one for one in companions_of(selection.mode) if one.name in available)
     tools = rules.arrange(selection, LoadedChoice(chosen, actor_tools, available, companions))
     if selection.payment is not None:
         tools = [selection.payment.applied_to(definition) for definition in tools]

@@ -44,6 +44,7 @@ from outlast.workflows.tools.framework.tool import Tool
 
 _MODES: dict[str, Mode] = {mode.name: mode for mode in (default.MODE, openai.MODE, apify.MODE)}
 MODES: Mapping[str, Mode] = MappingProxyType(_MODES)
+_OUTLAST_MODES = frozenset(_MODES)
 
 MODE_ALIASES: Mapping[str, str] = MappingProxyType({"apps": "openai", "true": "openai"})
 
@@ -162,6 +163,15 @@ def tools_of(mode: str) -> tuple[Tool, ...]:
 def loaded_tools() -> tuple[str, ...]:
     """Names of the tools that the operator has loaded: they are in the default set of every connection."""
     return tuple(one.name for one in _COMMON[len(COMMON) :] if one.name not in ON_DEMAND)
+
+
+def own_tools(mode: str) -> frozenset[str]:
+    """Names of the tools of `mode` that are not Outlast's, or that the operator has enabled (`ON_DEMAND`).
+
+    Raises `UnknownTool` for an unknown mode.
+    """
+    added = () if mode in _OUTLAST_MODES else _mode(mode).tools
+    return frozenset(one.name for one in (*_COMMON[len(COMMON) :], *added))
 
 
 def companions_of(mode: str) -> tuple[Tool, ...]:

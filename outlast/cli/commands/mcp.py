@@ -149,10 +149,12 @@ def _settings_for(config: "StackConfig", addresses: "StackAddresses") -> "ApiSet
     from outlast.worker.logs import configure_logging  # noqa: PLC0415
     from outlast.workflows.tools.extensions import load_extensions  # noqa: PLC0415
 
+    running = find_running(config.data_dir)
     os.environ.update(stack_environment(config, addresses))
+    if running is not None and running.builtin_tools != "on":
+        os.environ["OUTLAST_BUILTIN_TOOLS"] = running.builtin_tools
     settings = ApiSettings()
     configure_logging(settings.log_format, settings.log_level, settings.task_lines)
-    running = find_running(config.data_dir)
     if running is not None and not settings.tool_modules:
         load_extensions(running.tool_modules, running.folder)
     else:

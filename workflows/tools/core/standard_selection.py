@@ -1,6 +1,6 @@
 """The default rules by which connections select tools."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from outlast.workflows.contracts.unknown_fields import unknown_name
 from outlast.workflows.tools.core.payments import SCHEMES
@@ -64,6 +64,11 @@ def choose(selection: Selection, available: Mapping[str, Tool]) -> Choice:
 def arrange(_selection: Selection, loaded: LoadedChoice) -> list[Tool]:
     """Add the tools of Actors and the companions for runs, tasks, stored outputs and batches to the chosen tools."""
     tools = [*loaded.tools, *loaded.actor_tools, *loaded.companions]
+    return [*tools, *(loaded.available[name] for name in companion_names(tools) if name in loaded.available)]
+
+
+def companion_names(tools: Collection[Tool]) -> list[str]:
+    """Return the names of the tools that collect the results of `tools`."""
     names: list[str] = []
     if any(definition.calls_actor for definition in tools):
         names += RUN_COMPANIONS
@@ -73,7 +78,7 @@ def arrange(_selection: Selection, loaded: LoadedChoice) -> list[Tool]:
         names += OUTPUT_COMPANIONS
     if any(definition.name == "start-batch" for definition in tools):
         names += BATCH_COMPANIONS
-    return [*tools, *(loaded.available[name] for name in names if name in loaded.available)]
+    return names
 
 
 STANDARD = SelectionRules(read=read, choose=choose, arrange=arrange)

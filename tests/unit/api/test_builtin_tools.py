@@ -1,0 +1,47 @@
+"""Which of Outlast's own tools an installation offers, by the setting OUTLAST_BUILTIN_TOOLS."""
+
+import pytest
+
+from outlast.api.catalog.builtin_tools import BuiltinTools
+from outlast.api.settings import ApiSettings
+from outlast.api.startup_checks import settings_problems
+from outlast.workflows.tools.framework.tool import Category
+from outlast.workflows.tools.loader import base_tools
+from outlast.workflows.tools.registry import MODES, own_tools
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_by_default_every_tool_is_offered(mode: str) -> None:
+    assert BuiltinTools.of("on").offered(mode) == BuiltinTools.of("").offered(mode) == base_tools(mode)
+
+
+@pytest.mark.parametrize("mode", ["default", "openai", "apify"])
+def test_off_leaves_the_operators_tools(mode: str) -> None:
+    """Other tests of this process may have loaded some, with what collects their results."""
+    offered, own = set(BuiltinTools.of("off").offered(mode).tools), own_tools(mode)
+    assert own <= offered
+    collect = {"get-task", "list-tasks", "cancel-task", "answer-task", "restore-tool-output"}
+    assert offered - own <= collect | {"get-actor-run", "get-actor-output"}
+    assert not BuiltinTools.of("off").has_actors
+
+
+def test_a_selection_has_the_tools_that_collect_its_results() -> None:
+    offered = BuiltinTools.of("docs, call-actor").offered("default").tools
+    docs = {one.name for one in base_tools("default").tools.values() if one.category is Category.DOCS}
+    assert docs | {"call-actor", "get-actor-run", "get-actor-output", "get-task"} <= set(offered)
+    assert "get-dataset" not in offered
+    assert "search-actors" not in offered
+
+
+def test_actors_are_tools_by_their_category_or_their_name() -> None:
+    one = BuiltinTools.of("docs,apify~rag-web-browser")
+    assert (one.has_actor("apify/rag-web-browser"), one.has_actor("apify/other")) == (True, False)
+    assert BuiltinTools.of("actors").has_actor("apify/other")
+    assert not BuiltinTools.of("docs").has_actors
+
+
+def test_a_name_that_means_nothing_stops_the_start() -> None:
+    (problem,) = settings_problems(ApiSettings(builtin_tools="docs,dcos"))
+    assert "OUTLAST_BUILTIN_TOOLS: 'dcos' is not a category" in problem
+    for setting in ("on", "off", "docs,call-actor,apify/rag-web-browser"):
+        assert settings_problems(ApiSettings(builtin_tools=setting)) == []
