@@ -120,7 +120,13 @@ class Services:
     def _build_platform(self, settings: ApiSettings) -> None:
         platform = self._platform = platform_of(settings, self.sealer)
         builtin = BuiltinTools.of(settings.builtin_tools)
-        self.catalogue = Catalogue(platform, actors=settings.actors, selectors=settings.selectors, builtin=builtin)
+        self.catalogue = Catalogue(
+            platform,
+            actors=settings.actors,
+            selectors=settings.selectors,
+            builtin=builtin,
+            defaults_need_token=settings.defaults_need_token,
+        )
         self.absent_tools = AbsentTools(builtin, self.policy)
         self.platform_bodies = PlatformBodies(platform)
         self.record_links = RecordLinks(platform)

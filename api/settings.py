@@ -61,6 +61,9 @@ class ApiSettings(Settings):
     does)."""
     builtin_tools: str = "on"
     """Outlast's own tools: `on`, `off`, or the tools, categories and Actors to offer, comma-separated."""
+    sandbox: bool = False
+    """True if the platform is the sandbox of an embedded stack. With tools of the operator, it is not a platform that
+    they have chosen."""
     default_tools: str = "actors,docs"
     """Tools and categories offered to MCP connections that choose no tools, comma-separated."""
     default_actors: str = "apify/rag-web-browser"
@@ -241,6 +244,12 @@ class ApiSettings(Settings):
     def actors(self) -> tuple[str, ...]:
         """`default_actors` as a tuple."""
         return split_names(self.default_actors)
+
+    @property
+    def defaults_need_token(self) -> bool:
+        """True if Apify's tools are by default for callers with an Apify token only, once the operator has tools."""
+        has_token = self.apify_token is not None and bool(self.apify_token.get_secret_value()) and not self.sandbox
+        return not has_token and "default_tools" not in self.model_fields_set
 
     @property
     def selectors(self) -> tuple[str, ...]:

@@ -52,3 +52,4 @@ class BuiltinTools:
 
 
 EVERY_BUILTIN_TOOL = BuiltinTools()
+OWN_TOOLS = BuiltinTools(frozenset())

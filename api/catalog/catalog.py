@@ -16,7 +16,7 @@ from outlast.activities.failures.classify import classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.api.catalog.builtin_tools import EVERY_BUILTIN_TOOL, BuiltinTools
+from outlast.api.catalog.builtin_tools import EVERY_BUILTIN_TOOL, OWN_TOOLS, BuiltinTools
 from outlast.api.errors import InvalidCall, MaskedToolCalled, PlatformUnavailable, Unauthenticated, UnknownToolCalled
 from outlast.api.metrics import MASK_RESOLUTIONS
 from outlast.api.settings import ApiSettings
@@ -30,11 +30,19 @@ from outlast.workflows.tools.core.actor_names import (
     split_actor_tool,
     without_address,
 )
+from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection
 from outlast.workflows.tools.framework.tool import Tool, values_at
 from outlast.workflows.tools.loader import ToolSet, base_tools, load_tools, tool_set
-from outlast.workflows.tools.registry import MODES, UnknownTool, actor_tool_of, mcp_tools_of
+from outlast.workflows.tools.registry import (
+    MODES,
+    UnknownTool,
+    actor_tool_of,
+    loaded_tools,
+    mcp_tools_of,
+    selection_rules,
+)
 
 log = logging.getLogger("outlast.api")
 _MAX_NAMES = 50
@@ -71,12 +79,15 @@ class Catalogue:
         actors: tuple[str, ...],
         selectors: tuple[str, ...] = DEFAULT_SELECTORS,
         builtin: BuiltinTools = EVERY_BUILTIN_TOOL,
+        defaults_need_token: bool = False,
     ) -> None:
         """Offer `actors` as separate tools, and `selectors` to connections without a selection, as far as `builtin`
-        has them.
+        has them. With `defaults_need_token`, and once the operator has loaded tools, offer these and the operator's
+        to callers with an Apify token, and only the operator's to all others.
         """
         self._platform = platform
         self.builtin = builtin
+        self._defaults_need_token = defaults_need_token
         self._actors = tuple(actor for actor in actors if builtin.has_actor(actor))
         self._selectors = selectors
         self._definitions = TTLCache[_CallersActor, ActorDefinition | None](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
@@ -90,13 +101,26 @@ class Catalogue:
         """
         tools = self._base(mode)
         loaded = [definition for actor in self._actors for definition in await self._load_actor(mode, actor, caller)]
-        served = (definition for definition in tools.tools.values() if not definition.needs_connection)
-        return tool_set(mode, [*served, *loaded])
+        return tool_set(mode, [*_served(tools).tools.values(), *loaded])
+
+    async def listed(self, mode: str, caller: Caller) -> ToolSet:
+        """Return the tools for a list of them without a selection: all, or the operator's. Raises as `tools` does."""
+        self._base(mode)  # raises for an unknown mode
+        return await self.tools(mode, caller) if self._has_defaults(mode, caller) else _served(OWN_TOOLS.offered(mode))
+
+    def _has_defaults(self, mode: str, caller: Caller) -> bool:
+        """Return whether Apify's tools are in the default set. Modes with other rules have their own defaults."""
+        has_own_defaults = selection_rules(mode) is not STANDARD
+        has_account = not self._defaults_need_token or caller.apify_token is not None
+        return has_own_defaults or has_account or not loaded_tools()
 
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:
         """Return the tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode."""
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
         available = self._base(selection.mode).tools
+        if selection.selectors is None and not self._has_defaults(selection.mode, caller):
+            chosen = replace(selection, default_selectors=(), default_actors=())
+            available = OWN_TOOLS.offered(selection.mode).tools
 
         async def load_actor(actor: str) -> tuple[Tool, ...]:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)
@@ -266,6 +290,11 @@ class Catalogue:
             definition = None
         self._definitions[key] = definition
         return definition
+
+
+def _served(tools: ToolSet) -> ToolSet:
+    """Return the tools that need no connection."""
+    return tool_set(tools.mode, (one for one in tools.tools.values() if not one.needs_connection))
 
 
 _CallersActor = tuple[str, str]

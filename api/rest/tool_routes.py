@@ -20,7 +20,7 @@ ModeQuery = Annotated[str | None, Query(description="How tools are presented; by
 @router.get("", responses=documented_problems(401, 404))
 async def list_tools(services: ServicesDep, caller: CallerDep, mode: ModeQuery = None) -> ToolList:
     """The tools, with their schemas."""
-    tools = await services.catalogue.tools(mode or services.settings.mode, caller)
+    tools = await services.catalogue.listed(mode or services.settings.mode, caller)
     return ToolList(tools=tuple(_view(definition) for definition in tools.tools.values()))
 
 

@@ -294,6 +294,7 @@ def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[st
     if addresses.sandbox_url is not None:
         contract |= {
             "APIFY_TOKEN": private_files.read_sandbox_token(data_dir),
+            "OUTLAST_SANDBOX": "true",
             "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
             "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
         }
