@@ -45,3 +45,9 @@ def keep_files_private() -> None:
 def docs_dir() -> Path:
     """The folder with the documentation's Markdown pages, which the sandbox serves as a site."""
     return (checkout() or _PACKAGE) / "docs"
+
+
+def is_tools_folder(name: str) -> bool:
+    """Return whether a name in `--tools-from` is the path of a folder, and not the name of a package."""
+    path = Path(name)
+    return path.is_dir() and ("/" in name or not (path / "__init__.py").is_file())

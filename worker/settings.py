@@ -78,7 +78,8 @@ class Settings(BaseSettings):
     )
     tools_from: str = Field(
         default="",
-        description="Python modules whose tools are offered too, comma-separated; the same for worker and API.",
+        description="Python modules whose tools are offered too, by name, file or folder, comma-separated; "
+        "`entry-points` for those of installed packages. The same for worker and API.",
     )
     store_url: str | None = Field(
         default=None,

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from outlast.paths import default_data_dir, docs_dir
+from outlast.paths import default_data_dir, docs_dir, is_tools_folder
 
 Port = int | None
 """None: a default port, or another one if it is taken. A number: this port or an error. 0: any free port."""
@@ -63,10 +63,12 @@ class StackConfig(BaseModel):
 
     @property
     def tool_modules(self) -> tuple[str, ...]:
-        """The user's modules of tools: names, or absolute paths of files."""
+        """The user's modules of tools: names, or absolute paths of files and folders."""
         given = self.tools_from or self.environment.get("OUTLAST_TOOLS_FROM", "")
         names = (name.strip() for name in given.split(",") if name.strip())
-        return tuple(str(Path(name).absolute()) if name.endswith(".py") else name for name in names)
+        return tuple(
+            str(Path(name).absolute()) if name.endswith(".py") or is_tools_folder(name) else name for name in names
+        )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: object) -> Self:

@@ -28,7 +28,7 @@ ToolsFromOption = Annotated[
         "--tools-from",
         envvar="OUTLAST_TOOLS_FROM",
         metavar="MODULE[,MODULE]",
-        help="Python modules with tools of your own, by name or file.",
+        help="Python modules with tools of your own, by name, file or folder; entry-points for installed packages.",
     ),
 ]
 BeginAnewOption = Annotated[

@@ -1,9 +1,10 @@
 """Tools of other packages, and of the user's own folder: loaded once, when a worker or an API starts.
 
 A module's tools are its functions under `@tool`, and those in `TOOLS`. It may have modes in `MODES` and, for MCP
-clients, prompts in `PROMPTS` and resources in `RESOURCES`. The setting OUTLAST_TOOLS_FROM names it, by its name or its
-file (`my_tools.py`), or an entry point of the group `outlast.tools` does. Worker and API must load the same modules:
-the API offers and checks the tools that the worker runs.
+clients, prompts in `PROMPTS` and resources in `RESOURCES`. The setting OUTLAST_TOOLS_FROM names it, by its name, its
+file (`my_tools.py`) or its folder (`tools/`, for every module in it). The name `entry-points` means the modules that
+installed packages declare as entry points of the group `outlast.tools`. Worker and API must load the same modules: the
+API offers and checks the tools that the worker runs.
 """
 
 import importlib
@@ -16,12 +17,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from outlast.paths import is_tools_folder
 from outlast.workflows.tools.framework.decorator import FunctionTool
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.tool import Tool, ToolBuilder
 from outlast.workflows.tools.registry import extend
 
+ENTRY_POINTS = "entry-points"
+"""Name among modules that means all entry points of `ENTRY_POINT_GROUP`."""
 ENTRY_POINT_GROUP = "outlast.tools"
+_NO_TOOLS_IN = ("_", "test_", "conftest.")
+"""Beginnings of the names of files in a folder that are not loaded: they are there for other modules, or for tests."""
 
 _LOADED: dict[str, ModuleType] = {}
 
@@ -31,20 +37,49 @@ class ExtensionError(ValueError):
 
 
 def load_extensions(names: Sequence[str], folder: Path | None = None) -> None:
-    """Offer the tools of the modules called `names` and of the installed entry points. Raises `ExtensionError`.
+    """Offer the tools of the modules called `names`. Raises `ExtensionError`.
 
-    Modules that are named may lie in `folder` (by default the current one), and a name that ends in `.py` is a file.
-    That folder and the file's go to the end of the import path, so that nothing in them hides an installed module.
+    Modules that are named may lie in `folder` (by default the current one). A name that ends in `.py` is a file, the
+    path of a folder means every module in it that has tools, and `entry-points` the installed entry points. That
+    folder and those of files go to the end of the import path, so that nothing in them hides an installed module.
     """
     if names:
         _make_importable(folder or Path.cwd())
-    names = [_module_of_file(Path(name)) if name.endswith(".py") else name for name in names]
-    installed = (entry.value for entry in entry_points(group=ENTRY_POINT_GROUP))
-    for name in dict.fromkeys([*names, *installed]):
+    for name in names:
+        if name == ENTRY_POINTS:
+            _load([entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)])
+        elif is_tools_folder(name):
+            _load_folder(Path(name).resolve())
+        else:
+            _load([_module_of_file(Path(name)) if name.endswith(".py") else name])
+
+
+def _load(names: Iterable[str]) -> None:
+    for name in names:
         if name not in _LOADED:
             module = _import_module(name)
             _extend_with(name, module)
             _LOADED[name] = module
+
+
+def _load_folder(folder: Path) -> None:
+    """Load the modules in a folder that have tools, and not those in folders below it. Raises `ExtensionError`."""
+    files = [file for file in sorted(folder.glob("*.py")) if not file.name.startswith(_NO_TOOLS_IN)]
+    package = _package_of(folder)
+    modules = {name: _import_module(name) for file in files for name in [_module_of_file(file, package)]}
+    found = [name for name, module in modules.items() if name in _LOADED or _has_parts(module)]
+    if not found:
+        raise ExtensionError(f"No module in the folder {folder} has tools: write @tool above a function of one.")
+    _load(found)
+
+
+def _has_parts(module: ModuleType) -> bool:
+    """Return whether a module of a folder is to be loaded: it has tools, or lists of other parts."""
+    if any(hasattr(module, name) for name in ("TOOLS", "MODES", "PROMPTS", "RESOURCES")):
+        return True
+    found = vars(module).values()
+    own = any(isinstance(one, FunctionTool) and one.__module__ == module.__name__ for one in cast(list[object], found))
+    return own or any(isinstance(one, ToolBuilder) for one in found)
 
 
 def extension_entries(attribute: str) -> tuple[Any, ...]:
@@ -63,22 +98,28 @@ def _make_importable(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def _module_of_file(file: Path) -> str:
-    """Return the name under which a file of tools can be imported."""
+def _module_of_file(file: Path, package: Sequence[str] = ()) -> str:
+    """Return the name under which a file of tools can be imported, as a module of `package`."""
     file = file.resolve()
     if not file.is_file():
         raise ExtensionError(f"Tools cannot be loaded: there is no file {file}.")
-    _make_importable(file.parent)
+    _make_importable(file.parents[len(package)])
     importlib.invalidate_caches()
+    name = ".".join((*package, file.stem))
     try:
-        found = importlib.util.find_spec(file.stem)
+        found = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         found = None
     if found is None or found.origin is None or Path(found.origin).resolve() != file:
         raise ExtensionError(
-            f"Tools cannot be loaded from {file}: {file.stem!r} is the name of another module or none. Rename the file."
+            f"Tools cannot be loaded from {file}: {name!r} is the name of another module or none. Rename the file."
         )
-    return file.stem
+    return name
+
+
+def _package_of(folder: Path) -> tuple[str, ...]:
+    """Return the names of the packages whose innermost one is `folder`, from the outermost; empty if it is none."""
+    return (*_package_of(folder.parent), folder.name) if (folder / "__init__.py").is_file() else ()
 
 
 def _import_module(name: str) -> ModuleType:

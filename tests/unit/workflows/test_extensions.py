@@ -1,4 +1,4 @@
-"""A package offers its tools by the entry point `outlast.tools`: whoever has installed it names it nowhere."""
+"""Modules with tools: by the entry points `outlast.tools` of installed packages, by name, and by folder."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.processes.module_process import ModuleProcess
 
+ENTRY = "entry-points"
 OFFERED = "tests.unit.workflows.offered_tools"
 TOOLS = """
 from outlast.workflows.tools.framework.phases import plain
@@ -67,23 +68,23 @@ def offered(site: Path, *named: str) -> Any:
     return json.loads(written)
 
 
-def test_an_installed_package_offers_its_tools_in_every_mode(site: Path) -> None:
-    assert offered(site) == ["wave_waving", "wave_waving"]
+def test_an_installed_package_offers_its_tools_in_every_mode_where_entry_points_are_asked_for(site: Path) -> None:
+    assert offered(site) == []
+    assert offered(site, ENTRY) == ["wave_waving", "wave_waving"]
 
 
 def test_a_package_that_is_also_named_is_loaded_once(site: Path) -> None:
-    assert offered(site, "waving.tools") == ["wave_waving", "wave_waving"]
+    assert offered(site, "waving.tools", ENTRY) == ["wave_waving", "wave_waving"]
 
 
 def test_entry_points_of_others_are_left_alone_and_modules_may_be_named(site: Path) -> None:
     installed(site, "other", group="somebody.else")
-    assert offered(site) == ["wave_waving", "wave_waving"]
-    assert offered(site, "other.tools") == ["wave_other", "wave_waving"] * 2
+    assert offered(site, "other.tools", ENTRY) == ["wave_other", "wave_waving"] * 2
 
 
 def test_an_installed_package_that_is_broken_is_named(site: Path) -> None:
     (site / "waving" / "tools.py").write_text("TOOLS = 1")
-    code, written = run(site)
+    code, written = run(site, ENTRY)
     assert code != 0
     assert "ExtensionError" in written
     assert "waving.tools" in written
@@ -99,7 +100,7 @@ _WITHOUT_SCHEMA = {
 def test_a_tool_whose_schema_cannot_be_made_is_named_at_the_start(site: Path, part: str) -> None:
     text = TOOLS.replace("NAME", "wave_odd").replace(".args(NoArguments)", _WITHOUT_SCHEMA[part])
     (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args"))
-    code, written = run(site)
+    code, written = run(site, ENTRY)
     assert code != 0
     last = written.strip().splitlines()[-1]
     assert last.startswith("outlast.workflows.tools.extensions.ExtensionError: Tools of module 'waving.tools'")
@@ -112,6 +113,35 @@ def test_a_tool_of_a_mode_without_a_schema_is_named_at_the_start_too(site: Path)
     )
     mode = MODE + "TOOLS = []\nMODES = [replace(default.MODE, name='waves', tools=(*default.MODE.tools, *OF_MODE))]\n"
     (site / "waving" / "tools.py").write_text(ODD + text.replace("args: NoArguments", "args") + mode)
-    code, written = run(site)
+    code, written = run(site, ENTRY)
     assert code != 0
     assert "the arguments of tool 'wave_odd' have no JSON Schema" in written
+
+
+def test_a_folder_means_every_module_in_it_that_has_tools(site: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in ("first", "second"):
+        (folder / f"{name}.py").write_text(TOOLS.replace("NAME", f"wave_{name}"))
+    (folder / "words.py").write_text("from first import TOOLS as OTHERS\n")
+    for name in ("_draft", "test_first", "conftest"):
+        (folder / f"{name}.py").write_text("raise RuntimeError\n")
+    assert offered(site, str(folder)) == ["wave_first", "wave_second"] * 2
+    (folder / "second.py").write_text("\n\ndef wave(:\n")
+    code, written = run(site, str(folder))
+    assert code != 0
+    assert f"{folder / 'second.py'}, line 3: SyntaxError" in written.splitlines()[-1]
+
+
+def test_a_folder_may_be_a_package_whose_modules_import_each_other(site: Path, tmp_path: Path) -> None:
+    package = tmp_path / "project" / "pack"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "words.py").write_text("NAME = 'wave_pack'\n")
+    text = TOOLS.replace('tool("NAME")', "tool(NAME)")
+    (package / "mine.py").write_text(f"from .words import NAME\n{text}")
+    assert offered(site, str(package)) == ["wave_pack", "wave_pack"]
+    (package / "mine.py").unlink()
+    code, written = run(site, str(package))
+    assert code != 0
+    assert f"No module in the folder {package} has tools" in written
