@@ -68,7 +68,7 @@ def test_the_search_attributes_with_their_types() -> None:
     assert told == there
 
 
-PAGES_WITH_ROUTES = ("rest-api.md", "schedules.md", "sessions.md", "webhooks.md")
+PAGES_WITH_ROUTES = ("rest-api.md", "sessions.md")
 
 
 async def test_the_routes(tmp_path: Path) -> None:
