@@ -21,7 +21,10 @@ from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.journal import Journal, Suspended
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import (
+    DECIDE_APPROVAL,
     RUN_PLAIN_FUNCTION,
+    ApprovalDecision,
+    ApprovalInput,
     PlainFunctionInput,
     PlainFunctionResult,
 )
@@ -43,6 +46,20 @@ _TEMPORARY_STATUSES = frozenset({408, 425, 429})
 
 class PlainFunctions:
     """Runs plain functions by the names of their tools, with heartbeats. They are cancelled with their calls."""
+
+    @activity.defn(name=DECIDE_APPROVAL)
+    async def decide_approval(self, request: ApprovalInput) -> ApprovalDecision:
+        """Return whether a call needs its tool's approval. Fails with an `ErrorEnvelope`."""
+        with as_activity_failure():
+            definition, arguments = _tool_and_arguments(request)
+            approval = definition.approval
+            try:
+                if approval is None or not await asyncio.to_thread(approval.is_due, arguments):
+                    return ApprovalDecision(is_due=False)
+                message = await asyncio.to_thread(approval.message_for, arguments)
+            except Exception as error:  # noqa: BLE001 (a defect of the tool)
+                raise _logged_defect(request, error) from None
+            return ApprovalDecision(is_due=True, message=message, seconds=approval.deadline.total_seconds())
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
     async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:
@@ -142,8 +159,10 @@ def _size(result: ToolResult) -> int:
     return max(texts + len(rest.model_dump_json()), len(to_json(result.structured)))
 
 
-def _logged_defect(request: PlainFunctionInput, error: BaseException) -> ToolFailure:
-    extra = {"tool": request.tool, "caller": request.caller_id, "session": request.session_id}
+def _logged_defect(request: PlainFunctionInput | ApprovalInput, error: BaseException) -> ToolFailure:
+    extra: dict[str, str | None] = {"tool": request.tool}
+    if isinstance(request, PlainFunctionInput):
+        extra |= {"caller": request.caller_id, "session": request.session_id}
     activity.logger.error("a plain function has a defect", exc_info=error, extra=extra)
     return ToolFailure(_defect(request, error))
 
@@ -217,19 +236,20 @@ def _context(request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journ
 
 def _function_and_arguments(request: PlainFunctionInput) -> tuple[PlainFunction, tuple[Any, ...]]:
     """The function and its arguments."""
-    try:
-        definition = base_tools(request.mode).get(request.tool)
-    except UnknownTool as error:
-        raise ToolFailure(error.envelope) from None
+    definition, arguments = _tool_and_arguments(request)
     function = dict(definition.functions).get(request.step)
     if function is None:
         raise ToolFailure(_missing_function(request))
-    try:
-        arguments = definition.parse(request.arguments)
-    except ToolError as error:
-        raise ToolFailure(error.envelope) from None
     more = (request.decided, _reply(definition, request))
     return function, (arguments, *(one for one in more if one is not None))
+
+
+def _tool_and_arguments(request: PlainFunctionInput | ApprovalInput) -> tuple[Tool, Any]:
+    try:
+        definition = base_tools(request.mode).get(request.tool)
+        return definition, definition.parse(request.arguments)
+    except (UnknownTool, ToolError) as error:
+        raise ToolFailure(error.envelope) from None
 
 
 def _reply(definition: Tool, request: PlainFunctionInput) -> Reply[Any] | None:
@@ -273,7 +293,7 @@ def _temporary(request: PlainFunctionInput, error: BaseException) -> ErrorEnvelo
     return envelope.model_copy(update={"retryable": True})
 
 
-def _defect(request: PlainFunctionInput, error: BaseException) -> ErrorEnvelope:
+def _defect(request: PlainFunctionInput | ApprovalInput, error: BaseException) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.UNKNOWN,
         request.tool,

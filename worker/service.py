@@ -240,6 +240,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
+    functions = PlainFunctions()
     batches, firings = _batches(objects, client, ledgers), _firings(client, objects, ledgers)
     return Activities(
         short=(
@@ -274,7 +275,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             SessionDeletionActivities(client, objects, conversations).forget_session,
         ),
         models=(models.call_model, compaction.summarise_piece, compaction.keep_summary),
-        functions=(PlainFunctions().run_plain_function,),
+        functions=(functions.run_plain_function, functions.decide_approval),
         close=models.close,
     )
 

@@ -111,6 +111,7 @@ def _turn_tool(tool: PortableTool) -> TurnTool:
         calls_actor=definition.calls_actor,
         planned_actors=definition.planned_actors,
         planned_tasks=definition.planned_tasks,
+        has_approval=definition.approval is not None,
         input_schema_json=definition.input_schema_json,
         fields=tool.fields,
     )

@@ -125,6 +125,7 @@ class Admission:
             offered_tools=offered,
             tool_mask=mask,
             permission=permission,
+            has_approval=tool.approval is not None,
             caps=self.policy.caps_of(caller.id),
             schedule_id=given.schedule_id,
             listeners=listeners,

@@ -65,6 +65,8 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "deadline": (await completed(api, sleeper_call(60) | {"options": {"deadline_seconds": 1}}))["task"]["id"],
         "handed_off_call": await _answered(api, "pick_colour", {"colours": ["red", "blue"]}, {"colour": "red"}),
         "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
+        "decided_call": await _answered(api, "refund", {"order": "1", "amount": 500}, {"decision": "yes"}),
+        "call_with_steps": await _booked(api),
         "session": session_workflow_id("local", SESSION),
         **await _batches(api),
         "firing": (await _fired(api))["id"],
@@ -73,6 +75,15 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         **await _shared_tools(api),
         **await _turn(api),
     }
+
+
+async def _booked(api: httpx.AsyncClient) -> str:
+    """A call whose function has steps, a question, a sleep and an approval."""
+    task = await waiting(api, {"tool": "booking", "arguments": {"folder": tempfile.gettempdir()}})
+    await taken(api, task, {"answer": "aisle"})
+    await taken(api, await asks(api, task["id"]), {"decision": "yes"})
+    assert not (await result(api, task["id"]))["is_error"]
+    return task["id"]
 
 
 async def _batches(api: httpx.AsyncClient) -> dict[str, str]:
@@ -198,9 +209,10 @@ async def main(kinds: Sequence[str]) -> None:
     """Start everything, record, write those of `kinds`, all when none is named."""
     folder = _folder()
     settings = {
-        "OUTLAST_TOOLS_FROM": "docs.examples.hello_tools",
+        "OUTLAST_TOOLS_FROM": "docs.examples.hello_tools,tests.support.tools.step_tools",
         "OUTLAST_WORKSPACE_DIR": str(folder / "workspaces"),
         "OUTLAST_ENABLE_BASH": "true",
+        "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
     }
     with (
         running_temporal(folder) as temporal,

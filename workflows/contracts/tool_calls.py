@@ -419,6 +419,9 @@ class ToolCall(Contract):
         default=None, description="Which tools are active, by their own names; None when all are."
     )
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
+    has_approval: bool | None = Field(
+        default=None, description="Whether the tool had an approval when the call was made; None in older calls."
+    )
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
     resurrects: ResurrectedTask | None = Field(default=None, description="The task whose run it resurrects.")

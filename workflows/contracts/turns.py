@@ -42,6 +42,7 @@ class TurnTool(Contract):
     calls_actor: bool = False
     planned_actors: tuple[str, ...] = ()
     planned_tasks: tuple[str, ...] = ()
+    has_approval: bool | None = None
     input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
     fields: dict[str, str] = Field(default_factory=dict, description="Own names of arguments by the ones shown.")
 

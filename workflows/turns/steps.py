@@ -214,6 +214,7 @@ def _planned(
         offered_tools=active.active,
         tool_mask=turn.tool_mask,
         permission=ruling_of(turn.rules, tool.name, actor, planned_actors(tool, arguments)),
+        has_approval=tool.has_approval,
         caps=turn.caps,
         listeners=turn.listeners,
     )

@@ -38,7 +38,7 @@ from tests.histories.commands import HISTORIES
 from tests.histories.heartbeats import heartbeated, with_local_start
 from tests.histories.stale_times import with_stale_times
 
-load_extensions(["docs.examples.hello_tools"])
+load_extensions(["docs.examples.hello_tools", "tests.support.tools.step_tools"])
 
 RECORDED = sorted(f"{path.parent.name}/{path.stem}" for path in HISTORIES.glob("*/*.json"))
 """Those of every release, and the unreleased ones."""

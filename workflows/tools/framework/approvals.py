@@ -1,6 +1,7 @@
 """Approval of a call before it runs: yes, no, or yes with other arguments."""
 
 import json
+from datetime import timedelta
 from decimal import Decimal
 from typing import cast
 
@@ -18,6 +19,7 @@ from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import describe_duration
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE, Approval, violations_of
+from outlast.workflows.tools.framework.plain_functions import decide_approval
 from outlast.workflows.tools.framework.tool import Tool, values_at
 
 _MAX_SHOWN_BYTES = 32_768
@@ -72,9 +74,16 @@ async def ask_approval(ctx: HandlerContext, definition: Tool, approval: Approval
     )
 
 
-def approval_of(ctx: HandlerContext, definition: Tool) -> Approval | None:
-    """Return the approval that the tool or the operator's rule requires for the call, if any."""
-    own = definition.approval
+async def approval_of(ctx: HandlerContext, definition: Tool) -> Approval | None:
+    """Return the approval that the tool or the operator's rule requires for the call, if any.
+
+    An activity decides for the tool, so that the decision is recorded: the tool may be changed while the call waits.
+    """
+    if ctx.call.has_approval:
+        decision = await decide_approval(ctx)
+        if decision.is_due:
+            return Approval(message=decision.message, deadline=timedelta(seconds=decision.seconds))
+    own = definition.approval if ctx.call.has_approval is None else None
     if own is not None and own.is_due(definition.parse(ctx.call.arguments)):
         return own
     ruling = ctx.call.permission
@@ -111,8 +120,10 @@ def refused(definition: Tool, verdict: Verdict) -> ErrorEnvelope:
 
 
 def _question(ctx: HandlerContext, definition: Tool, approval: Approval) -> InputRequest:
-    arguments = definition.parse(ctx.call.arguments)
-    message = approval.message_for(arguments) or f"Allow {definition.name}, called by {ctx.call.caller.id}?"
+    message = approval.message
+    if callable(message):  # of a call whose decision is not recorded
+        message = message(definition.parse(ctx.call.arguments))
+    message = message or f"Allow {definition.name}, called by {ctx.call.caller.id}?"
     approvers = _approvers(ctx)
     return InputRequest(
         message=printable(message),

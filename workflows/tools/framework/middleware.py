@@ -3,11 +3,13 @@
 Compression stores large answers and returns a summary. A call whose answer cannot be stored fails."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import CancelledError
 
+from outlast.activities.contracts import JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.activities.outputs.contracts import StoredOutput
@@ -44,7 +46,7 @@ async def permission(ctx: HandlerContext, definition: Tool, proceed: Next) -> To
     """Run a call that the operator's rules and the tool allow, at once or after an approval."""
     if ctx.call.permission is not None and ctx.call.permission.action == "deny":
         return ToolResult.failed(denied(ctx, definition))
-    approval = approval_of(ctx, definition)
+    approval = await approval_of(ctx, definition)
     if approval is None:
         return await proceed()
     verdict = await ask_approval(ctx, definition, approval)
@@ -182,17 +184,22 @@ PIPELINE: tuple[Middleware, ...] = (logging, abort, permission, compression, res
 async def run_handler(ctx: HandlerContext, definition: Tool) -> ToolResult:
     """Run the tool's handler inside the pipeline. Raises `ToolError` for arguments that break its schema."""
     given = ctx.call
-    arguments = definition.parse(given.arguments)
+    arguments = _parsed(definition, given.arguments)
 
     async def handle() -> ToolResult:
         # An approval may have changed the arguments.
-        used = arguments if ctx.call is given else definition.parse(ctx.call.arguments)
+        used = arguments if ctx.call is given else _parsed(definition, ctx.call.arguments)
         return as_result(await definition.handler(ctx, used))
 
     proceed: Next = handle
     for middleware in reversed(PIPELINE):
         proceed = _wrap(middleware, ctx, definition, proceed)
     return await proceed()
+
+
+def _parsed(definition: Tool, arguments: JsonObject) -> Any:
+    """Return the arguments for the handler. A function's activity parses them: its tool may change during the call."""
+    return None if definition.is_function else definition.parse(arguments)
 
 
 def _wrap(middleware: Middleware, ctx: HandlerContext, definition: Tool, proceed: Next) -> Next:

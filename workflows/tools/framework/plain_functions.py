@@ -19,6 +19,7 @@ from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.waits import wait_out
 
 RUN_PLAIN_FUNCTION = "run_plain_function"
+DECIDE_APPROVAL = "decide_approval"
 HEARTBEAT_TIMEOUT = timedelta(seconds=10)
 
 Step = Literal["server", "before", "after", "merge"]
@@ -30,6 +31,14 @@ class PlainReply(Contract):
     content: dict[str, JsonValue]
     parameters: dict[str, JsonValue]
     answered_by: str | None = None
+
+
+class ApprovalInput(Contract):
+    """Input of the activity that decides on an approval."""
+
+    tool: str
+    mode: str
+    arguments: dict[str, JsonValue]
 
 
 class PlainFunctionInput(Contract):
@@ -54,6 +63,30 @@ class PlainFunctionResult(Contract):
     is_object: bool = Field(
         default=False, description="Whether it was a dict or a model: for `before`, what is handed."
     )
+
+
+class ApprovalDecision(Contract):
+    """Whether a call needs its tool's approval, and the question. Decided once, whatever becomes of the tool."""
+
+    is_due: bool
+    message: str | None = None
+    seconds: float = Field(default=0, description="Longest wait for an answer.")
+
+
+async def decide_approval(ctx: HandlerContext) -> ApprovalDecision:
+    """Have the tool's author decide whether the call needs an approval. Raises `ToolError` when this fails."""
+    call = ctx.call
+    request = ApprovalInput(tool=call.tool, mode=call.mode, arguments=call.arguments)
+    with tool_errors(call.tool):
+        return await workflow.execute_activity(
+            DECIDE_APPROVAL,
+            request,
+            result_type=ApprovalDecision,
+            task_queue=FUNCTIONS_TASK_QUEUE,
+            start_to_close_timeout=timedelta(seconds=30),
+            schedule_to_close_timeout=remaining(call),
+            summary=f"approval of {call.tool}",
+        )
 
 
 async def run_plain_function(

@@ -164,6 +164,11 @@ class Tool:
         return self.in_front or self.name == "add-actor"
 
     @property
+    def is_function(self) -> bool:
+        """True if an activity is all that handles it."""
+        return self.client is None and [step for step, _ in self.functions] == ["server"]
+
+    @property
     def input_schema_json(self) -> str:
         """Text of `input_schema`."""
         return self.input_text.json
