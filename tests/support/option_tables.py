@@ -39,22 +39,31 @@ def rewritten(page: str) -> str:
 
 def _calls(rows: Rows) -> str:
     saved, batches = options_of(declared.SavedCallOptions), options_of(declared.BatchOptions)
-    lines = [_row("option", "REST", "command line", "saved calls", "batches", "models", "meaning"), "|---" * 7 + "|"]
+    lines = [["option", "REST", "command line", "saved calls", "batches", "models", "meaning"]]
     for name, option in rows.items():
         places = (name in saved, batches.get(name) == option, option.for_models)
-        lines.append(_row(*_names(name, option), *("yes" if there else "" for there in places), _meaning(option)))
-    return "\n".join(lines)
+        lines.append([*_names(name, option), *("yes" if there else "" for there in places), _meaning(option)])
+    return _markdown(lines)
 
 
 def _table(rows: Rows) -> str:
-    lines = [_row("option", "REST", "command line", "meaning"), "|---" * 4 + "|"]
-    return "\n".join([*lines, *(_row(*_names(name, option), _meaning(option)) for name, option in rows.items())])
+    lines = [[*_names(name, option), _meaning(option)] for name, option in rows.items()]
+    return _markdown([["option", "REST", "command line", "meaning"], *lines])
+
+
+def _markdown(lines: list[list[str]]) -> str:
+    """The lines as a table, without columns that are empty below their heading."""
+    filled = [column for column in zip(*lines, strict=True) if any(column[1:])]
+    heading, *body = (_row(*cells) for cells in zip(*filled, strict=True))
+    return "\n".join([heading, "|---" * len(filled) + "|", *body])
 
 
 def _names(name: str, option: Option) -> tuple[str, str, str]:
+    """Its name; its place in the body of REST requests, empty if that is its name; its flag."""
     flag = f"`{option.flag} {option.metavar}`" if option.flag and option.metavar else f"`{option.flag}`"
+    place = "" if option.wire in (None, name) else f"`{option.wire}`"
     header = "header `Idempotency-Key`" if name == "idempotency_key" else ""
-    return f"`{name}`", f"`{option.wire}`" if option.wire else header, flag if option.flag else ""
+    return f"`{name}`", place or header, flag if option.flag else ""
 
 
 def _meaning(option: Option) -> str:
