@@ -4,7 +4,7 @@ an older version must stay readable.
 """
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Union, cast, get_args
+from typing import Annotated, Any, Final, Literal, Union, cast, get_args
 
 from pydantic import (
     BaseModel,
@@ -82,6 +82,10 @@ class CallPayment(Contract):
 
     protocol: str = Field(description="`skyfire` or `x402`: in which headers it goes.")
     secret: SealedSecret
+
+
+LOCAL_CALLER_ID: Final = "local"
+"""ID of the caller without a credential, on the operator's own machine."""
 
 
 class Caller(Contract):

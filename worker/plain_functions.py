@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.contracts import LOCAL_CALLER_ID
 from outlast.activities.failures.activity_failure import as_activity_failure
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
@@ -17,7 +18,7 @@ from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
-from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError, defect
 from outlast.workflows.tools.framework.journal import Journal, Suspended
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import (
@@ -63,7 +64,7 @@ class PlainFunctions:
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
     async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:
-        """Run the function. Fails with an `ErrorEnvelope`; the text of a defect is only logged.
+        """Run the function. Fails with an `ErrorEnvelope`; a defect is also logged.
 
         A function that has answered is not run again, whatever becomes of its answer.
         """
@@ -99,32 +100,54 @@ def _failure(
         return ToolFailure(error.envelope(request.tool))
     if isinstance(error, ToolFailure):
         return ToolFailure(_permanent(error.envelope)) if journal.is_final(error) else error
+    if _is_cancellation(error):
+        return error
     if isinstance(error, function.no_retry_on) or journal.is_final(error):
         return _logged_defect(request, error)
+    return _logged_failure(request, function, error)
+
+
+def _logged_failure(request: PlainFunctionInput, function: PlainFunction, error: BaseException) -> ToolFailure:
     if isinstance(error, function.retry_on):
-        return ToolFailure(_temporary(request, error))
-    return error if _is_of_its_surroundings(error) else _logged_defect(request, error)
+        return _logged_temporary(request, error, retryable=True)
+    if _is_of_its_surroundings(error):
+        return _logged_temporary(request, error, retryable=_category_of(error) in RETRYABLE)
+    return _logged_defect(request, error)
 
 
 def _permanent(envelope: ErrorEnvelope) -> ErrorEnvelope:
     return envelope.model_copy(update={"retryable": False})
 
 
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether somebody has cancelled the function: the caller, or the worker that ends."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return activity.is_cancelled() or activity.is_worker_shutdown() or (task is not None and task.cancelling() > 0)
+
+
 def _is_of_its_surroundings(error: BaseException) -> bool:
     """Whether the function failed because of a network, a file or the platform, and not because of what it does.
 
-    A value that it could not read or write (`ValueError`, also that of a parser or of pydantic) is its own affair. So
-    is a cancellation that nobody has asked for.
+    A value that it could not read or write (`ValueError`, also that of a parser or of pydantic) is its own affair.
     """
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return activity.is_cancelled() or activity.is_worker_shutdown() or (task is not None and task.cancelling() > 0)
-    if isinstance(error, ValueError):
+    if isinstance(error, ValueError | asyncio.CancelledError):
         return False
     status = _http_status(error)
     if status is not None:
         return status in _TEMPORARY_STATUSES or status >= 500
-    return classify(error).category in (*RETRYABLE, ErrorCategory.FILESYSTEM, ErrorCategory.PERMISSION)
+    return _category_of(error) in (*RETRYABLE, ErrorCategory.FILESYSTEM, ErrorCategory.PERMISSION)
+
+
+def _category_of(error: BaseException) -> ErrorCategory:
+    """The category of an exception. Libraries such as requests derive errors of the network from `OSError`."""
+    status = _http_status(error)
+    if status is not None and (status in _TEMPORARY_STATUSES or status >= 500):
+        return ErrorCategory.RATE_LIMIT if status == 429 else ErrorCategory.NETWORK
+    category = classify(error).category
+    is_of_library = type(error).__module__ != OSError.__module__
+    return ErrorCategory.NETWORK if category is ErrorCategory.FILESYSTEM and is_of_library else category
 
 
 def _http_status(error: BaseException) -> int | None:
@@ -160,11 +183,19 @@ def _size(result: ToolResult) -> int:
 
 
 def _logged_defect(request: PlainFunctionInput | ApprovalInput, error: BaseException) -> ToolFailure:
-    extra: dict[str, str | None] = {"tool": request.tool}
-    if isinstance(request, PlainFunctionInput):
-        extra |= {"caller": request.caller_id, "session": request.session_id}
-    activity.logger.error("a plain function has a defect", exc_info=error, extra=extra)
+    activity.logger.error("a plain function has a defect", exc_info=error, extra=_call(request))
     return ToolFailure(_defect(request, error))
+
+
+def _logged_temporary(request: PlainFunctionInput, error: BaseException, *, retryable: bool) -> ToolFailure:
+    activity.logger.warning("a plain function has failed", exc_info=error, extra=_call(request))
+    return ToolFailure(_temporary(request, error, retryable=retryable))
+
+
+def _call(request: PlainFunctionInput | ApprovalInput) -> dict[str, str | None]:
+    """Fields of a line of the log."""
+    session = {"session": request.session_id} if isinstance(request, PlainFunctionInput) else {}
+    return {"tool": request.tool, "caller": request.caller_id, **session}
 
 
 async def _until_wait(running: Coroutine[Any, Any, Any], journal: Journal) -> Any:
@@ -287,16 +318,16 @@ def _too_large(request: PlainFunctionInput, size: str) -> ToolFailure:
     )
 
 
-def _temporary(request: PlainFunctionInput, error: BaseException) -> ErrorEnvelope:
-    """The error of an exception that the tool declares as temporary."""
-    envelope = classify(error, tool=request.tool, attempt=activity.info().attempt)
-    return envelope.model_copy(update={"retryable": True})
+def _temporary(request: PlainFunctionInput, error: BaseException, *, retryable: bool) -> ErrorEnvelope:
+    """The error of an exception that another attempt may solve, or that is about files."""
+    category = _category_of(error)
+    envelope = _defect(request, error)
+    if request.caller_id != LOCAL_CALLER_ID:
+        envelope = envelope.model_copy(update={"message": f"The tool failed: an error of the category {category}."})
+    update = {"category": category, "retryable": retryable, "attempt": activity.info().attempt}
+    return envelope.model_copy(update=update)
 
 
 def _defect(request: PlainFunctionInput | ApprovalInput, error: BaseException) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(
-        ErrorCategory.UNKNOWN,
-        request.tool,
-        f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
-        hint="Report it to the operators with the task's id.",
-    )
+    task_id = activity.info().workflow_id or ""
+    return defect(error, tool=request.tool, task_id=task_id, caller_id=request.caller_id)

@@ -31,7 +31,7 @@ from outlast.workflows.contracts.tool_calls import (
 )
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.handler_api.context import Guarded, HandlerContext
-from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.handler_api.failures import ToolError, defect
 from outlast.workflows.handler_api.observability import Part, log_end, upsert_search_attributes
 from outlast.workflows.metrics import count_tool_call
 from outlast.workflows.signatures import signature
@@ -290,7 +290,9 @@ async def _abort_after_defect(ctx: HandlerContext, error: BaseException) -> Erro
         await ctx.runs.abort_open()
     except ToolError as refused:
         return refused.envelope
-    return error.envelope(ctx.call.tool) if isinstance(error, UnusableAnswer) else _defect(ctx.call.tool, error)
+    if isinstance(error, UnusableAnswer):
+        return error.envelope(ctx.call.tool)
+    return defect(error, tool=ctx.call.tool, task_id=ctx.task_id, caller_id=ctx.call.caller.id)
 
 
 def _budget_flaw(call: ToolCall) -> str | None:
@@ -301,12 +303,3 @@ def _budget_flaw(call: ToolCall) -> str | None:
     if call.resurrects is not None:
         limits["budget.max_total_charge_usd of the resurrection"] = call.resurrects.budget.max_total_charge_usd
     return usd_flaw(limits)
-
-
-def _defect(tool: str, error: BaseException) -> ErrorEnvelope:
-    return ErrorEnvelope.permanent(
-        ErrorCategory.UNKNOWN,
-        tool,
-        f"The tool has a defect ({type(error).__name__}); the details are in the worker's log.",
-        hint="Report it to the operators with the task's id.",
-    )

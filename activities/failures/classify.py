@@ -133,17 +133,25 @@ _SECRET_PATTERNS = (
     # Keys of model providers, whole or shortened with asterisks as in their own messages.
     re.compile(r"\bsk-[\w*-]{8,}"),
     re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"'&,;]{6,}"),
+    # Tokens are not words, so that "No token: neither ..." is prose; passwords may be.
     re.compile(
-        r"(?i)\b(?:token|api[_-]?key|password|secret|authorization)[\"']?\s*[=:]\s*(?!\[redacted\])[\"']?[^\s\"'&,;]{6,}"
+        r"(?i)\b(?:(?:token|api[_-]?key)(?!: (?-i:[A-Za-z][a-z]{0,13})(?:[ .,;]|$))|password|secret|authorization)"
+        r"[\"']?\s*[=:]\s*"
+        r"(?!\[redacted\])[\"']?[^\s\"'&,;]{6,}"
     ),
     re.compile(r"(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"),
 )
 
 
 class ToolFailure(Exception):
-    """An expected failure raised inside an activity with its envelope ready; becomes an `ApplicationError`."""
+    """An expected failure of a tool: its envelope is the error of the call. `ToolFailure.of` makes one from a text."""
 
     def __init__(self, envelope: ErrorEnvelope) -> None:
+        if not isinstance(envelope, ErrorEnvelope):  # pyright: ignore[reportUnnecessaryIsInstance]  # authors may err
+            raise TypeError(
+                f"ToolFailure takes an ErrorEnvelope, not {type(envelope).__name__}. For a text, write "
+                'ToolFailure.of(ErrorCategory.NOT_FOUND, "There is no such order.").'
+            )
         super().__init__(envelope.message)
         self.envelope = envelope
 
@@ -151,7 +159,12 @@ class ToolFailure(Exception):
     def of(
         cls, category: ErrorCategory, message: str, hint: str | None = None, *, retryable: bool = False
     ) -> "ToolFailure":
-        """Return the failure with this text. The tool's name is added where the failure leaves the activity."""
+        """Return the failure of this category: `message` says what failed, `hint` what the caller can do.
+
+        A `retryable` one is repeated as often as the tool's `retries` allow. The tool's name is added later. Raises
+        `ValueError` for an unknown category.
+        """
+        category = ErrorCategory(category)
         envelope = ErrorEnvelope.transient if retryable else ErrorEnvelope.permanent
         return cls(envelope(category, "", message, hint=hint))
 

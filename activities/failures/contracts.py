@@ -46,18 +46,20 @@ class Violation(Contract):
 
 
 class ErrorEnvelope(Contract):
-    """A tool error, in REST, in events and in answers to a model. `message` contains no secret and has at most 2,000
-    characters.
-    """
+    """A tool error, in REST, in events and in answers to a model."""
 
-    tool: ValidText
-    message: ValidText
-    category: Annotated[ErrorCategory, OPEN]
-    retryable: bool
+    tool: ValidText = Field(description="Name of the tool; empty where no tool is known.")
+    message: ValidText = Field(description="What failed, in at most 2,000 characters and without secrets.")
+    category: Annotated[ErrorCategory, OPEN] = Field(description="What kind of failure it is.")
+    retryable: bool = Field(description="Whether the same call may succeed later.")
     attempt: int = Field(default=1, description="Which attempt failed; the first is 1.")
     hint: ValidText | None = Field(default=None, description="What to do about it.")
-    allowed_tools: tuple[str, ...] | None = None
-    violations: tuple[Violation, ...] | None = None
+    allowed_tools: tuple[str, ...] | None = Field(
+        default=None, description="For an unknown tool: the names of all tools that can be called instead."
+    )
+    violations: tuple[Violation, ...] | None = Field(
+        default=None, description="For arguments that break the tool's schema: each violation."
+    )
 
     @classmethod
     def permanent(

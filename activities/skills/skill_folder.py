@@ -13,6 +13,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.safe_open import PathError, PathNotFound, open_file_below, opened_folder
 from outlast.activities.skills.activities import SkillDocument, SkillFile
+from outlast.suggestions import suggested
 
 log = logging.getLogger("outlast.skills")
 
@@ -130,7 +131,7 @@ class SkillFolder:
     def _unknown(self, name: str) -> ToolFailure:
         known = [card.name for card in self.cards()]
         near = difflib.get_close_matches(name, known, n=3)
-        shown = f"Did you mean {' or '.join(near)}?" if near else f"Skills: {', '.join(known[:50]) or 'none'}."
+        shown = f"Did you mean {' or '.join(near)}?" if near else f"Skills: {suggested(known) or 'none'}."
         return _failed(f"There is no skill {name[:100]!r}.", shown, ErrorCategory.NOT_FOUND)
 
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import LOCAL_CALLER_ID, Caller
 from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
 from outlast.api.errors import ApiError, CredentialEnded, ForbiddenScope, Unauthenticated
@@ -119,7 +119,7 @@ class Principal:
         )
 
 
-LOCAL = Principal(Caller(id="local"), ALL_SCOPES)
+LOCAL = Principal(Caller(id=LOCAL_CALLER_ID), ALL_SCOPES)
 """The caller on loopback where no key is configured: the operator."""
 
 

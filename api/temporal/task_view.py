@@ -30,6 +30,10 @@ RUN_STARTED_MESSAGE = "The run has started."
 """Status message of a task whose run has started, until the run has its own message."""
 RESURRECTING_MESSAGE = "The run was cut short; it is being resurrected."
 _WORKER_PATIENCE = timedelta(seconds=3)
+_OF_RUNS = {
+    temporal_names.START_RUN, temporal_names.WAIT_FOR_RUN, temporal_names.RESURRECT_RUN, temporal_names.ABORT_RUN,
+}  # fmt: skip
+"""Activities of calls that have a run."""
 _HARMLESS_ATTEMPTS = 2
 """A step that a dying worker had begun is also repeated."""
 
@@ -221,17 +225,25 @@ def _is_being_cancelled(execution: WorkflowExecution) -> bool:
 def _waiting(description: WorkflowExecutionDescription, run: RunState | None) -> str | None:
     raw = description.raw_description
     failing = failing_step(description)
-    if raw.workflow_extended_info.cancel_requested:
-        return failing or "Cancelling: waiting until the platform reports that the run has ended."
-    if failing is not None:
-        return failing
     # Until the first heartbeat, only the history has the run, see `history_details`.
     pending = {activity.activity_type.name for activity in raw.pending_activities}
+    if raw.workflow_extended_info.cancel_requested:
+        return failing or _cancelling(run, pending)
+    if failing is not None:
+        return failing
     if temporal_names.WAIT_FOR_RUN in pending:
         return (run.status_message if run else None) or RUN_STARTED_MESSAGE
     if temporal_names.RESURRECT_RUN in pending:
         return RESURRECTING_MESSAGE
     return "Waiting for a worker." if _is_left_lying(raw) else None
+
+
+def _cancelling(run: RunState | None, pending: set[str]) -> str:
+    if run is not None or pending & _OF_RUNS:
+        return "Cancelling: waiting until the platform reports that the run has ended."
+    if temporal_names.PLAIN_FUNCTION in pending:
+        return "Cancelling: waiting until the tool's function has ended."
+    return "Cancelling: waiting until the worker has ended the call."
 
 
 def failing_step(description: WorkflowExecutionDescription) -> str | None:

@@ -11,6 +11,7 @@ from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.options import Options
 from outlast.cli.show.output import Output
 from outlast.client import AsyncClient, Client, RetryPolicy, Waiting, errors, find_connection
+from outlast.suggestions import suggested
 
 _NEWEST_TASKS = 50
 RETRIES = RetryPolicy(first_contact_seconds=0)
@@ -73,7 +74,7 @@ def cli_error(error: errors.OutlastError) -> CliError:
     if not isinstance(error, errors.ApiError):
         return CliError(error.message, exit_code=_exit_code(error), hint=error.hint)
     lines = tuple(f"{violation.path or '(arguments)'}: {violation.message}" for violation in error.violations)
-    tools = (f"Available tools: {', '.join(error.allowed_tools)}",) if error.allowed_tools else ()
+    tools = (f"Available tools: {suggested(error.allowed_tools)}",) if error.allowed_tools else ()
     return CliError(
         error.message,
         exit_code=_exit_code(error),

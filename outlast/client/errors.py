@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from outlast.suggestions import suggested
+
 if TYPE_CHECKING:
     from outlast.activities.failures.contracts import Violation
     from outlast.contracts.answers import TaskAnswer
@@ -167,4 +169,4 @@ def _listed(violations: "Sequence[Violation]") -> list[str]:
 
 
 def _tools(names: Sequence[str]) -> list[str]:
-    return [f"  Available tools: {', '.join(names)}"] if names else []
+    return [f"  Available tools: {suggested(names)}"] if names else []

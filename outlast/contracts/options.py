@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast, get_args
 
 from pydantic import JsonValue
 
+from outlast.suggestions import suggested
+
 if TYPE_CHECKING:
     from outlast.workflows.contracts.turns import Budgets
 
@@ -739,4 +741,4 @@ def to_wire(kind: type, options: Mapping[str, Any], *, known: Sequence[str] = ()
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     near = get_close_matches(name, known, n=1, cutoff=0.6) or [other for other in known if other.startswith(name)]
-    return f"Unknown option {name!r}: " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}.")
+    return f"Unknown option {name!r}: " + (f"did you mean {near[0]}?" if near else f"known are {suggested(known)}.")

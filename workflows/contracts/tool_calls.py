@@ -34,6 +34,7 @@ from outlast.activities.runs.contracts import Budget, Production, Resurrection, 
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.unicode_text import ValidText
 from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS, SECRET_PREFIX, WebhookEventType, WebhookListener
+from outlast.suggestions import suggested
 from outlast.workflows.contracts.written_json import as_json
 
 MAX_AGE = timedelta(days=30)
@@ -315,7 +316,7 @@ class ToolResult(Contract):
         if error.hint:
             lines.append(error.hint)
         if error.allowed_tools:
-            lines.append(f"Available tools: {', '.join(error.allowed_tools)}")
+            lines.append(f"Available tools: {suggested(error.allowed_tools, error.tool)}")
         return cls(content=(TextContent(text="\n".join(lines)),), is_error=True, error=error)
 
 

@@ -16,6 +16,7 @@ from pydantic import AliasChoices, BaseModel, ModelWrapValidatorHandler, Validat
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from outlast.activities.bounds import checking_bounds
+from outlast.suggestions import suggested
 
 MAX_REPORTED: Final = 20
 MAX_LISTED: Final = 200
@@ -163,7 +164,7 @@ def unknown_name(kind: str, name: str, known: Collection[str]) -> str:
     """Says of a field or parameter that there is none of this name, and which one may be meant."""
     near = difflib.get_close_matches(name[:MAX_NAME_CHARS], known, n=1, cutoff=0.5)
     shown = name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known)) or 'none'}."
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {suggested(sorted(known)) or 'none'}."
     return f"Unknown {kind} {shown!r}: {hint}"
 
 

@@ -35,7 +35,7 @@ def as_json(value: BaseModel | dict[Any, Any]) -> dict[str, JsonValue]:
     try:
         written: object = _written(value)
     except (ValueError, TypeError, RecursionError) as error:
-        raise _not_json(value, error) from None
+        raise not_json(value, error) from None
     if not isinstance(written, dict):
         raise _unwritable((), f"written as {type(written).__name__}, and not as an object")
     return valid_json(cast(dict[str, JsonValue], written))
@@ -65,14 +65,14 @@ def _with_valid_names(value: object) -> object:
     return value
 
 
-def _not_json(value: object, error: Exception, path: tuple[str, ...] = ()) -> UnusableAnswer:
+def not_json(value: object, error: Exception, path: tuple[str, ...] = ()) -> UnusableAnswer:
     """The error for the innermost value that cannot be written."""
     for name, part in _parts(value):
         try:
             _written(part)
         except (ValueError, TypeError, RecursionError) as inner:
             if len(path) < _MAX_PATH_CHARS:
-                return _not_json(part, inner, (*path, name))
+                return not_json(part, inner, (*path, name))
     if isinstance(value, bytes | bytearray):
         return _unwritable(path, "bytes that are not text in UTF-8; encode them, for example as Base64")
     if isinstance(error, RecursionError) or "depth" in str(error) or "Circular" in str(error):

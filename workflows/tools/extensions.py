@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from outlast.paths import is_tools_folder
-from outlast.workflows.tools.framework.decorator import FunctionTool
+from outlast.workflows.tools.framework.decorator import FUNCTION_LINES, FunctionTool, check_name
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.tool import Tool, ToolBuilder
 from outlast.workflows.tools.registry import extend
@@ -161,6 +161,7 @@ def _extend_with(name: str, module: ModuleType) -> None:
     tools = _tools_in(name, module)
     modes = tuple(cast(Iterable[Mode], getattr(module, "MODES", ())))
     for definition in (*tools, *(definition for mode in modes for definition in mode.tools)):
+        _check_name(name, module, definition)
         _check_schemas(name, module, definition)
     try:
         extend(tools, modes)
@@ -177,10 +178,24 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
     decorated = cast(list[object], [one for one in vars(module).values() if isinstance(one, FunctionTool)])
     own = [one for one in decorated if one.__module__ == module.__name__]
+    for one in own:
+        lines = sorted(FUNCTION_LINES.get((one.__module__, one.__qualname__), ()))
+        if len(lines) > 1:
+            raise ExtensionError(
+                f"Module {name!r}{_file_of(module)} defines {one.__qualname__} more than once, in lines "
+                f"{', '.join(map(str, lines))}: rename all but one."
+            )
     found = [getattr(one, "definition", one) for one in [*entries, *own]]
+    names = {one.name for one in found}
+    for key, one in vars(module).items():
+        if isinstance(one, ToolBuilder) and one.name not in names:
+            raise ExtensionError(
+                f"Module {name!r}{_file_of(module)}: the tool {one.name!r} ({key}) is not finished: call .build() at "
+                "its end, and list it in TOOLS."
+            )
     if not found and listed is None:
-        unbuilt = next((key for key, one in vars(module).items() if isinstance(one, ToolBuilder)), None)
-        advice = f"{unbuilt} is not finished: call .build() at its end." if unbuilt else "write @tool above a function."
+        built = [key for key, one in vars(module).items() if isinstance(one, Tool)]
+        advice = f"write TOOLS = [{', '.join(built)}]." if built else "write @tool above a function."
         raise ExtensionError(f"Module {name!r}{_file_of(module)} has no tools: {advice}")
     return tuple({id(one): one for one in cast("list[Tool]", found)}.values())
 
@@ -189,6 +204,13 @@ def _problem_of(entry: object) -> str:
     if isinstance(entry, ToolBuilder):
         return f"the unfinished tool {entry.name!r}: call .build() at its end."
     return f"{type(entry).__name__}, which is not a tool: write @tool above the function, or `tool(...).….build()`."
+
+
+def _check_name(name: str, module: ModuleType, definition: Tool) -> None:
+    try:
+        check_name(definition.name)
+    except ValueError as error:
+        raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
 
 
 def _check_schemas(name: str, module: ModuleType, definition: Tool) -> None:

@@ -18,6 +18,7 @@ from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
 from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
 from outlast.api.tasks.task_text import still_working
 from outlast.contracts.tasks import Task
+from outlast.suggestions import suggested
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
 from outlast.workflows.tools.loader import ToolSet
@@ -53,7 +54,7 @@ class Dialect:
 
     def unknown_prompt(self, name: str, known: Sequence[str]) -> MCPError:
         """Return the error for a prompt that does not exist; `known` are those that do."""
-        return MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {', '.join(known)}.")
+        return MCPError(INVALID_PARAMS, f"There is no prompt {name!r}. Available prompts: {suggested(known, name)}.")
 
     def tool_name(self, called: str) -> str:
         """Return the name of the tool that a client means; other names are as they were written."""

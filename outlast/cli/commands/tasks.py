@@ -142,9 +142,9 @@ async def cancel(
     task_id: TaskIdArgument,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the task has ended.")] = False,
 ) -> None:
-    """Cancel a task and abort its run.
+    """Cancel a task and abort its run, if it has one.
 
-    The task is cancelled when the platform reports that the run has ended.
+    The task is cancelled when the tool has stopped, and the platform reports that the run has ended.
     """
     output, task = context.output, await context.client.cancel(task_id)
     if wait:
@@ -154,7 +154,8 @@ async def cancel(
     if task.finished_at is not None:
         output.done(task.document(), follow_task.summary_line(task))
     else:
-        output.done(task.document(), f"Cancelling {escape(task_id)}: it is cancelled when its run has ended.")
+        ends = "its run has ended" if task.run is not None else "the tool has stopped"
+        output.done(task.document(), f"Cancelling {escape(task_id)}: it is cancelled when {ends}.")
         context.suggest(watch=f"tasks watch {task_id}")
 
 

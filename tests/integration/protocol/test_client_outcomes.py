@@ -119,7 +119,7 @@ async def test_a_server_that_fails_asks_nobody(api: httpx.AsyncClient) -> None:
     [
         ("plain_merge", "refuse", "The shop has closed."),
         ("bad_merge", "refuse", "The shop has closed."),
-        ("plain_merge", "break", "The tool has a defect (KeyError)"),
+        ("plain_merge", "break", "The tool failed: its code raised an error."),
         ("bad_merge", "break", "the tool has a defect."),
         ("bad_merge", "lie", "the tool has a defect."),
     ],

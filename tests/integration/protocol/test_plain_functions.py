@@ -53,7 +53,7 @@ async def test_an_expected_failure_is_the_answer(api: httpx.AsyncClient) -> None
 
 async def test_a_defect_is_logged_and_tells_nothing(api: httpx.AsyncClient, service: Service) -> None:
     failed = await result_of_call(api, call("defective"))
-    assert "The tool has a defect (KeyError)" in failed["error"]["message"]
+    assert "The tool failed: its code raised an error." in failed["error"]["message"]
     assert "hunter2" not in str(failed)
 
     def logged() -> bool:
@@ -75,6 +75,6 @@ async def test_cancelling_the_call_reaches_the_function(api: httpx.AsyncClient, 
 
 async def test_an_answer_that_breaks_its_own_schema_is_a_defect(api: httpx.AsyncClient, service: Service) -> None:
     failed = await result_of_call(api, call("broken_promise"))
-    assert "The tool has a defect (InvalidOutput)" in failed["error"]["message"]
+    assert "The tool failed: its code raised an error." in failed["error"]["message"]
     assert failed["meta"] == {"outlast/defect": True}
     await eventually(lambda: "does not keep to its output schema" in service.worker.log.read_text())

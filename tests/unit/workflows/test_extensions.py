@@ -145,3 +145,36 @@ def test_a_folder_may_be_a_package_whose_modules_import_each_other(site: Path, t
     code, written = run(site, str(package))
     assert code != 0
     assert f"No module in the folder {package} has tools" in written
+
+
+FUNCTION = """
+from outlast import tool
+
+@tool
+def wave() -> str:
+    return "waves"
+"""
+_MISTAKES = {
+    "an unfinished tool beside others": (
+        FUNCTION + "OTHER = tool('other')\n",
+        "the tool 'other' (OTHER) is not finished: call .build() at its end, and list it in TOOLS.",
+    ),
+    "a name with a space": (TOOLS.replace("NAME", "my tool!"), "Tool 'my tool!': a name has 1 to 64 letters"),
+    "a function defined twice": (
+        FUNCTION + FUNCTION,
+        "defines wave more than once, in lines 4, 10: rename",
+    ),
+    "a tool that is not listed": (
+        TOOLS.replace("NAME", "wave_it").replace("TOOLS = [", "MINE = ").replace("build()]", "build()"),
+        "has no tools: write TOOLS = [MINE].",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", _MISTAKES)
+def test_a_mistake_in_a_module_is_named_with_its_solution(site: Path, mistake: str) -> None:
+    text, problem = _MISTAKES[mistake]
+    (site / "waving" / "tools.py").write_text(text)
+    code, written = run(site)
+    assert code != 0
+    assert problem in written.strip().splitlines()[-1]

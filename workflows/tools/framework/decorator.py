@@ -20,12 +20,13 @@ from typing import (
 )
 
 from docstring_parser import Docstring, ParseError, parse
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError
 
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.contracts.written_json import UnusableAnswer
+from outlast.workflows.contracts.written_json import UnusableAnswer, not_json
 from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
 from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, ToolBuilder
@@ -40,11 +41,17 @@ _AS_THEY_ARE = (Any, str, None, type(None), ToolResult, inspect.Signature.empty)
 """Return annotations without an output schema."""
 
 
+FUNCTION_LINES: dict[tuple[str, str], set[int]] = {}
+"""Lines at which a module has defined functions under `@tool`, by module and name. A later one hides an earlier one."""
+
+
 class FunctionTool(Generic[P, R]):
     """A function under `@tool`. Calling it calls the function, as its own tests do; `definition` is the tool."""
 
     def __init__(self, function: Callable[P, R], definition: Tool) -> None:
         functools.update_wrapper(self, function)
+        if (code := getattr(function, "__code__", None)) is not None:
+            FUNCTION_LINES.setdefault((function.__module__, function.__qualname__), set()).add(code.co_firstlineno)
         self.function = function
         self.definition = definition
 
@@ -95,9 +102,11 @@ def tool(target: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
 
     Raises `ValueError` for a function that cannot be a tool.
     """
-    if isinstance(target, str):
+    if isinstance(target, str) and not options:
         return ToolBuilder(target)
-    if target is not None:
+    if isinstance(target, str):
+        options["name"] = target
+    elif target is not None:
         return function_tool(target, **options)
 
     def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
@@ -111,8 +120,9 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     unknown = [name for name in options if name not in ToolOptions.__annotations__]
     if unknown:
         raise TypeError(f"@tool has no option {unknown[0]!r}; it has: {', '.join(ToolOptions.__annotations__)}.")
+    _check_numbers(options)
     call_name = options.get("name") or getattr(function, "__name__", "")
-    _check_name(call_name)
+    check_name(call_name)
     signature = _Signature(function, call_name)
     texts = _docstring_of(function)
     plain = PlainFunction(
@@ -147,7 +157,19 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     return FunctionTool(function, builder.build())
 
 
-def _check_name(name: str) -> None:
+def _check_numbers(options: ToolOptions) -> None:
+    """Raise `ValueError` for options of attempts that are no numbers or too small."""
+    retries = options.get("retries", 0)
+    if not isinstance(retries, int) or retries < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # authors may err
+        raise ValueError(f"@tool: retries={retries!r} is not a number of further attempts: write 0, 1, 2, ...")
+    for name in ("timeout", "backoff"):
+        given: object = options.get(name, 1)
+        seconds = given.total_seconds() if isinstance(given, timedelta) else given
+        if not isinstance(seconds, int | float) or seconds <= 0:
+            raise ValueError(f"@tool: {name}={given!r} is not a time: write seconds above 0, or a timedelta.")
+
+
+def check_name(name: str) -> None:
     """Raise `ValueError` for the name of a tool that models or MCP clients do not take."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"Tool {name!r}: a name has 1 to 64 letters, digits, `_` or `-`. Choose another one.")
@@ -160,7 +182,9 @@ class _Signature:
         self._function = function
         self._name = name
         if not callable(function) or isinstance(function, type):
-            raise TypeError(f"@tool takes a function, not {function!r}.")
+            raise TypeError(f"@tool takes a function, not {function!r}. Write it directly above `def`.")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ValueError(f"@tool on {name}: a tool answers once, and cannot `yield`. Return a list.")
         try:
             self._types = get_type_hints(function, include_extras=True)
         except NameError as error:
@@ -183,6 +207,8 @@ class _Signature:
                 f"@tool on {self._name}: parameter {str(parameter)!r} cannot be passed by name. Models pass arguments "
                 "by name: write each parameter with its name, without *, ** or /."
             )
+        if parameter.name in ("self", "cls") and parameter.name not in self._types:
+            raise ValueError(f"@tool on {self._name}: a method cannot be a tool. Move the function out of its class.")
         if parameter.name not in self._types:
             raise ValueError(
                 f"@tool on {self._name}: parameter {parameter.name!r} has no type. Write `{parameter.name}: str`, or "
@@ -203,7 +229,7 @@ class _Signature:
     def arguments_model(self, texts: Docstring) -> type[BaseModel]:
         """The model of the arguments. It refuses unknown names."""
         if self._model is not None:
-            return self._model if issubclass(self._model, Arguments) else _closed(self._model)
+            return self._model
         described = {param.arg_name: param.description or "" for param in texts.params}
         fields: dict[str, Any] = {
             one.name: self._field(one, described.get(one.name.removeprefix("*"), "")) for one in self._parameters
@@ -290,13 +316,11 @@ class _Output:
                 f"The tool returned {type(value).__name__}, which does not fit its return annotation: "
                 f"{f'{place}: ' if place else ''}{first['msg']}."
             ) from None
-        written = self._adapter.dump_python(checked, mode="json", by_alias=True)
+        try:
+            written = self._adapter.dump_python(checked, mode="json", by_alias=True)
+        except PydanticSerializationError as error:
+            raise not_json(checked, error) from None
         return written if self._is_object else {"result": written}
-
-
-def _closed(model: type[BaseModel]) -> type[BaseModel]:
-    """A subclass that refuses unknown names: pydantic ignores them by default, and a misspelt argument with them."""
-    return type(model.__name__, (model,), {"model_config": ConfigDict(extra="forbid"), "__doc__": model.__doc__})
 
 
 def _docstring_of(function: Callable[..., Any]) -> Docstring:

@@ -3,7 +3,9 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel
 
 from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.handlers import (
@@ -153,3 +155,29 @@ def _takes(function: Callable[..., Any], count: int, **keywords: None) -> bool:
     except TypeError:
         return False
     return True
+
+
+def annotation_problem(parts: Parts, model: type[BaseModel] | None) -> str | None:
+    """Return why a step cannot take the arguments, which it gets as one `model`; a dict for a JSON Schema."""
+    for step, part in (("server", parts.server), ("before", parts.before), ("after", parts.after)):
+        function = part.function if isinstance(part, PlainFunction) else part
+        place = 0 if isinstance(part, PlainFunction) else 1
+        if not inspect.isfunction(function) or len(names := list(inspect.signature(function).parameters)) <= place:
+            continue
+        try:
+            kind = get_type_hints(function).get(names[place])
+        except NameError:  # a name that only type checkers import
+            continue
+        is_value = kind in (bool, bytes, float, int, list, str)
+        if is_value or (_is_model(kind) and model is not None and not issubclass(model, kind)):
+            wanted = model.__name__ if model is not None else "dict"
+            return (
+                f": {step} gets all arguments as one {wanted}, but its parameter {names[place]!r} is of type "
+                f"{kind.__name__}. Write `{names[place]}: {wanted}` and its fields in .args(model), or @tool without a "
+                "builder, which takes typed parameters."
+            )
+    return None
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -6,14 +6,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, JsonValue
 from temporalio import workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, TimeoutType
+from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.contracts import Contract
+from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.steps import Wait
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
 from outlast.workflows.handler_api.context import HandlerContext
+from outlast.workflows.handler_api.failures import envelope_of
 from outlast.workflows.handler_api.observability import timed
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.waits import wait_out
@@ -39,6 +43,7 @@ class ApprovalInput(Contract):
     tool: str
     mode: str
     arguments: dict[str, JsonValue]
+    caller_id: str = ""
 
 
 class PlainFunctionInput(Contract):
@@ -76,7 +81,7 @@ class ApprovalDecision(Contract):
 async def decide_approval(ctx: HandlerContext) -> ApprovalDecision:
     """Have the tool's author decide whether the call needs an approval. Raises `ToolError` when this fails."""
     call = ctx.call
-    request = ApprovalInput(tool=call.tool, mode=call.mode, arguments=call.arguments)
+    request = ApprovalInput(tool=call.tool, mode=call.mode, arguments=call.arguments, caller_id=call.caller.id)
     with tool_errors(call.tool):
         return await workflow.execute_activity(
             DECIDE_APPROVAL,
@@ -117,7 +122,7 @@ async def run_plain_function(
 
 async def _attempts(ctx: HandlerContext, function: PlainFunction, request: PlainFunctionInput) -> PlainFunctionResult:
     call = ctx.call
-    with tool_errors(call.tool), timed("run"):
+    with tool_errors(call.tool, lambda error: _envelope_of(error, call.tool, function)), timed("run"):
         return await workflow.execute_activity(
             RUN_PLAIN_FUNCTION,
             request,
@@ -134,6 +139,18 @@ async def _attempts(ctx: HandlerContext, function: PlainFunction, request: Plain
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"{request.step} of {call.tool}",
         )
+
+
+def _envelope_of(error: ActivityError, tool: str, function: PlainFunction) -> ErrorEnvelope:
+    envelope = envelope_of(error, tool=tool)
+    kind = error.cause.type if isinstance(error.cause, ActivityTimeoutError) else None
+    hint = {
+        TimeoutType.START_TO_CLOSE: "The limit is the option `timeout` of the tool, "
+        f"{function.timeout.total_seconds():g} seconds. The tool's author can raise it.",
+        TimeoutType.HEARTBEAT: "If no worker has ended, the tool's function blocks the event loop: an `async def` "
+        "function must await, and a function that waits otherwise is written as `def`.",
+    }.get(kind)
+    return envelope.model_copy(update={"hint": hint}) if hint else envelope
 
 
 def _as_contract(reply: Reply[Any]) -> PlainReply:

@@ -1,5 +1,6 @@
 """Conversion of handlers' return values to `ToolResult`, with JSON as pydantic writes it and with valid text."""
 
+import inspect
 import json
 from collections.abc import Sequence
 from typing import Any, cast
@@ -53,8 +54,12 @@ def _as_result(value: object) -> ToolResult:
         return ToolResult(
             content=(TextContent(text=json.dumps(structured, ensure_ascii=False)),), structured=structured
         )
-    kind = type(value).__name__
-    raise UnusableAnswer(f"A tool answers with text, a dict, a pydantic model or a ToolResult, not {kind}.")
+    if inspect.isawaitable(value):
+        raise UnusableAnswer("The tool returned a coroutine: it calls an async function without `await`.")
+    raise UnusableAnswer(
+        f"A tool answers with text, a dict, a pydantic model or a ToolResult, not {type(value).__name__}. A function "
+        "under @tool can return other values if it declares its return type."
+    )
 
 
 def _with_valid_text(result: ToolResult) -> ToolResult:

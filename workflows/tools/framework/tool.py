@@ -18,7 +18,7 @@ from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES
-from outlast.workflows.tools.framework.definition_rules import Parts, handler_of
+from outlast.workflows.tools.framework.definition_rules import Parts, annotation_problem, handler_of
 from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.phases import (
     DEFAULT_DEADLINE,
@@ -243,8 +243,11 @@ class ToolBuilder:
         return self._set(annotations=annotations)
 
     def args(self, model: type[BaseModel]) -> Self:
-        """Set the arguments as a pydantic model, from which the tool's JSON Schema is derived."""
-        self._arguments = model
+        """Set the arguments as a pydantic model, from which the tool's JSON Schema is derived.
+
+        Unknown names are refused, unless the model has its own setting `extra`.
+        """
+        self._arguments = without_unknown_names(model) if _is_model(model) else model
         return self
 
     def args_schema(self, schema: Mapping[str, JsonValue]) -> Self:
@@ -412,10 +415,12 @@ class ToolBuilder:
         category = self._fields.get("category")
         if category is None:
             return " has no category: call .category(Category.…) before .build()."
-        if category not in set(Category):
+        if category not in list(Category):
             return f": {category!r} is not a category; use one of: {', '.join(Category)}."
         if self._arguments is not None and not _is_model(self._arguments):
             return f": .args() takes a pydantic model, not {self._arguments!r}: write `class Args(Arguments): ...`."
+        if problem := annotation_problem(self._parts, self._arguments):
+            return problem
         if not self._fields.get("description"):
             return " has no description: call .describe(text) before .build()."
         return None
@@ -428,6 +433,13 @@ class ToolBuilder:
 
 def _is_model(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def without_unknown_names(model: type[BaseModel]) -> type[BaseModel]:
+    """Return the model, or a subclass that refuses unknown names: pydantic ignores them, and so misspelt arguments."""
+    if model.model_config.get("extra"):
+        return model
+    return type(model.__name__, (model,), {"model_config": ConfigDict(extra="forbid"), "__doc__": model.__doc__})
 
 
 def tool(name: str) -> ToolBuilder:

@@ -240,6 +240,7 @@ def test_a_retry_delay_that_is_given_wins() -> None:
         'refused: {"token": "0123456789abcdef"}',
         "{'password': '0123456789abcdef'}",
         "secret = 0123456789abcdef",
+        "the token: 0123456789abcdef was refused",
         "cannot reach https://user:0123456789abcdef@proxy.example:8000",
     ],
 )
@@ -251,7 +252,15 @@ def test_what_looks_like_a_credential_is_redacted(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Run abc ended as FAILED", "the token was refused", "basic input", "https://api.example/v2/acts?limit=1"]
+    "text",
+    [
+        "Run abc ended as FAILED",
+        "the token was refused",
+        "basic input",
+        "https://api.example/v2/acts?limit=1",
+        "No Apify token: neither the caller nor the server has one.",
+        "API key: missing",
+    ],
 )
 def test_what_is_no_credential_is_left_alone(text: str) -> None:
     assert redact(text) == text
@@ -271,3 +280,8 @@ def test_a_message_is_bounded_whatever_failed(text: str) -> None:
 def test_an_apify_token_never_survives(rest: str, before: str, after: str) -> None:
     token = f"apify_api_{rest}"
     assert token not in redact(f"{before} {token} {after}")
+
+
+def test_a_failure_made_of_a_text_says_how_to_make_one() -> None:
+    with pytest.raises(TypeError, match=r"write ToolFailure\.of\(ErrorCategory\.NOT_FOUND"):
+        ToolFailure("There is no order.")  # pyright: ignore[reportArgumentType]

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal, cast
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from outlast import (
     Arguments,
@@ -24,7 +24,8 @@ from outlast import (
 )
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.tools.framework import threads
-from outlast.workflows.tools.framework.phases import PlainFunction
+from outlast.workflows.tools.framework.phases import PlainFunction, plain
+from outlast.workflows.tools.framework.results import as_result
 from tests.support.eventually import eventually
 
 CONTEXT = ToolContext(task_id="t", caller_id="me")
@@ -230,6 +231,23 @@ async def test_a_value_of_another_type_is_an_error_that_says_where() -> None:
         await answer(wrong)
 
 
+async def test_what_json_cannot_hold_is_an_error_that_says_where() -> None:
+    @tool
+    def things() -> dict[str, Any]:
+        return {"a": {"b": object()}}
+
+    with pytest.raises(UnusableAnswer, match="the value at /a/b is of type object"):
+        await answer(things)
+
+
+async def test_an_answer_without_await_or_return_type_says_what_to_write() -> None:
+    with pytest.raises(UnusableAnswer, match="without `await`"):
+        as_result(awaitable := asyncio.sleep(0))
+    awaitable.close()
+    with pytest.raises(UnusableAnswer, match="A function under @tool can return other values if"):
+        as_result([1])
+
+
 async def test_a_result_made_by_hand_is_passed_on() -> None:
     result = ToolResult(content=())
 
@@ -270,8 +288,43 @@ def test_a_text_above_a_function_is_its_name() -> None:
     assert _shout.definition.name == "shout"
 
 
+def test_a_name_may_come_with_options() -> None:
+    @tool("shout", retries=4)
+    def _shout(text: str) -> str:
+        return text.upper()
+
+    assert (_shout.definition.name, run_of(_shout).attempts) == ("shout", 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"retries": "3"}, "retries='3' is not a number of further attempts"),
+        ({"retries": -1}, "retries=-1 is not a number of further attempts"),
+        ({"timeout": "30s"}, "timeout='30s' is not a time: write seconds above 0"),
+        ({"backoff": 0}, "backoff=0 is not a time"),
+    ],
+)
+def test_an_option_of_a_wrong_value_is_refused_by_its_name(options: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match="@tool: ") as error:
+        tool(**options)(weather.function)
+    assert problem in str(error.value)
+
+
 def with_any(*args: int) -> int:
     return len(args)
+
+
+def of_object(self, a: int) -> int:  # pyright: ignore[reportMissingParameterType]
+    return a
+
+
+def some() -> Any:
+    yield 1
+
+
+async def some_later() -> Any:
+    yield 1
 
 
 without_type: Callable[..., Any] = lambda a: a  # noqa: E731 (a parameter without a type)
@@ -304,6 +357,9 @@ def no_output() -> threading.Thread:
         (with_any, "parameter '*args: int' cannot be passed by name"),
         (by_place, "parameter 'a: int' cannot be passed by name"),
         (without_type, "parameter 'a' has no type. Write `a: str`"),
+        (of_object, "a method cannot be a tool. Move the function out of its class"),
+        (some, "cannot `yield`. Return a list"),
+        (some_later, "cannot `yield`. Return a list"),
         (hidden, "rename parameter '_a'"),
         (unknown_type, "name 'Nowhere' is not defined; define or import it before the function"),
         (no_schema, "@tool on no_schema: "),
@@ -330,6 +386,7 @@ def test_what_is_no_function_and_what_is_no_option_are_refused() -> None:
     ("build", "problem"),
     [
         (lambda: tool("mine").category(cast(Any, "text")), "'text' is not a category; use one of: actors, "),
+        (lambda: tool("mine").category(cast(Any, ["dev"])), "['dev'] is not a category; use one of: actors, "),
         (lambda: tool("mine").args(cast(Any, int)), ".args() takes a pydantic model, not <class 'int'>"),
     ],
 )
@@ -342,6 +399,48 @@ def test_a_builder_refuses_what_would_break_later(build: Callable[[], Any], prob
     with pytest.raises(ValueError, match="Tool ") as error:
         begun.describe("Mine.").server(handler).build()
     assert problem in str(error.value)
+
+
+async def takes_number(x: int) -> str:
+    return str(x)
+
+
+async def takes_another(ctx: object, args: Forecast) -> str:
+    return f"{ctx}{args}"
+
+
+@pytest.mark.parametrize(
+    ("handler", "problem"),
+    [
+        (plain(takes_number), "gets all arguments as one Place, but its parameter 'x' is of type int"),
+        (takes_another, "gets all arguments as one Place, but its parameter 'args' is of type Forecast"),
+    ],
+)
+def test_a_builder_refuses_a_handler_of_other_arguments(handler: Any, problem: str) -> None:
+    begun = tool("mine").category(Category.DEV).describe("Mine.").args(Place)
+    with pytest.raises(ValueError, match="Tool 'mine': server ") as error:
+        begun.server(handler).build()
+    assert problem in str(error.value)
+
+
+def test_a_builder_refuses_unknown_arguments_of_an_ordinary_model() -> None:
+    async def handler(ctx: object, args: Place) -> ToolResult:
+        return ToolResult(content=())
+
+    made = tool("mine").category(Category.DEV).describe("Mine.").args(Place).server(handler).build()
+    with pytest.raises(ToolError):
+        made.parse({"city": "Prague", "dayz": 2})
+
+
+def test_a_model_that_allows_other_names_keeps_them() -> None:
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+    @tool
+    def mine(args: Open) -> str:
+        return str(args.model_extra)
+
+    assert mine.definition.parse({"a": 1}).model_extra == {"a": 1}
 
 
 def test_arguments_may_be_the_base_model_of_outlast() -> None:
