@@ -21,7 +21,7 @@ def performance(figures: Figures) -> str:
     killed = ("`kill -9`: completed", "failed or lost", "paid twice", "last one after")
     head = _head("", "call, median", "95th percentile", f"{CALLERS} callers", *killed)
     rows = map(_performance_row, figures.peers)
-    ran = (*_head("", "promise", "versions", "configuration", "recommended by"), *map(_what_ran_row, figures.peers))
+    ran = (*_head("", "promise", "versions", "recommended configuration"), *map(_what_ran_row, figures.peers))
     return _section(figures, (*head, *rows), ran)
 
 
@@ -54,8 +54,8 @@ def _performance_row(peer: PeerFigures) -> str:
 def _what_ran_row(peer: PeerFigures) -> str:
     """What it was, so that a reader can repeat it and object."""
     page = peer.recommended_by
-    link = f"[its documentation]({page})" if page.startswith("https://") else f"[{page}]({page.removeprefix('docs/')})"
-    return _row(peer.name, peer.promises, peer.versions, f"{peer.front}; {peer.settings}", link)
+    configuration = f"[{peer.front}; {peer.settings}]({page.removeprefix('docs/')})"
+    return _row(peer.name, peer.promises, peer.versions, configuration)
 
 
 def _rate(peer: PeerFigures) -> str:
