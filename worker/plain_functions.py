@@ -1,7 +1,7 @@
 """The activity behind every plain function of a tool."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic import BaseModel
@@ -48,11 +48,15 @@ _TEMPORARY_STATUSES = frozenset({408, 425, 429})
 class PlainFunctions:
     """Runs plain functions by the names of their tools, with heartbeats. They are cancelled with their calls."""
 
+    def __init__(self, tool_of: Callable[[str, str], Tool] | None = None) -> None:
+        """`tool_of` returns a tool by mode and name, or raises `UnknownTool`; by default the tools of this process."""
+        self._tool_of = tool_of or (lambda mode, name: base_tools(mode).get(name))
+
     @activity.defn(name=DECIDE_APPROVAL)
     async def decide_approval(self, request: ApprovalInput) -> ApprovalDecision:
         """Return whether a call needs its tool's approval. Fails with an `ErrorEnvelope`."""
         with as_activity_failure():
-            definition, arguments = _tool_and_arguments(request)
+            definition, arguments = self._tool_and_arguments(request)
             approval = definition.approval
             try:
                 if approval is None or not await asyncio.to_thread(approval.is_due, arguments):
@@ -69,7 +73,8 @@ class PlainFunctions:
         A function that has answered is not run again, whatever becomes of its answer.
         """
         with as_activity_failure():
-            function, arguments = _function_and_arguments(request)
+            definition, given = self._tool_and_arguments(request)
+            function, arguments = _function_and_arguments(definition, given, request)
             async with heartbeating() as heartbeats:
                 journal = await _journal(request) if function.takes_context else Journal()
                 context = {"context": _context(request, heartbeats, journal)} if function.takes_context else {}
@@ -88,6 +93,13 @@ class PlainFunctions:
                     raise
                 except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
                     raise _logged_defect(request, error) from None
+
+    def _tool_and_arguments(self, request: PlainFunctionInput | ApprovalInput) -> tuple[Tool, Any]:
+        try:
+            definition = self._tool_of(request.mode, request.tool)
+            return definition, definition.parse(request.arguments)
+        except (UnknownTool, ToolError) as error:
+            raise ToolFailure(error.envelope) from None
 
 
 def _failure(
@@ -265,22 +277,15 @@ def _context(request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journ
     )
 
 
-def _function_and_arguments(request: PlainFunctionInput) -> tuple[PlainFunction, tuple[Any, ...]]:
-    """The function and its arguments."""
-    definition, arguments = _tool_and_arguments(request)
+def _function_and_arguments(
+    definition: Tool, arguments: Any, request: PlainFunctionInput
+) -> tuple[PlainFunction, tuple[Any, ...]]:
+    """The function and all its arguments."""
     function = dict(definition.functions).get(request.step)
     if function is None:
         raise ToolFailure(_missing_function(request))
     more = (request.decided, _reply(definition, request))
     return function, (arguments, *(one for one in more if one is not None))
-
-
-def _tool_and_arguments(request: PlainFunctionInput | ApprovalInput) -> tuple[Tool, Any]:
-    try:
-        definition = base_tools(request.mode).get(request.tool)
-        return definition, definition.parse(request.arguments)
-    except (UnknownTool, ToolError) as error:
-        raise ToolFailure(error.envelope) from None
 
 
 def _reply(definition: Tool, request: PlainFunctionInput) -> Reply[Any] | None:

@@ -11,7 +11,7 @@ from outlast import FunctionTool
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "writing-a-tool.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-EXAMPLES = (DOCS / "examples" / "hello_tools.py").read_text()
+EXAMPLES = "\n\n".join(path.read_text() for path in (DOCS / "examples").glob("*hello*.py"))
 
 
 def test_the_first_tool_takes_five_lines() -> None:

@@ -1,0 +1,237 @@
+"""Tests of one's own tools, without a server: `await call(weather, city="Prague")`, or a scripted `ToolTest`.
+
+The function runs in the activity that a worker would run it in, with the same checks, retries and journal.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, cast
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.worker.plain_functions import PlainFunctions
+from outlast.workflows.contracts.steps import JournalPage, JournalState, StepEntry, Wait, WaitOutcome
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.written_json import as_json
+from outlast.workflows.tools.framework.decorator import FunctionTool
+from outlast.workflows.tools.framework.plain_functions import ApprovalInput, PlainFunctionInput
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.framework.tool_context import STUBS
+
+__all__ = ["ToolTest", "Unanswered", "call"]
+
+_MAX_ATTEMPTS = 1_000
+_REFUSED = {"decline": ErrorCategory.PERMISSION, "timeout": ErrorCategory.TIMEOUT}
+"""Categories of a call whose approval was not granted."""
+
+
+class Unanswered(StrEnum):
+    """How a question or an approval ends without an answer."""
+
+    DECLINED = "decline"
+    TIMEOUT = "timeout"
+
+
+async def call(tool: FunctionTool[..., Any] | Tool, /, **arguments: Any) -> ToolResult:
+    """Call a tool and return its result; `is_error` and `error` tell a failure, as callers get it.
+
+    Raises `AssertionError` if the tool asks for something: script the answers with `ToolTest`.
+    """
+    return await ToolTest().call(tool, **arguments)
+
+
+class ToolTest:
+    """A call whose surroundings are scripted.
+
+    `answers` and `approvals` are given in order: a value or `Unanswered`; for an approval True, False, or a text, which
+    is the note of a refusal. `steps` replaces steps by the names of their functions: a list of outcomes, of which
+    exceptions are raised, or one value for every run. `crash_after` names steps after whose record the worker dies, and
+    `crash_in` steps that run and are not recorded, because it dies before; each dies once per name in the list.
+    """
+
+    def __init__(
+        self,
+        *,
+        answers: Iterable[Any] = (),
+        approvals: Iterable[bool | str | Unanswered] = (),
+        steps: Mapping[str, Any] | None = None,
+        crash_after: Iterable[str] = (),
+        crash_in: Iterable[str] = (),
+        caller_id: str = "tester",
+    ) -> None:
+        self.ran: list[str] = []
+        """Names of the steps that ran, in order, with repetitions."""
+        self.asked: list[str] = []
+        """Texts of the questions and approvals."""
+        self.slept = timedelta(0)
+        """Time of `ctx.sleep` together. It passes at once."""
+        self.attempts = 0
+        """How often the function was begun."""
+        self._answers = list(answers)
+        self._approvals = list(approvals)
+        self._stubs = {name: _stub(name, outcomes) for name, outcomes in (steps or {}).items()}
+        self._crashes = {"after": list(crash_after), "in": list(crash_in)}
+        self._caller_id = caller_id
+        self._journal = JournalState()
+
+    async def call(self, tool: FunctionTool[..., Any] | Tool, /, **arguments: Any) -> ToolResult:
+        """Call the tool until it has a result."""
+        definition = tool if isinstance(tool, Tool) else tool.definition
+        functions = dict(definition.functions)
+        if not definition.is_function:
+            raise TypeError(f"{definition.name} is not a function alone: call it on a stack, with `outlast_stack`.")
+        activities = PlainFunctions(lambda _mode, _name: definition)
+        given: dict[str, JsonValue] = as_json(arguments)
+        try:
+            refusal = await self._approval(definition, activities, given)
+            return refusal or await self._result(definition, activities, given, functions["server"].attempts)
+        except ApplicationError as error:
+            envelope = ErrorEnvelope.model_validate(error.details[0])
+            return ToolResult.failed(envelope.model_copy(update={"tool": definition.name}))
+
+    async def _result(
+        self, definition: Tool, activities: PlainFunctions, arguments: dict[str, JsonValue], attempts: int
+    ) -> ToolResult:
+        request = PlainFunctionInput(
+            tool=definition.name, mode="default", step="server", arguments=arguments, caller_id=self._caller_id
+        )
+        attempt = 1
+        token = STUBS.set(self._stubs)
+        try:
+            for _ in range(_MAX_ATTEMPTS):
+                self.attempts += 1
+                try:
+                    result = await self._environment(attempt).run(activities.run_plain_function, request)
+                except _Crash:
+                    attempt += 1
+                except ApplicationError as error:
+                    if error.non_retryable or attempt >= attempts:
+                        raise
+                    attempt += 1
+                else:
+                    if not result.waits:
+                        return result.result
+                    for wait in result.waits:
+                        self._end(wait)
+                    request, attempt = request.model_copy(update={"resumed": True}), 1
+        finally:
+            STUBS.reset(token)
+        raise AssertionError(f"{definition.name} has no result after {_MAX_ATTEMPTS} attempts.")
+
+    async def _approval(
+        self, definition: Tool, activities: PlainFunctions, arguments: dict[str, JsonValue]
+    ) -> ToolResult | None:
+        """The refusal of the tool's own approval, if it needs one and does not get it."""
+        request = ApprovalInput(tool=definition.name, mode="default", arguments=arguments)
+        decision = await self._environment(1).run(activities.decide_approval, request)
+        if not decision.is_due:
+            return None
+        verdict = self._verdict(decision.message or f"Allow {definition.name}?")
+        if verdict.action == "accept":
+            return None
+        return ToolResult.failed(
+            ErrorEnvelope.permanent(
+                _REFUSED[verdict.action], definition.name, f"The call of {definition.name} was not approved."
+            )
+        )
+
+    def _environment(self, attempt: int) -> ActivityEnvironment:
+        environment = ActivityEnvironment(client=_Temporal(self))
+        environment.info = replace(environment.info, attempt=attempt, workflow_id="task-under-test")
+        return environment
+
+    def _end(self, wait: Wait) -> None:
+        value = None
+        if wait.kind == "sleep":
+            self.slept += timedelta(seconds=wait.seconds or 0)
+        else:
+            outcome = self._verdict(wait.message) if wait.kind == "approve" else self._answer(wait)
+            value = outcome.model_dump(mode="json", exclude_none=True)
+        self._journal.record(StepEntry(position=wait.position, name=wait.kind, digest=wait.digest, value=value))
+
+    def _answer(self, wait: Wait) -> WaitOutcome:
+        answer = self._next(self._answers, wait.message, "answers")
+        if isinstance(answer, Unanswered):
+            return WaitOutcome(action=answer.value, by=self._caller_id)
+        content: Any = to_jsonable_python(answer)
+        if not isinstance(content, dict):
+            content = {"answer": content}
+        return WaitOutcome(action="accept", content=cast(dict[str, JsonValue], content), by=self._caller_id)
+
+    def _verdict(self, question: str) -> WaitOutcome:
+        approval = self._next(self._approvals, question, "approvals")
+        if isinstance(approval, Unanswered):
+            return WaitOutcome(action=approval.value)
+        note = approval if isinstance(approval, str) else None
+        return WaitOutcome(action="accept" if approval is True else "decline", by=self._caller_id, note=note)
+
+    def _next(self, script: list[Any], question: str, name: str) -> Any:
+        self.asked.append(question)
+        if not script:
+            raise AssertionError(f"The tool asks {question!r}, and {name} has nothing more: ToolTest({name}=[...]).")
+        return script.pop(0)
+
+    def record(self, entry: StepEntry) -> None:
+        """Record a step, unless the worker dies before; raise `_Crash` where it dies."""
+        name = entry.name.rpartition(".")[2]
+        if entry.state != "started":
+            self.ran.append(name)
+            self._crash_if("in", name)
+        self._journal.record(entry)
+        if entry.state != "started":
+            self._crash_if("after", name)
+
+    def _crash_if(self, when: str, name: str) -> None:
+        with suppress(ValueError):
+            self._crashes[when].remove(name)
+            raise _Crash
+
+    def page(self, start: int) -> JournalPage:
+        """Entries of the journal."""
+        return self._journal.page(start)
+
+
+class _Crash(BaseException):
+    """The worker dies here."""
+
+
+class _Temporal(Client):
+    """The workflow of the task, as far as the activity uses it."""
+
+    def __init__(self, test: ToolTest) -> None:
+        self._test = test
+
+    def get_workflow_handle(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    async def signal(self, _name: str, entry: StepEntry) -> None:
+        self._test.record(StepEntry.model_validate_json(entry.model_dump_json()))
+
+    async def query(self, _name: str, start: int, **_: Any) -> JournalPage:
+        return self._test.page(start)
+
+
+def _stub(name: str, outcomes: Any) -> Callable[[], Any]:
+    """The replacement of a step."""
+    is_script = isinstance(outcomes, list)
+    script = cast(list[Any], outcomes)
+
+    def next_outcome() -> Any:
+        if not is_script:
+            return outcomes
+        if not script:
+            raise AssertionError(f"The step {name} runs again, and its list of outcomes is empty.")
+        outcome = script.pop(0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    return next_outcome

@@ -1,0 +1,121 @@
+"""`outlast.testing`: calls of tools in process, with scripted answers and crashes, and the examples of the docs."""
+
+from datetime import timedelta
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+from docs.examples.test_hello_tools import *  # noqa: F403 (the examples run as tests of this module)
+from outlast import SyncToolContext, ToolContext, ToolFailure, tool
+from outlast.activities.failures.contracts import ErrorCategory
+from outlast.testing import ToolTest, Unanswered, call
+
+
+class Choice(BaseModel):
+    colour: Literal["red", "blue"]
+    count: int = 1
+
+
+effects: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def no_effects() -> None:
+    effects.clear()
+
+
+def effect(name: str) -> str:
+    effects.append(name)
+    return name
+
+
+@tool
+async def trip(ctx: ToolContext, fast: bool = False) -> str:
+    """Ask, sleep, and act."""
+    choice = await ctx.ask("Which car?", Choice)
+    days = await ctx.ask("How many days?", int)
+    await ctx.step(effect, "book")
+    await ctx.sleep(timedelta(days=days))
+    await ctx.step(effect, "return", at_most_once=True)
+    return f"{choice.count} {choice.colour} for {days}"
+
+
+@tool(approval=lambda args: args.amount > 10)
+def pay(amount: int, ctx: SyncToolContext) -> int:
+    """Pay."""
+    ctx.step(effect, "pay")
+    return amount
+
+
+async def test_questions_and_sleeps_are_scripted() -> None:
+    test = ToolTest(answers=[Choice(colour="red", count=2), 3])
+    assert (await test.call(trip)).text == "2 red for 3"
+    assert test.asked == ["Which car?", "How many days?"]
+    assert test.slept == timedelta(days=3)
+    assert effects == ["book", "return"]
+
+
+@pytest.mark.parametrize(("after", "within", "expected"), [(1, 0, ["book", "return"]), (0, 1, ["book", "book"])])
+async def test_a_crash_repeats_what_was_not_recorded(after: int, within: int, expected: list[str]) -> None:
+    test = ToolTest(answers=[{"colour": "red"}, 1], crash_after=["effect"] * after, crash_in=["effect"] * within)
+    await test.call(trip)
+    assert effects[:2] == expected
+
+
+async def test_a_crash_in_a_step_that_may_run_once_is_an_unknown_outcome() -> None:
+    @tool
+    async def once(ctx: ToolContext) -> str:
+        return await ctx.step(effect, "once", at_most_once=True)
+
+    answer = await ToolTest(crash_in=["effect"]).call(once)
+    assert answer.error is not None
+    assert answer.error.category is ErrorCategory.OUTCOME_UNKNOWN
+    assert effects == ["once"]
+
+
+async def test_a_question_without_a_script_says_what_to_write() -> None:
+    with pytest.raises(AssertionError, match=r"Which car.*ToolTest\(answers="):
+        await call(trip)
+
+
+async def test_a_declined_question_is_an_error_of_the_call() -> None:
+    answer = await ToolTest(answers=[Unanswered.DECLINED]).call(trip)
+    assert answer.error is not None
+    assert answer.error.category is ErrorCategory.PERMISSION
+
+
+@pytest.mark.parametrize(("amount", "approvals", "paid"), [(5, [], True), (50, [True], True), (50, [False], False)])
+async def test_the_approval_of_a_tool_is_scripted(amount: int, approvals: list[bool], paid: bool) -> None:
+    answer = await ToolTest(approvals=approvals).call(pay, amount=amount)
+    assert answer.is_error is not paid
+    assert effects == (["pay"] if paid else [])
+
+
+async def test_an_expected_failure_has_its_category_and_the_tool() -> None:
+    @tool(retries=0)
+    def missing() -> str:
+        """Fail."""
+        raise ToolFailure.of(ErrorCategory.NOT_FOUND, "There is no such order.", hint="Look.")
+
+    answer = await call(missing)
+    assert answer.error is not None
+    assert (answer.error.category, answer.error.tool) == (ErrorCategory.NOT_FOUND, "missing")
+
+
+async def test_retries_are_those_of_the_tool() -> None:
+    @tool(retries=3)
+    async def never() -> str:
+        """Fail."""
+        effect("try")
+        raise ConnectionError
+
+    assert (await call(never)).is_error
+    assert effects == ["try"] * 4
+
+
+async def test_a_tool_with_a_client_phase_needs_a_stack() -> None:
+    from docs.examples.hello_tools import TOOLS  # noqa: PLC0415
+
+    with pytest.raises(TypeError, match="outlast_stack"):
+        await call(next(one for one in TOOLS if one.client is not None))
