@@ -129,6 +129,7 @@ class ItemLine(Contract):
     call: JsonObject = Field(description="Fields of `ToolCall` that are the item's own: its arguments, at least.")
     summary: JsonObject = Field(description="Fields of `TaskSummary` that are the item's own.")
     equal: EqualCalls | None = Field(default=None, description="If an identical call may answer it.")
+    row: JsonObject | None = Field(default=None, description="The row as it was given, where it is not the arguments.")
 
 
 class Slot(Contract):

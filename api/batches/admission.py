@@ -15,6 +15,7 @@ from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.json_values import MAX_VALUES, has_more_values, text_of
+from outlast.activities.secrets.placeholders import MASK, masked, places_of_masks
 from outlast.api.batches.sources import SourceRow, too_many_items
 from outlast.api.errors import BatchRefused, InvalidCall, MaskedToolCalled, UnknownToolCalled
 from outlast.api.tasks.admission import Admission, AdmittedCall
@@ -23,7 +24,8 @@ from outlast.contracts.tasks import TaskRequest
 
 _LONGEST_LIST = 100
 _ITEM_FIELDS = frozenset({"key", "arguments"})
-_MISSING = object()
+MISSING = object()
+"""Result of `value_at` where there is no value."""
 _INTEGER = re.compile(r"-?\d{1,40}", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 _MOST_NAMES = 10
@@ -104,7 +106,8 @@ class Intake:
             call = await self._admit(row.number, item, read) if item is not None else None
             if call is not None and item is not None:
                 first = first or call
-                await writer.add(_line(item, row.number, call, first, self._identical_calls(call)))
+                given = self._given(row.value, item, call)
+                await writer.add(_line(item, row.number, call, first, self._identical_calls(call), given))
             if len(read.problems) >= MAX_REPORTED:
                 break
         if read.problems:
@@ -119,6 +122,16 @@ class Intake:
             return None
         age = admitted.reuse.max_age
         return EqualCalls(digest=admitted.reuse.digest, max_age_seconds=age.total_seconds() if age else None)
+
+    def _given(self, row: JsonValue, item: Mapped, admitted: AdmittedCall) -> JsonObject | None:
+        """The row as it was given, without secrets; None if the stored arguments are the same."""
+        if not isinstance(row, dict):
+            return None
+        if not self.settings.mapping and is_item(row):
+            row = cast(JsonObject, row["arguments"])
+        if row == admitted.call.arguments:
+            return None
+        return without_secrets(row, item, admitted.call.arguments)
 
     async def digest(self, rows: AsyncIterable[SourceRow]) -> str:
         """The digest of the items, without admitting them."""
@@ -193,7 +206,35 @@ class Intake:
         )
 
 
-def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall, equal: EqualCalls | None) -> bytes:
+def without_secrets(row: JsonObject, item: Mapped, call: JsonObject) -> JsonObject | None:
+    """Return `row` with masks in the place of fields with a value that the admitted `call` has encrypted.
+
+    None if such a value is not found among the arguments of the item.
+    """
+    secrets: list[str] = []
+    for place in places_of_masks(masked(call)):
+        found = value_at(item.arguments, ".".join(map(str, place)))
+        if found is MISSING:
+            return None
+        secrets.append(found if isinstance(found, str) else orjson.dumps(found).decode())
+    if not secrets:
+        return row
+
+    def hides(value: JsonValue) -> bool:
+        text = value if isinstance(value, str) else text_of(value).decode()
+        return any(secret in text for secret in secrets if secret)
+
+    return {name: MASK if hides(value) else value for name, value in row.items()}
+
+
+def _line(
+    item: Mapped,
+    number: int,
+    admitted: AdmittedCall,
+    first: AdmittedCall,
+    equal: EqualCalls | None,
+    row: JsonObject | None,
+) -> bytes:
     """The stored form of an item: the differences of its call from the first one."""
     call = admitted.call
     own: JsonObject = {"arguments": call.arguments}
@@ -204,8 +245,8 @@ def _line(item: Mapped, number: int, admitted: AdmittedCall, first: AdmittedCall
     summary: JsonObject = {"fingerprint": admitted.summary.fingerprint}
     if admitted.summary.actor != first.summary.actor:
         summary["actor"] = admitted.summary.actor
-    line = ItemLine(key=item.key or str(number), call=own, summary=summary, equal=equal)
-    return text_of(line.model_dump(mode="json"))
+    line = ItemLine(key=item.key or str(number), call=own, summary=summary, equal=equal, row=row)
+    return text_of(line.model_dump(mode="json", exclude=None if row is not None else {"row"}))
 
 
 def _check_size(item: Mapped, content: bytes) -> None:
@@ -262,16 +303,16 @@ class RowMapping:
     def _key_of(self, row: JsonObject) -> str | None:
         if self.key is None:
             return None
-        found = _value_at(row, self.key)
-        if found is _MISSING or found is None or found == "":
+        found = value_at(row, self.key)
+        if found is MISSING or found is None or found == "":
             raise RowRefused(f"It has no `{self.key}`, which is to be the item's key.")
         return _as_key(cast(JsonValue, found), self.key)
 
     def _mapped(self, row: JsonObject) -> JsonObject:
         arguments: JsonObject = {}
         for target, source in self.fields.items():
-            value = _value_at(row, source)
-            if value is _MISSING:
+            value = value_at(row, source)
+            if value is MISSING:
                 raise RowRefused(f"It has no `{source}`, from which `{target}` takes its value.")
             _place(arguments, target.split("."), cast(JsonValue, value))
         return arguments
@@ -363,7 +404,8 @@ def _as_key(value: JsonValue, field: str) -> str | None:
     return key
 
 
-def _value_at(row: JsonValue, path: str) -> object:
+def value_at(row: JsonValue, path: str) -> object:
+    """Return the value at a dot path, or at the field of this name; `MISSING` without one."""
     if isinstance(row, dict) and path in row:
         return row[path]
     value: Any = row
@@ -373,7 +415,7 @@ def _value_at(row: JsonValue, path: str) -> object:
         elif isinstance(value, list) and part.isdecimal() and len(part) < 7 and int(part) < len(cast(Any, value)):
             value = cast(Any, value)[int(part)]
         else:
-            return _MISSING
+            return MISSING
     return value
 
 

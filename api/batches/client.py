@@ -1,26 +1,21 @@
 """`BatchClient`: batches over Temporal, their progress as events, and their results as JSON lines or CSV."""
 
 import asyncio
-import csv
-import io
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities import apify
-from outlast.activities.batches.contracts import ItemStatus
+from outlast.activities.batches.items import LineReader
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure, classify
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.output_errors import StoreUnavailable
-from outlast.activities.json_values import loads, text_of
-from outlast.activities.outputs.reader import OutputReader
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets.encryption import SecretSealer
 from outlast.api import errors
@@ -31,7 +26,6 @@ from outlast.api.batches.admission import Intake
 from outlast.api.batches.sources import SourceRow, dataset_rows, inline_rows, output_rows, too_many_items
 from outlast.api.batches.starter import BatchStart, BatchStarter
 from outlast.api.outputs import StoredOutputs
-from outlast.api.spreadsheets import safe_cell
 from outlast.api.tasks.admission import Admission
 from outlast.api.temporal.batch_view import batch_from, outcome_of, unreadable_batch
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
@@ -48,11 +42,6 @@ from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, Bat
 from outlast.workflows.contracts import memo
 
 _LOOK_SECONDS = 1.0
-COLUMNS = (
-    "key index status task_id attempts run_id dataset_id cost_usd seconds rows locator error_category error_message "
-    "items result text"
-).split()
-"""Columns of CSV. Lists and objects are JSON."""
 MAX_PAGE = 100
 _DESCRIBED_AT_ONCE = 16
 
@@ -109,6 +98,10 @@ class BatchClient:
     async def describe(self, caller: Caller, batch_id: str) -> contracts.Batch:
         """The current batch. Needs no worker. Raises `BatchNotFound`."""
         return await self._view(await self._described(caller, batch_id))
+
+    async def items(self, caller: Caller, batch_id: str) -> LineReader:
+        """A reader of the batch's items. Raises `BatchNotFound`."""
+        return self.starter.reader((await self.starter.input_of(await self._described(caller, batch_id))).place)
 
     async def events(self, caller: Caller, batch_id: str) -> AsyncGenerator[BatchEvent]:
         """The state of the batch, whenever it changes, until it has ended. Raises `BatchNotFound`."""
@@ -399,59 +392,3 @@ async def progress_events(
 def _event(name: str, batch: contracts.Batch) -> BatchEvent:
     data = batch.model_dump(mode="json", exclude_none=True)
     return BatchEvent.model_validate({"name": name, "time": datetime.now(UTC), "data": data})
-
-
-async def result_pieces(reader: OutputReader, selection: contracts.ResultsSelection) -> AsyncGenerator[bytes]:
-    """The selected rows, in pieces."""
-    form = selection.form
-    if form == "csv":
-        yield _csv_lines([COLUMNS])
-    left = selection.limit
-    async with aclosing(_batches(reader, selection.status, selection.offset)) as batches:
-        async for rows in batches:
-            some = rows if left is None else rows[:left]
-            left = None if left is None else left - len(some)
-            if some and form == "jsonl":
-                yield b"".join(row + b"\n" for row in some)
-            elif some:
-                yield _csv_of(some, safe=selection.csv_safe)
-            del rows, some
-            if left == 0:
-                return
-
-
-async def _batches(reader: OutputReader, status: ItemStatus | None, offset: int) -> AsyncGenerator[list[bytes]]:
-    async with aclosing(reader.row_batches(offset if status is None else 0)) as batches:
-        async for rows in batches:
-            if status is None:
-                yield rows
-            else:
-                chosen = [row for row in rows if loads(row)["status"] == status]
-                skipped = min(offset, len(chosen))
-                offset -= skipped
-                yield chosen[skipped:]
-                del chosen
-            del rows
-
-
-def _csv_of(rows: list[bytes], *, safe: bool) -> bytes:
-    cells = map(_cells, rows)
-    return _csv_lines([safe_cell(cell) for cell in row] for row in cells) if safe else _csv_lines(cells)
-
-
-def _cells(row: bytes) -> list[Any]:
-    fields = cast(dict[str, Any], loads(row))
-    error = cast(dict[str, Any], fields.get("error") or {})
-    fields = {**fields, "error_category": error.get("category"), "error_message": error.get("message")}
-    return [_cell(fields.get(name)) for name in COLUMNS]
-
-
-def _cell(value: object) -> object:
-    return text_of(cast(Any, value)).decode() if isinstance(value, dict | list) else "" if value is None else value
-
-
-def _csv_lines(rows: Any) -> bytes:
-    """RFC 4180."""
-    written = io.StringIO()
-    csv.writer(written).writerows(rows)
-    return written.getvalue().encode(errors="replace")

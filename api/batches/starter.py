@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from outlast.activities.batches.contracts import BatchPlace, BatchState
-from outlast.activities.batches.items import LineWriter
+from outlast.activities.batches.items import LineReader, LineWriter
 from outlast.activities.batches.results import results_locator
 from outlast.activities.contracts import Caller
 from outlast.activities.object_store.objects import OutputObjects
@@ -64,6 +64,10 @@ class BatchStarter:
     def writer(self, batch_id: str) -> LineWriter:
         """The writer that stores the items of a batch."""
         return LineWriter(self.objects, namespace=self.client.namespace, batch_id=batch_id)
+
+    def reader(self, place: BatchPlace) -> LineReader:
+        """The reader of the items of a batch."""
+        return LineReader(self.objects, place.items, namespace=self.client.namespace, batch_id=place.batch_id)
 
     @asynccontextmanager
     async def place(self, caller: Caller, batch_id: str) -> AsyncGenerator[None]:
@@ -150,7 +154,7 @@ class BatchStarter:
         state: BatchState,
     ) -> BatchInput:
         """The input of a further run from `state`, the end of the last one, with the caller's current limits."""
-        before = await self._input_of(description)
+        before = await self.input_of(description)
         given = changes.model_dump(exclude={"categories"}, exclude_none=True)
         caps = self.policy.caps_of(caller.id)
         call = {
@@ -196,7 +200,7 @@ class BatchStarter:
                 static_summary=f"{begun.summary.total} calls of {begun.summary.tool} for {place.caller_id}",
             )
 
-    async def _input_of(self, description: WorkflowExecutionDescription) -> BatchInput:
+    async def input_of(self, description: WorkflowExecutionDescription) -> BatchInput:
         """The input of a run."""
         handle = self.client.get_workflow_handle(description.id, run_id=description.run_id)
         with temporal_errors():

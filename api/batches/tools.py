@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from outlast.activities.contracts import JsonObject
 from outlast.activities.json_values import loads
 from outlast.api.access.policy.contracts import Scope
-from outlast.api.batches.client import BatchClient, StoredRows, result_pieces
+from outlast.api.batches.client import BatchClient, StoredRows
+from outlast.api.batches.results import result_pieces
 from outlast.api.errors import OutputRefusal
 from outlast.api.local_calls import LocalCall
 from outlast.api.outputs import StoredOutputs

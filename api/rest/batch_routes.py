@@ -9,10 +9,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 
+from outlast.activities.batches.items import LineReader
 from outlast.activities.contracts import Caller
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.media import named_charset
-from outlast.api.batches.client import RowSource, result_pieces
+from outlast.api.batches.client import RowSource
+from outlast.api.batches.results import result_pieces
 from outlast.api.batches.sources import Media, UploadedBody, uploaded_rows
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
 from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
@@ -139,7 +141,7 @@ async def follow_batch(batch_id: BatchId, services: ServicesDep, caller: CallerD
     response_class=StreamingResponse,
     responses={
         200: {"description": "One row for each item that has ended, as lines of JSON (x-ndjson) or CSV."},
-        **documented_problems(401, 404, 410, 503),
+        **documented_problems(400, 401, 404, 410, 503),
     },
 )
 async def get_results(
@@ -153,7 +155,8 @@ async def get_results(
     They are also a stored output: `results` of the batch is its locator.
     """
     batch = await services.batches.describe(caller, batch_id)
-    pieces, form = _results(services, caller, batch.results, selection), selection.form
+    items = await services.batches.items(caller, batch_id) if selection.needs_input else None
+    pieces, form = _results(services, caller, batch.results, selection, items), selection.form
     headers = {
         "Cache-Control": "private, no-store",
         "Content-Disposition": f'attachment; filename="{batch_id}.{form}"',
@@ -185,7 +188,11 @@ async def retry_batch(
 
 
 async def _results(
-    services: Services, caller: Caller, locator: str, selection: contracts.ResultsSelection
+    services: Services,
+    caller: Caller,
+    locator: str,
+    selection: contracts.ResultsSelection,
+    items: LineReader | None,
 ) -> AsyncGenerator[bytes]:
     try:
         reader = await services.outputs.open(caller, locator)
@@ -193,7 +200,7 @@ async def _results(
         if refusal.status != 404:
             raise
         return  # The batch has no rows yet.
-    async for piece in services.outputs.guarded(result_pieces(reader, selection)):
+    async for piece in services.outputs.guarded(result_pieces(reader, selection, items)):
         yield piece
 
 

@@ -56,11 +56,17 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """The rows of a batch's results. `offset` counts from 0; with `status`, rows of that status."""
+    """The rows of a batch's results. `offset` counts from 0; with `status`, rows of that status.
+
+    `columns` are columns of CSV, and paths such as `result.title` and `input.url`; all by default. `with_input` adds
+    the rows that the items were made from.
+    """
 
     status: str | None = None
     offset: int = 0
     limit: int | None = None
+    columns: Sequence[str] = ()
+    with_input: bool = False
 
 
 def tool_name(name: str) -> str:
@@ -179,6 +185,8 @@ def batch_lines(batch_id: str, wanted: RowFilter, form: str, *, csv_safe: bool) 
             status=wanted.status,
             offset=wanted.offset + done,
             limit=None if wanted.limit is None else wanted.limit - done,
+            columns=",".join(wanted.columns) or None,
+            with_input=wanted.with_input or None,
         )
         return HttpRequest("GET", path("batches", batch_id, "results"), params, headers={"Accept": "*/*"})
 

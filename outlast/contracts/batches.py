@@ -237,6 +237,27 @@ class ResultsSelection(BaseModel):
         default=0, ge=0, le=MAX_COUNT, description="First row, counted from 0; with `status`, of that status."
     )
     limit: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Maximum number of rows.")
+    columns: str | None = Field(
+        default=None,
+        max_length=4_000,
+        description="Only these columns, in this order, comma-separated: columns of CSV, and paths such as "
+        "`result.title` and `input.url`, which is a column of the row that the item was made from.",
+    )
+    with_input: bool = Field(
+        default=False,
+        description="Add the row that the item was made from: the field `input`, in CSV a column `input.NAME` for each "
+        "column of the first item.",
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """The chosen columns."""
+        return [name.strip() for name in (self.columns or "").split(",") if name.strip()]
+
+    @property
+    def needs_input(self) -> bool:
+        """True if rows that items were made from are read."""
+        return self.with_input or any(name.partition(".")[0] == "input" for name in self.names)
 
 
 class BatchPage(Response):

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import Span, parse_span, read_arguments
+from outlast.cli.args import Span, names_in, parse_span, read_arguments
 from outlast.cli.connection import complete_tool
 from outlast.cli.errors import BadInput, CliError, ExitCode
 from outlast.cli.options import CsvOption, CsvSafeOption, DetachOption
@@ -147,10 +147,20 @@ async def results(
     rows: Annotated[str | None, typer.Option(metavar="FROM:TO", help="Only these rows: 100:200, :50, 1000:")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the batch has ended.")] = False,
     as_csv: CsvOption = False,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="Only these columns, such as key,status,result.title,input.url."),
+    ] = None,
+    with_input: Annotated[
+        bool, typer.Option("--input", help="Add the columns of the row that each item was made from.")
+    ] = False,
     save: SaveOption = None,
     csv_safe: CsvSafeOption = True,
 ) -> None:
     """Print the results so far: a JSON line for each item that has ended."""
+    chosen = names_in(columns)
+    if follow and (chosen or with_input):
+        raise BadInput("--follow prints whole rows.", hint="Leave out --columns and --input.")
     if sum((follow, rows is not None, save is not None)) > 1 or (as_csv and (follow or save is not None)):
         raise BadInput(
             "These options cannot be combined.",
@@ -158,7 +168,9 @@ async def results(
         )
     batches = context.client.batches
     if save is not None:
-        size = await batches.save(batch_id, save, status=status, csv_safe=csv_safe)
+        size = await batches.save(
+            batch_id, save, status=status, csv_safe=csv_safe, columns=chosen, with_input=with_input
+        )
         context.output.note(f"{size:,} bytes in {escape(str(save))}")
     elif follow:
         context.output.interrupted = _after_ctrl_c(context, batch_id)
@@ -167,7 +179,7 @@ async def results(
                 context.output.line(row.document())
     else:
         span = parse_span(rows, "--rows") if rows else Span()
-        wanted = RowFilter(status, span.start, span.limit)
+        wanted = RowFilter(status, span.start, span.limit, chosen, with_input)
         async with batches.lines(batch_id, wanted, "csv" if as_csv else "jsonl", csv_safe=csv_safe) as lines:
             await context.output.pieces(lines)
 

@@ -107,7 +107,7 @@ def approval_rows(handoff: Handoff) -> list[tuple[str, str]]:
     return [(f"  {name}", value) for name, value in rows if value]
 
 
-def _arguments(handoff: Handoff) -> str:
+def _arguments(handoff: Handoff | OpenHandoff) -> str:
     """Return the arguments of a hand-off, escaped and cut. The server has masked secrets. Empty without arguments."""
     parameters = handoff.parameters
     begin, omitted = parameters.get("arguments_begin"), parameters.get("arguments_omitted_bytes")

@@ -146,12 +146,25 @@ class AsyncBatches:
         # A value of CSV may contain a line end, so lines of CSV do not count rows.
         return self._transport.lines(batch_lines(batch_id, wanted, form, csv_safe=csv_safe), can_resume=form == "jsonl")
 
-    async def save(self, batch_id: str, path: Path | str, *, status: str | None = None, csv_safe: bool = False) -> int:
+    async def save(
+        self,
+        batch_id: str,
+        path: Path | str,
+        *,
+        status: str | None = None,
+        csv_safe: bool = False,
+        columns: Sequence[str] = (),
+        with_input: bool = False,
+    ) -> int:
         """Write the results so far to a file, as CSV if its name ends with `.csv`, else as lines of JSON; return its
         size in bytes. The file appears when it is complete. `csv_safe` is that of `lines`.
+
+        `columns` are columns of CSV, and paths such as `result.title` and `input.url`; all by default. `with_input`
+        adds the rows that the items were made from.
         """
         form = "csv" if Path(path).suffix.lower() == ".csv" else "jsonl"
-        async with self.lines(batch_id, RowFilter(status), form, csv_safe=csv_safe) as pieces:
+        wanted = RowFilter(status, columns=columns, with_input=with_input)
+        async with self.lines(batch_id, wanted, form, csv_safe=csv_safe) as pieces:
             return await write_file(Path(path), pieces)
 
     async def cancel(self, batch_id: str) -> Batch:

@@ -68,6 +68,39 @@ async def test_cells_that_a_spreadsheet_would_compute_are_text_in_downloads(
     assert (await printed("--no-csv-safe")).splitlines() == plain.splitlines()
 
 
+async def test_results_have_chosen_columns_beside_those_of_the_input(shell: Shell, api: httpx.AsyncClient) -> None:
+    """Also those that the mapping does not use; a batch of arguments shows these."""
+    (shell.folder / "in.csv").write_text("who,city,count\nann,=Oslo,1\nbob,,2\n")
+    ran = await shell.outlast("batch", "run", "double", "in.csv", "-m", "number=count", "--key", "who")
+    batch_id = next(word for word in ran.said.split() if word.startswith("batch-"))
+
+    async def table(*options: str) -> list[list[str]]:
+        printed = await shell.outlast("batch", "results", batch_id, "--csv", *options)
+        assert printed.code == 0, printed.said
+        header, *rows = csv.reader(printed.out.splitlines())
+        return [header, *sorted(rows)]
+
+    whole = await table("--input")
+    assert whole[0][:5] == ["input.who", "input.city", "input.count", "key", "index"]
+    assert [row[:4] for row in whole[1:]] == [["ann", "'=Oslo", "1", "ann"], ["bob", "", "2", "bob"]]
+    chosen = await table("--columns", "input.city,result.doubled,status,error_category")
+    assert chosen[1:] == [["", "4", "completed", ""], ["'=Oslo", "2", "completed", ""]]
+    columns = ("--columns", "key,result.doubled,input.count,result.absent")
+    lines_of_json = (await shell.outlast("batch", "results", batch_id, *columns)).out.splitlines()
+    ann = {"key": "ann", "result.doubled": 2, "input.count": "1", "result.absent": None}
+    assert ann in map(json.loads, lines_of_json)
+    saved = await shell.outlast("batch", "results", batch_id, "--input", "--save", "all.jsonl")
+    assert saved.code == 0, saved.said
+    rows = [json.loads(line) for line in (shell.folder / "all.jsonl").read_text().splitlines()]
+    assert {"who": "bob", "city": None, "count": "2"} in [row["input"] for row in rows]
+    unknown = await shell.outlast("batch", "results", batch_id, "--columns", "nothing")
+    assert (unknown.code, "There is no column 'nothing'" in unknown.said) == (2, True)
+    plain = await shell.outlast("batch", "run", "double", "-", "--detach", typed=lines({"number": 4}))
+    await ended(api, plain.out.strip())
+    [row] = (await shell.outlast("batch", "results", plain.out.strip(), "--columns", "input")).out.splitlines()
+    assert json.loads(row) == {"input": {"number": 4}}
+
+
 async def test_lines_that_do_not_fit_are_told(shell: Shell) -> None:
     refused = await shell.outlast("batch", "run", "double", "-", typed=lines({"number": 1}, {"number": "x"}))
     assert refused.code == 2

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast.api.batches.admission import RowMapping, RowRefused, merged, typed
+from outlast.api.batches.admission import Mapped, RowMapping, RowRefused, merged, typed, without_secrets
 
 
 def test_own_arguments_go_over_the_common_ones_field_by_field() -> None:
@@ -66,3 +66,14 @@ def test_texts_become_what_the_schema_has() -> None:
     assert typed({"input": {"deep": "2"}}, schema) == {"input": {"deep": 2}}
     assert typed({"n": "three", "f": "1e5"}, schema) == {"n": "three", "f": 1e5}
     assert typed({"n": "1"}, {}) == {"n": "1"}
+
+
+def test_a_kept_row_has_no_value_that_its_call_has_encrypted() -> None:
+    """Wherever the row repeats it. If the value is not found in the arguments, nothing is kept."""
+    row: dict[str, Any] = {"site": "https://a.example", "password": "hunter2", "note": "login: hunter2", "age": 3}
+    item = Mapped(None, {"input": {"login": [{"password": "hunter2"}], "url": "https://a.example"}})
+    call: dict[str, Any] = {"input": {"login": [{"password": {"$sealed": {"key": "1"}}}], "url": "https://a.example"}}
+    kept = {"site": "https://a.example", "password": "[secret]", "note": "[secret]", "age": 3}
+    assert without_secrets(row, item, call) == kept
+    assert without_secrets(row, item, {"input": {"other": {"$sealed": {"key": "1"}}}}) is None
+    assert without_secrets(row, item, item.arguments) is row
