@@ -34,7 +34,7 @@ help: ## List the commands
 
 install: $(INSTALLED) ## Create .venv and install everything from requirements.lock, checked by hash (once)
 
-demo: $(INSTALLED) ## Run a real Actor as a durable task on the embedded stack, and show it
+demo: $(INSTALLED) ## Kill a worker in the middle of a tool call, and show that it completes (ARGS=crawl: run a real Actor)
 	@$(BIN)/outlast demo $(ARGS)
 
 up: $(INSTALLED) ## Start the embedded stack and leave it running until Ctrl-C

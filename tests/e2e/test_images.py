@@ -68,7 +68,7 @@ def test_an_image_has_a_user_a_bill_of_materials_and_nothing_of_its_build(
 def test_the_demo_runs_in_the_embedded_image(embedded: BuiltImage, tmp_path: Path) -> None:
     ports = ("API", "SANDBOX", "WORKER_METRICS", "TEMPORAL", "TEMPORAL_UI", "TEMPORAL_HTTP", "TEMPORAL_METRICS")
     given = {f"OUTLAST_{name}_PORT": str(free_port()) for name in ports} | {"OUTLAST_READY_TIMEOUT": "300"}
-    command = embedded.starting(embedded.volume(tmp_path), "demo", "--max-pages", "3", **given)
+    command = embedded.starting(embedded.volume(tmp_path), "demo", "crawl", "--max-pages", "3", **given)
     ended = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "completed" in ended.stdout + ended.stderr

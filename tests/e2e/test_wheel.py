@@ -93,7 +93,7 @@ def _write_trap(module: Path) -> None:
 @pytest.fixture(scope="module")
 def demo(complete: CleanInstall, clashing: Path) -> "subprocess.CompletedProcess[str]":
     """`outlast demo`, where nothing has ever run."""
-    return complete.run(clashing, "demo", "--max-pages", "5", **_ports())
+    return complete.run(clashing, "demo", "crawl", "--max-pages", "5", **_ports())
 
 
 @pytest.fixture(scope="module")

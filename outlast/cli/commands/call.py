@@ -11,7 +11,6 @@ from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.options import DetachOption
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show import follow_task
-from outlast.cli.show.wording import duration
 from outlast.client import Task, TaskAnswer
 from outlast.contracts.options import CallOptions
 
@@ -85,12 +84,7 @@ async def follow(context: Context, task: Task, *, detach: bool, rows: bool = Fal
 async def wait_for_answer(context: Context, task: Task, *, rows: bool = False) -> TaskAnswer:
     """Show the progress of `task`, and its `rows` if wanted, until its handler has returned."""
     context.output.interrupted = follow_task.after_ctrl_c(context, task.id)
-    reused = ""
-    if task.reused is not None:
-        age = "already running" if task.reused.joined else f"answered {duration(task.reused.age_seconds)} ago"
-        reused = f"  [dim]reused, {age}[/]"
-    url = escape(context.client.connection.url)
-    context.output.note(f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{reused}  [dim]on {url}[/]")
+    context.output.note(follow_task.headline(context, task))
     if rows:
         await follow_task.print_rows_beside_progress(context, task)
     elif task.finished_at is None:

@@ -1,6 +1,10 @@
-"""`outlast demo`: a real Actor as a durable task, from an empty machine to rows."""
+"""`outlast demo`: a tool call whose worker is killed; and a real Actor as a durable task, from nothing to rows."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack, cast
 from urllib.parse import urlsplit
 
 import typer
@@ -11,6 +15,7 @@ from outlast.cli.commands.call import wait_for_answer
 from outlast.cli.commands.stack import StackReport, address_table, checked_config, stack_errors
 from outlast.cli.errors import CliError, ExitCode
 from outlast.cli.options import DEFAULT_DATA_DIR, Options, TokenOption
+from outlast.cli.order_demo import TOOLS, Order
 from outlast.cli.runner import Context, connected, local_command
 from outlast.cli.show.follow_task import summary_line
 from outlast.cli.show.output import Output
@@ -21,7 +26,8 @@ from outlast.client import NotFound, Task, TaskAnswer
 from outlast.paths import checkout
 
 if TYPE_CHECKING:
-    from outlast.deploy.local.state import StackAddresses
+    from outlast.deploy.local.config import StackConfig
+    from outlast.deploy.local.state import StackAddresses, StackEvent
 
 _FIELDS = ("url", "title", "metadata", "text", "error")
 _MAX_ROWS = 50
@@ -41,49 +47,96 @@ _APIFY_SITE = "https://docs.apify.com/academy/web-scraping-for-beginners"
 @local_command()
 async def demo(
     output: Output,
+    what: Annotated[
+        Literal["order", "crawl"],
+        typer.Argument(help="order: kill the worker within a tool call. crawl: crawl a site with a real Actor."),
+    ] = "order",
     start_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Page to start at.", show_default="the site that the stack serves")
+        str | None,
+        typer.Option(metavar="URL", help="Of crawl: page to start at.", show_default="the site that the stack serves"),
     ] = None,
-    max_pages: Annotated[int, typer.Option(min=1, help="Maximum number of pages.")] = 20,
+    max_pages: Annotated[int, typer.Option(min=1, help="Of crawl: maximum number of pages.")] = 20,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the stack running until Ctrl-C.")] = False,
     data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
     token: TokenOption = None,
     **given: Unpack[DemoFlags],
 ) -> ExitCode:
-    """Crawl a site with a real Actor, as a durable task, and show the rows.
+    """Kill the worker within a tool call, and see the call complete; or crawl a site.
 
-    Starts the stack on the data directory, or uses the one that already runs there.
+    Starts the stack on the data directory. If one runs there, crawl uses it, and order starts another one in a
+    temporary directory, because it kills a worker.
     """
     from outlast.client.http import running_stack  # noqa: PLC0415 (httpx)
-    from outlast.deploy.local.stack import Stack  # noqa: PLC0415 (the Temporal SDK)
-    from outlast.deploy.local.state import ignore_event  # noqa: PLC0415
 
     output.as_json = output.as_json or given.get("log_format") == "json"
-    output.note("[bold]Outlast demo[/]: a real Actor, run as a durable task\n")
+    running = running_stack(data_dir)
+    if what == "crawl":
+        output.note("[bold]Outlast demo[/]: a real Actor, run as a durable task\n")
+    else:
+        output.note("[bold]Outlast demo[/]: an order whose worker is killed after the charge\n")
 
     async def crawl(addresses: "StackAddresses", *, stays_up: bool) -> ExitCode:
-        options = Options(url=addresses.api_url, token=token, data_dir=data_dir, as_json=output.as_json)
-        async with connected(output, options) as context:
-            context.options = Options(data_dir=data_dir, as_json=output.as_json)
+        async with _demo_context(output, addresses, data_dir, token) as context:
             task = await _start_crawl(context, start_url or addresses.docs_site_url or _APIFY_SITE, max_pages)
             return await _show_crawl(context, task, stays_up=stays_up)
 
-    running = running_stack(data_dir)
-    if running is not None:
+    if what == "crawl" and running is not None:
         output.note(f"[green]✓[/] joined the stack that runs on {data_dir} [dim](process {running.pid})[/]")
         return await crawl(running.addresses, stays_up=True)
-    config = await checked_config({"data_dir": data_dir, **given})
+    with TemporaryDirectory(prefix="outlast-demo-") as temporary:
+        if running is not None:
+            output.note(f"[dim]The stack on {data_dir} is left alone; this is another one.[/]\n")
+            data_dir = Path(temporary)
+        tools = {"tools_from": TOOLS} if what == "order" else {}
+        config = await checked_config({"data_dir": data_dir, **given, **tools})
+        return await _on_own_stack(output, config, token, crawl if what == "crawl" else None, keep=keep)
+
+
+async def _on_own_stack(
+    output: Output,
+    config: "StackConfig",
+    token: str | None,
+    crawl: Callable[..., Awaitable[ExitCode]] | None,
+    *,
+    keep: bool,
+) -> ExitCode:
+    from outlast.deploy.local.stack import Stack  # noqa: PLC0415 (the Temporal SDK)
+
     report = StackReport(output)
+    order = Order()
+
+    def show(event: "StackEvent") -> None:
+        order.see(event)
+        if not output.as_json and not order.is_running:
+            report.show(event)
+
     with stack_errors(report):
-        async with Stack(config, on_event=ignore_event if output.as_json else report.show) as stack:
+        async with Stack(config, on_event=show) as stack:
             report.is_up()
-            code = await crawl(stack.addresses, stays_up=keep)
+            if crawl is not None:
+                code = await crawl(stack.addresses, stays_up=keep)
+            else:
+                async with _demo_context(output, stack.addresses, config.data_dir, token) as context:
+                    task = await order.show(context, lambda: stack.pid("worker"))
+                    if task is not None:
+                        _show_next_steps(context, task, {}, stays_up=keep)
+                    code = ExitCode.FAILED if task is None else ExitCode.OK
             if keep:
                 output.note("\n[bold green]The stack keeps running[/] until Ctrl-C.\n")
                 output.note(address_table(stack.addresses, config.data_dir))
                 await stack.wait()
             report.is_over = True
     return code
+
+
+@asynccontextmanager
+async def _demo_context(
+    output: Output, addresses: "StackAddresses", data_dir: Path, token: str | None
+) -> AsyncGenerator[Context]:
+    options = Options(url=addresses.api_url, token=token, data_dir=data_dir, as_json=output.as_json)
+    async with connected(output, options) as context:
+        context.options = Options(data_dir=data_dir, as_json=output.as_json)
+        yield context
 
 
 async def _start_crawl(context: Context, start_url: str, max_pages: int) -> Task:

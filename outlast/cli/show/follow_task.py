@@ -80,6 +80,16 @@ def after_ctrl_c(context: Context, task_id: str) -> CliError:
     )
 
 
+def headline(context: Context, task: Task) -> str:
+    """Return the tool, the id and the server of a task that begins, as Rich markup."""
+    reused = ""
+    if task.reused is not None:
+        age = "already running" if task.reused.joined else f"answered {duration(task.reused.age_seconds)} ago"
+        reused = f"  [dim]reused, {age}[/]"
+    url = escape(context.client.connection.url)
+    return f"[bold]{escape(task.tool)}[/]  [dim]task[/] {escape(task.id)}{reused}  [dim]on {url}[/]"
+
+
 def summary_line(task: Task) -> str:
     """Return the status of a task and how long it took, as Rich markup."""
     return f"{styled_status(task.status)} in {took(task) or duration(age_seconds(task))}"

@@ -141,7 +141,7 @@ def test_the_commands() -> None:
     assert told == set(commands(typer.main.get_command(command_line())))
 
 
-PROMISES = ("../README.md", "security.md")
+PROMISES = ("concepts.md", "security.md")
 """The pages with tables of promises."""
 
 
