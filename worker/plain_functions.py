@@ -15,6 +15,7 @@ from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classif
 from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import MAX_VALUES, has_more_values
+from outlast.worker.functions_loop import FunctionsLoop
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
@@ -48,9 +49,13 @@ _TEMPORARY_STATUSES = frozenset({408, 425, 429})
 class PlainFunctions:
     """Runs plain functions by the names of their tools, with heartbeats. They are cancelled with their calls."""
 
-    def __init__(self, tool_of: Callable[[str, str], Tool] | None = None) -> None:
-        """`tool_of` returns a tool by mode and name, or raises `UnknownTool`; by default the tools of this process."""
+    def __init__(self, tool_of: Callable[[str, str], Tool] | None = None, *, loop: FunctionsLoop | None = None) -> None:
+        """`tool_of` returns a tool by mode and name, or raises `UnknownTool`; by default the tools of this process.
+
+        `loop` runs `async def` functions; None for the loop of the worker, as tests do.
+        """
         self._tool_of = tool_of or (lambda mode, name: base_tools(mode).get(name))
+        self._loop = loop
 
     @activity.defn(name=DECIDE_APPROVAL)
     async def decide_approval(self, request: ApprovalInput) -> ApprovalDecision:
@@ -79,7 +84,11 @@ class PlainFunctions:
                 journal = await _journal(request) if function.takes_context else Journal()
                 context = {"context": _context(request, heartbeats, journal)} if function.takes_context else {}
                 try:
-                    value = await _until_wait(function(*arguments, **context), journal)
+                    running = _until_wait(function(*arguments, **context), journal)
+                    if self._loop is None or function.has_thread:
+                        value = await running
+                    else:
+                        value = await self._loop.run(running, request.tool, heartbeats.send)
                 except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
                     failure = _failure(request, function, journal, error)
                     if failure is error:
@@ -243,8 +252,13 @@ async def _journal(request: PlainFunctionInput) -> Journal:
     """The journal of the task, with the entries of earlier attempts."""
     info = activity.info()
     task = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+    loop = asyncio.get_running_loop()
 
     async def record(entry: StepEntry) -> None:
+        """Record from the loop of the function; the client belongs to the worker's."""
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(send(entry), loop))
+
+    async def send(entry: StepEntry) -> None:
         """Return when the task's history has the signal. An outage is waited out while the attempt lasts."""
         pause = 0.1
         while True:
@@ -267,12 +281,13 @@ async def _journal(request: PlainFunctionInput) -> Journal:
 
 def _context(request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journal) -> ToolContext:
     info = activity.info()
+    loop = asyncio.get_running_loop()
     return ToolContext(
         task_id=info.workflow_id or "",
         caller_id=request.caller_id,
         session_id=request.session_id,
         attempt=info.attempt,
-        report=heartbeats.send,
+        report=lambda progress: loop.call_soon_threadsafe(heartbeats.send, progress),
         journal=journal,
     )
 

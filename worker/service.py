@@ -42,6 +42,7 @@ from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.webhooks.posting import WebhookPoster
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.worker.connection import output_objects, sealer_from
+from outlast.worker.functions_loop import FunctionsLoop
 from outlast.worker.item_tasks import WorkflowItemTasks
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.schedule_work import WorkflowWork
@@ -240,7 +241,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
-    functions = PlainFunctions()
+    functions = PlainFunctions(loop=FunctionsLoop())
     batches, firings = _batches(objects, client, ledgers), _firings(client, objects, ledgers)
     return Activities(
         short=(

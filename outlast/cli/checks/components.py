@@ -1,6 +1,7 @@
 """Checks of the parts of a running system: processes of the stack, API, Temporal, worker, platform."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -104,6 +105,9 @@ async def check_platform(around: Surroundings) -> Check:
     return ok(name, f"{kind}, {base_url}, as {_username(answer)}")
 
 
+_BLOCKING = re.compile(r'^outlast_blocked_function_loops_total\{[^}]*tool="([^"]*)"', re.MULTILINE)
+
+
 async def check_metrics(around: Surroundings) -> Check:
     """Check that the metrics of the worker can be scraped."""
     url = around.state.addresses.metrics_url if around.state else None
@@ -112,6 +116,9 @@ async def check_metrics(around: Surroundings) -> Check:
     answer = await http_response(url)
     if answer is None or not answer.is_success or "temporal" not in answer.text:
         return fail("Worker metrics", f"{url} serves no metrics", around.log_of("worker"))
+    if tools := sorted(set(_BLOCKING.findall(answer.text))):
+        advice = f"Write it as `def`, or await what blocks: the stack is in the worker's log. {around.log_of('worker')}"
+        return warn("Worker metrics", f"{', '.join(tools[:10])} blocked the event loop of functions", advice)
     series = sum(1 for line in answer.text.splitlines() if line and not line.startswith("#"))
     return ok("Worker metrics", f"{url}, {series} series")
 

@@ -1,5 +1,6 @@
 """Typed functions under `@tool`, called from every entry point of a server that loads their module."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
 from tests.support.http.pages import serving_pages
 from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.stacks.service import Service
 
 service = service_fixture(scope="module", tools=["tests.support.tools.function_tools"])
 api = http_fixture()
-OWN = {"weather", "nap", "flaky", "fetched", "transfer"}
+OWN = {"weather", "nap", "flaky", "fetched", "transfer", "blocks", "quick"}
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -79,6 +81,28 @@ async def test_blocking_functions_stall_neither_each_other_nor_other_tools(api: 
     assert "working" in states
     for nap in naps:
         await result_of(api, nap)
+
+
+async def test_a_function_that_blocks_its_event_loop_is_named_and_stalls_no_other_kind(
+    api: httpx.AsyncClient, service: Service
+) -> None:
+    blocking = await started(api, call("blocks", seconds=30))
+
+    async def is_told() -> bool:
+        task = (await api.get(f"/v1/tasks/{blocking}")).json()
+        return "blocks the event loop" in ((task.get("progress") or {}).get("message") or "")
+
+    await eventually(is_told)
+    await completed(api, call("weather", city="Prague"))
+    assert (await api.get(f"/v1/tasks/{blocking}")).json()["status"] == "working"
+    waiting = await started(api, call("quick"))
+    assert text_of((await result_of(api, waiting))["result"]) == "Here."
+    async with httpx.AsyncClient() as http:
+        metrics = (await http.get(service.worker_metrics_url)).text
+    assert re.search(r'outlast_blocked_function_loops_total\{[^}]*tool="blocks"', metrics)
+    log = (service.folder / "worker.log").read_text()
+    assert "blocks has blocked the event loop" in log
+    assert "time.sleep(seconds)" in log
 
 
 @pytest.mark.parametrize(("error", "attempts"), [("busy", 3), ("broken", 1), ("value", 1)])

@@ -47,6 +47,19 @@ def nap(seconds: float, call: ToolContext) -> str:
     return "Rested."
 
 
+@tool
+async def blocks(seconds: float) -> str:
+    """Block the event loop of functions."""
+    time.sleep(seconds)  # noqa: ASYNC251 (the mistake that is looked for)
+    return "Blocked."
+
+
+@tool
+async def quick() -> str:
+    """Need the event loop of functions."""
+    return "Here."
+
+
 @tool(retries=4, backoff=0.1, retry_on=(Busy,), no_retry_on=(Broken,))
 def flaky(folder: str, error: str) -> int:
     """Fail twice, and then return the number of attempts."""

@@ -132,6 +132,7 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
         backoff=_time_span(options.get("backoff", DEFAULT_BACKOFF)),
         retry_on=options.get("retry_on", ()),
         no_retry_on=options.get("no_retry_on", ()),
+        has_thread=not inspect.iscoroutinefunction(function),
     )
     annotations = ToolAnnotations(
         title=options.get("title") or call_name,

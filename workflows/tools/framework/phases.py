@@ -160,6 +160,8 @@ class PlainFunction:
     """Exceptions that are retried besides temporary failures."""
     no_retry_on: tuple[type[Exception], ...] = ()
     """Exceptions that are never retried. They take precedence."""
+    has_thread: bool = False
+    """Whether a thread runs its code: `function` only waits for it."""
 
     def __post_init__(self) -> None:
         """Check the limits."""

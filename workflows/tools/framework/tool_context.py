@@ -152,13 +152,9 @@ class SyncToolContext(_Call):
     @classmethod
     def of(cls, context: _Call) -> "SyncToolContext":
         """Return the context for a thread, from within the event loop."""
-        loop = asyncio.get_running_loop()
-
-        def report(progress: Progress) -> None:
-            loop.call_soon_threadsafe(context.report, progress)
-
-        made = cls(context.task_id, context.caller_id, context.session_id, context.attempt, report, context.journal)
-        object.__setattr__(made, "loop", loop)
+        fields = (context.task_id, context.caller_id, context.session_id, context.attempt, context.report)
+        made = cls(*fields, context.journal)
+        object.__setattr__(made, "loop", asyncio.get_running_loop())
         return made
 
     def step(self, function: Callable[..., R], /, *args: Any, at_most_once: bool = False, **kwargs: Any) -> R:
