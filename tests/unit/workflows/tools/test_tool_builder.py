@@ -10,7 +10,15 @@ from pydantic import Field, ValidationError
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, tool, with_description
+from outlast.workflows.tools.framework.tool import (
+    Arguments,
+    Category,
+    NoArguments,
+    Tool,
+    ToolAnnotations,
+    tool,
+    with_description,
+)
 from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of, tools_of
 
 
@@ -99,7 +107,7 @@ def test_a_variant_is_a_new_definition() -> None:
     [
         (tool("t").category(Category.RUNS).describe("d"), r"\.server\(handler\)"),
         (tool("t").describe("d").server(answer), r"\.category"),
-        (tool("t").category(Category.RUNS).describe("  ").server(answer), r"\.describe"),
+        (tool("t").category(Category.RUNS).describe("  ").args(Given).server(answer), r"\.describe"),
     ],
 )
 def test_a_definition_without_a_necessary_step_says_which(builder: Any, missing: str) -> None:
@@ -108,7 +116,10 @@ def test_a_definition_without_a_necessary_step_says_which(builder: Any, missing:
 
 
 def test_a_tool_without_arguments_accepts_none() -> None:
-    definition = tool("t").category(Category.RUNS).describe("d").server(answer).build()
+    async def no_arguments(ctx: HandlerContext, arguments: NoArguments) -> ToolResult:
+        return ToolResult()
+
+    definition = tool("t").category(Category.RUNS).describe("d").server(no_arguments).build()
     definition.parse({})
     with pytest.raises(ToolError):
         definition.parse({"anything": 1})
