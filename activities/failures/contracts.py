@@ -1,8 +1,9 @@
 """Contracts of tool errors: one form for REST, events and models."""
 
+import re
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -30,6 +31,10 @@ class ErrorCategory(StrEnum):
     UNKNOWN = "unknown"
 
 
+_DICTIONARY: Final = re.compile(r"a valid dictionary(?: or instance of \w+)?")
+"""What pydantic calls an object of JSON."""
+
+
 class Violation(Contract):
     """One way in which arguments break a schema."""
 
@@ -42,7 +47,7 @@ class Violation(Contract):
     def at(cls, parts: Iterable[str | int], message: str) -> "Violation":
         """Return the violation at the value that `parts` lead to: names and indices, the outermost first."""
         escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in parts)
-        return cls(path="".join(f"/{part}" for part in escaped), message=message)
+        return cls(path="".join(f"/{part}" for part in escaped), message=_DICTIONARY.sub("an object", message))
 
 
 class ErrorEnvelope(Contract):

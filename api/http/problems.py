@@ -3,12 +3,14 @@
 import math
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from outlast.activities.failures.contracts import Violation
 from outlast.api.errors import (
@@ -139,9 +141,11 @@ def _unsupported_media_type(request: Request) -> JSONResponse:
 
 async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
     details = {
-        404: "There is nothing at this path; /docs lists the endpoints.",
-        405: "This path has other methods; see the Allow header and /docs.",
+        404: f"There is nothing at this path{_similar_path(request)}; /docs lists the endpoints.",
+        405: f"This path has no {request.method[:20]}: send {headers.get('Allow', 'another method')}. "
+        "/docs lists the endpoints.",
     }
     problem = Problem(
         type="about:blank",
@@ -150,7 +154,13 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
         detail=details.get(error.status_code, str(error.detail)),
         instance=request.url.path,
     )
-    return problem_response(problem, dict(error.headers or {}))
+    return problem_response(problem, headers)
+
+
+def _similar_path(request: Request) -> str:
+    paths = {route.path for route in request.app.routes if isinstance(route, Route) and "{" not in route.path}
+    near = get_close_matches(request.url.path[:MAX_TEXT_CHARS], paths, n=1, cutoff=0.75)
+    return f", but at {near[0]}" if near else ""
 
 
 def defect_response(path: str) -> JSONResponse:
@@ -192,8 +202,14 @@ def body_too_complex(path: str, detail: str) -> JSONResponse:
 
 def _violation(entry: Any) -> Violation:
     location = entry["loc"][1:] if entry["loc"][0] == "body" else entry["loc"]
-    # For malformed JSON, the framework puts the reason into the context.
-    found = Violation.at(location, entry["ctx"]["error"] if entry["type"] == "json_invalid" else entry["msg"])
+    if (
+        entry["type"] == "json_invalid"
+    ):  # the framework puts the reason into the context, and the position into the place
+        found = Violation.at((), f"{entry['ctx']['error']} at character {location[0] + 1 if location else 1}")
+    elif entry["type"] == "missing" and not location:
+        found = Violation.at((), "The request has no body: send JSON")
+    else:
+        found = Violation.at(location, entry["msg"])
     return Violation(path=_cut(found.path, MAX_TEXT_CHARS), message=_cut(found.message, MAX_TEXT_CHARS))
 
 

@@ -148,7 +148,8 @@ def _parse_object(text: str, origin: str) -> dict[str, Any]:
     except RecursionError as error:
         raise BadInput(f"The JSON in {origin} is nested too deeply.") from error
     if not isinstance(value, dict):
-        raise BadInput(f"The arguments must be a JSON object; {origin} contains {_kind(value)}.", hint=_EXAMPLE)
+        where = "" if origin == "the arguments" else f" in {origin}"
+        raise BadInput(f"The arguments{where} must be a JSON object, not {_kind(value)}.", hint=_EXAMPLE)
     return cast("dict[str, Any]", value)
 
 

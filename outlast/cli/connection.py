@@ -74,7 +74,8 @@ def cli_error(error: errors.OutlastError) -> CliError:
     if not isinstance(error, errors.ApiError):
         return CliError(error.message, exit_code=_exit_code(error), hint=error.hint)
     lines = tuple(f"{violation.path or '(arguments)'}: {violation.message}" for violation in error.violations)
-    tools = (f"Available tools: {suggested(error.allowed_tools)}",) if error.allowed_tools else ()
+    is_named = error.hint is not None and error.hint.startswith("Did you mean ")
+    tools = (f"Available tools: {suggested(error.allowed_tools)}",) if error.allowed_tools and not is_named else ()
     return CliError(
         error.message,
         exit_code=_exit_code(error),

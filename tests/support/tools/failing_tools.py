@@ -1,0 +1,56 @@
+"""Functions that fail as those of newcomers do. The folder that a test names counts the attempts."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from outlast import tool
+
+
+class Weather(BaseModel):
+    degrees: float
+
+
+@tool
+def misfit(folder: str) -> str:
+    """Read a value that does not fit a model."""
+    Path(folder, f"attempt-{time.monotonic_ns()}").touch()
+    return str(Weather.model_validate({"degrees": "hot"}))
+
+
+@tool
+def mistaken() -> str:
+    """Look up what is not there, with a secret in the message."""
+    raise KeyError("password=hunter2hunter2")
+
+
+@tool(timeout=1, retries=0)
+async def endless() -> str:
+    """Take too long."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+@tool
+async def stubborn(folder: str) -> str:
+    """Delay its cancellation until the folder has the file `go`."""
+    Path(folder, "begun").touch()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        while not Path(folder, "go").exists():
+            await asyncio.sleep(0.1)
+    return "never"
+
+
+class LibraryError(OSError):
+    """An error of the network, as requests has it."""
+
+
+@tool(backoff=0.1)
+def unreachable(folder: str) -> str:
+    """Fail as requests does without a network."""
+    Path(folder, f"attempt-{time.monotonic_ns()}").touch()
+    raise LibraryError("no route")
