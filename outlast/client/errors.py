@@ -48,7 +48,8 @@ class OutlastError(Exception):
 
     def __str__(self) -> str:
         hint = [f"Hint: {self.hint}"] if self.hint and self.hint not in self.message else []
-        return "\n".join([self.message, *self._details(), *hint])
+        details = [line for line in self._details() if line.strip() not in self.message]
+        return "\n".join([self.message, *details, *hint])
 
     def _details(self) -> list[str]:
         """Lines between the message and the hint."""

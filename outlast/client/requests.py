@@ -85,17 +85,17 @@ def given(**values: JsonValue) -> Body:
 
 def call_body(tool: str, arguments: Arguments | None, options: CallOptions, *, known: Sequence[str] = ()) -> Body:
     """The body of `POST /v1/tasks`. Raises `TypeError` for an unknown option."""
-    return _called(tool, arguments) | to_wire(CallOptions, options, known=known)
+    return _called(tool, arguments) | _wire(CallOptions, options, arguments, known)
 
 
 def saved_call_body(tool: str, arguments: Arguments | None, options: SavedCallOptions) -> Body:
     """The body of `PUT /v1/saved-calls/{name}`. Raises `TypeError` for an unknown option."""
-    return _called(tool, arguments) | to_wire(SavedCallOptions, options)
+    return _called(tool, arguments) | _wire(SavedCallOptions, options, arguments)
 
 
 def batch_settings(tool: str, arguments: Arguments | None, options: BatchOptions, *, known: Sequence[str] = ()) -> Body:
     """The body of `POST /v1/batches`, without the items. Raises `TypeError` for an unknown option."""
-    return _called(tool, arguments) | to_wire(BatchOptions, options, known=known)
+    return _called(tool, arguments) | _wire(BatchOptions, options, arguments, known)
 
 
 def start_call(body: Body, idempotency_key: str | None) -> HttpRequest:
@@ -259,7 +259,22 @@ def usage_params(options: UsageOptions) -> Params:
     return (*query(**wire), *(("by", name) for name in groups))
 
 
+def _wire(kind: type, options: Any, arguments: Arguments | None, known: Sequence[str] = ()) -> Body:
+    try:
+        return to_wire(kind, options, known=known)
+    except TypeError as error:
+        if arguments is not None:
+            raise
+        raise TypeError(f"{error} The arguments of a tool are one dict, the second parameter.") from None
+
+
 def _called(tool: str, arguments: Arguments | None) -> Body:
+    if not isinstance(tool, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may err
+        raise TypeError(f"The tool is a name, such as 'search-actors', not {tool!r}.")
+    if not isinstance(arguments, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+        raise TypeError(
+            f"The arguments of {tool} are one dict, such as {{'name': value}}, not of type {type(arguments).__name__}."
+        )
     return {"tool": tool_name(tool), "arguments": dict(arguments or {})}
 
 

@@ -112,7 +112,7 @@ def _module_of_file(file: Path, package: Sequence[str] = ()) -> str:
         found = None
     if found is None or found.origin is None or Path(found.origin).resolve() != file:
         raise ExtensionError(
-            f"Tools cannot be loaded from {file}: {name!r} is the name of another module or none. Rename the file."
+            f"Tools cannot be loaded from {file}: {name!r} is the name of another module, or of none. Rename it."
         )
     return name
 
@@ -125,11 +125,14 @@ def _package_of(folder: Path) -> tuple[str, ...]:
 def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except Exception as error:  # for any exception, the module's author needs the place and not our traceback
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # the author needs the place of any exception, not our traceback
         raise ExtensionError(f"Tools cannot be loaded from {name!r}: {_reason(name, error)}") from error
 
 
-def _reason(name: str, error: Exception) -> str:
+def _reason(name: str, error: Exception | SystemExit) -> str:
     """Return the place and the reason of a failed import in one line."""
     if isinstance(error, ModuleNotFoundError) and error.name is not None and f"{name}.".startswith(f"{error.name}."):
         return (
@@ -140,10 +143,12 @@ def _reason(name: str, error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     place = _place_of(error)
+    if isinstance(error, SystemExit):
+        return f'{place}: the module ends the process when it is imported. Call it under `if __name__ == "__main__":`.'
     return f"{place}: {type(error).__name__}: {text}" if place else f"{type(error).__name__}: {text}"
 
 
-def _place_of(error: Exception) -> str | None:
+def _place_of(error: BaseException) -> str | None:
     """Return the last file and line of the traceback in the module's own folder."""
     frames = [
         frame

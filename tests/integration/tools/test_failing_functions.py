@@ -14,6 +14,10 @@ service = service_fixture(scope="module", tools=[failing_tools.__name__], caller
 api = http_fixture()
 
 
+def attempts_in(folder: Path) -> int:
+    return len(list(folder.iterdir()))
+
+
 async def error_of(api: httpx.AsyncClient, tool: str, **arguments: Any) -> dict[str, Any]:
     return (await completed(api, {"tool": tool, "arguments": arguments}))["result"]["error"]
 
@@ -30,7 +34,7 @@ async def test_a_value_that_does_not_fit_a_model_is_not_retried(api: httpx.Async
     error = await error_of(api, "misfit", folder=str(tmp_path))
     assert "ValidationError: Weather.degrees: Input should be a valid number" in error["message"]
     assert (error["category"], error["retryable"]) == ("unknown", False)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert attempts_in(tmp_path) == 1
 
 
 async def test_a_time_limit_is_named_with_its_option(api: httpx.AsyncClient) -> None:
@@ -43,7 +47,7 @@ async def test_errors_of_the_network_that_derive_from_oserror_are_retried(
     api: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     error = await error_of(api, "unreachable", folder=str(tmp_path))
-    assert (error["category"], len(list(tmp_path.iterdir()))) == ("network", 3)
+    assert (error["category"], attempts_in(tmp_path)) == ("network", 3)
 
 
 async def test_a_cancelled_task_without_a_run_does_not_mention_one(api: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -13,6 +13,10 @@ class Weather(BaseModel):
     degrees: float
 
 
+def _file(folder: str, name: str) -> Path:
+    return Path(folder, name)
+
+
 @tool
 def misfit(folder: str) -> str:
     """Read a value that does not fit a model."""
@@ -36,11 +40,11 @@ async def endless() -> str:
 @tool
 async def stubborn(folder: str) -> str:
     """Delay its cancellation until the folder has the file `go`."""
-    Path(folder, "begun").touch()
+    _file(folder, "begun").touch()
     try:
         await asyncio.Event().wait()
     finally:
-        while not Path(folder, "go").exists():
+        while not _file(folder, "go").exists():
             await asyncio.sleep(0.1)
     return "never"
 

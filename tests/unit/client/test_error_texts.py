@@ -1,8 +1,10 @@
 """`str(error)` has all that a person needs: the message, then violations and "did you mean", then the hint."""
 
 import json
+from typing import Any
 
 import httpx
+import pytest
 
 from outlast.client import InvalidRequest, OutlastError, TaskAnswer, TaskFailed
 from outlast.client.retries import api_error
@@ -74,3 +76,25 @@ def test_a_failed_task_has_the_hint_of_its_tool() -> None:
 
 def test_an_error_without_details_is_its_message() -> None:
     assert str(OutlastError("It broke.")) == "It broke."
+
+
+def test_a_violation_that_is_the_message_is_not_repeated() -> None:
+    violations = [{"path": "/options", "message": "Input should be an object"}]
+    assert refusal({"detail": "/options: Input should be an object", "violations": violations}) == (
+        "/options: Input should be an object"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "options", "problem"),
+    [
+        ("hello", "Ann", {}, "The arguments of hello are one dict, such as {'name': value}, not of type str."),
+        ("hello", [1], {}, "not of type list."),
+        (None, {}, {}, "The tool is a name, such as 'search-actors', not None."),
+        ("hello", None, {"city": "Prague"}, "The arguments of a tool are one dict, the second parameter."),
+    ],
+)
+def test_a_call_of_another_form_says_which_one_is_right(tool: Any, arguments: Any, options: Any, problem: str) -> None:
+    with pytest.raises(TypeError) as error:
+        call_body(tool, arguments, options)
+    assert str(error.value).endswith(problem)

@@ -164,6 +164,7 @@ _MISTAKES = {
         FUNCTION + FUNCTION,
         "defines wave more than once, in lines 4, 10: rename",
     ),
+    "an exit at the import": ("import sys\nsys.exit(3)\n", "line 2: the module ends the process when it is imported."),
     "a tool that is not listed": (
         TOOLS.replace("NAME", "wave_it").replace("TOOLS = [", "MINE = ").replace("build()]", "build()"),
         "has no tools: write TOOLS = [MINE].",
