@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from outlast.client import InvalidRequest, OutlastError, TaskAnswer, TaskFailed
+from outlast.client.requests import call_body
 from outlast.client.retries import api_error
 
 PROBLEM = {

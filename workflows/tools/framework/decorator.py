@@ -25,6 +25,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError
 
+from outlast.suggestions import suggested
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer, not_json
 from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
@@ -119,7 +120,8 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     """Make a tool of `function`, as `@tool` does."""
     unknown = [name for name in options if name not in ToolOptions.__annotations__]
     if unknown:
-        raise TypeError(f"@tool has no option {unknown[0]!r}; it has: {', '.join(ToolOptions.__annotations__)}.")
+        known = suggested(ToolOptions.__annotations__, unknown[0])
+        raise TypeError(f"@tool has no option {unknown[0]!r}; it has: {known}.")
     _check_numbers(options)
     call_name = options.get("name") or getattr(function, "__name__", "")
     check_name(call_name)

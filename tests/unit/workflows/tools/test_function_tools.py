@@ -378,7 +378,7 @@ def test_a_function_that_cannot_be_a_tool_is_refused_with_the_reason(
 def test_what_is_no_function_and_what_is_no_option_are_refused() -> None:
     with pytest.raises(TypeError, match="takes a function, not <class"):
         tool(Forecast)
-    with pytest.raises(TypeError, match="has no option 'retrys'; it has: name, title"):
+    with pytest.raises(TypeError, match="has no option 'retrys'; it has: retries, "):
         tool(retrys=1)(weather.function)  # pyright: ignore[reportCallIssue]
 
 
