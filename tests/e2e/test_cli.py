@@ -128,6 +128,7 @@ def test_the_demo_leaves_a_running_stack_alone_and_shows_its_progress(stack: Run
         terminal.wait_for("charged once")
         assert terminal.end() == 0
     assert "is left alone" in terminal.screen
+    assert "brings the stack back" not in terminal.screen
     assert stack.pid("worker") == worker
 
 

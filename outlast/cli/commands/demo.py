@@ -89,7 +89,10 @@ async def demo(
             data_dir = Path(temporary)
         tools = {"tools_from": TOOLS} if what == "order" else {}
         config = await checked_config({"data_dir": data_dir, **given, **tools})
-        return await _on_own_stack(output, config, token, crawl if what == "crawl" else None, keep=keep)
+        is_temporary = running is not None
+        return await _on_own_stack(
+            output, config, token, crawl if what == "crawl" else None, keep=keep, is_temporary=is_temporary
+        )
 
 
 async def _on_own_stack(
@@ -99,7 +102,9 @@ async def _on_own_stack(
     crawl: Callable[..., Awaitable[ExitCode]] | None,
     *,
     keep: bool,
+    is_temporary: bool,
 ) -> ExitCode:
+    """Start a stack, show the crawl or else the order, and stop it. A temporary data directory is not named."""
     from outlast.deploy.local.stack import Stack  # noqa: PLC0415 (the Temporal SDK)
 
     report = StackReport(output)
@@ -118,7 +123,7 @@ async def _on_own_stack(
             else:
                 async with _demo_context(output, stack.addresses, config.data_dir, token) as context:
                     task = await order.show(context, lambda: stack.pid("worker"))
-                    if task is not None:
+                    if task is not None and (keep or not is_temporary):
                         _show_next_steps(context, task, {}, stays_up=keep)
                     code = ExitCode.FAILED if task is None else ExitCode.OK
             if keep:

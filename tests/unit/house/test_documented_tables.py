@@ -189,3 +189,12 @@ def test_the_architecture_names_every_package() -> None:
 def test_the_options_are_those_that_are_declared() -> None:
     page = option_tables.PAGE.read_text()
     assert option_tables.rewritten(page) == page, "run `make docs`"
+
+
+def test_the_readme_has_the_figures_of_peers_that_were_measured() -> None:
+    engine = r"^\| (FastMCP|DBOS|Outlast)\b"
+    row = re.compile(rf"{engine}(?:[^|]*\|){{4}} (\d+) of 50 \| \d+ \| (\d+) \| (\d+ s) \|$", re.MULTILINE)
+    measured = {name: ", ".join(values) for name, *values in row.findall((DOCS / "performance.md").read_text())}
+    shown = re.findall(rf"{engine}.* \| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(measured) == 3
+    assert dict(shown) == measured
