@@ -82,7 +82,8 @@ class Dialect:
     def unknown_tool(self, name: str, envelope: ErrorEnvelope, data: JsonObject, tools: ToolSet) -> MCPError:
         """Return the error for a tool that the connection does not have; `data` describes it for programs."""
         del name, tools
-        return MCPError(INVALID_PARAMS, envelope.message, data=data)
+        text = f"{envelope.message} {envelope.hint}" if envelope.hint else envelope.message
+        return MCPError(INVALID_PARAMS, text, data=data)
 
     def refused(self, definition: Tool, arguments: Mapping[str, JsonValue], error: InvalidCall) -> ToolResult:
         """Return the answer of a call that was not started. Raises `MCPError` where that is a protocol error."""

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.calls.tasks import completed, result_of, started
 from tests.support.eventually import eventually
+from tests.support.http.mcp_wire import LEGACY, Wire, WireError
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 from tests.support.tools import failing_tools
 
@@ -61,3 +63,11 @@ async def test_a_cancelled_task_without_a_run_does_not_mention_one(api: httpx.As
     assert await eventually(message) == "Cancelling: waiting until the tool's function has ended."
     (tmp_path / "go").touch()
     await result_of(api, task_id)
+
+
+async def test_mcp_says_in_the_message_which_tool_may_be_meant(api: httpx.AsyncClient) -> None:
+    """Many clients show the message only, and not its data."""
+    wire = Wire(api, LEGACY)
+    await wire.initialize()
+    with pytest.raises(WireError, match=r"There is no tool 'mistakn'\. Did you mean mistaken"):
+        await wire.request("tools/call", {"name": "mistakn", "arguments": {}})
