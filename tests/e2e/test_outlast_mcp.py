@@ -66,7 +66,9 @@ async def test_a_task_outlives_its_client_and_the_death_of_the_whole_stack(tmp_p
     assert left.meta is not None
     kill_everything(state)
     await gone(tmp_path)
-    async with started_by_client(tmp_path, *own, "--ui", "openai", "--payment", "skyfire", version="auto") as client:
+    async with started_by_client(
+        tmp_path, *own, "--tools", "actors", "--ui", "openai", "--payment", "skyfire", version="auto"
+    ) as client:
         assert "search-actors-internal" in [tool.name for tool in (await client.list_tools()).tools]
         found = await client.call_tool("get-task", {"taskId": left.meta["outlast/taskId"], "waitSecs": 50})
         unpaid = await client.call_tool("call-actor", {"actor": "outlast/sleeper"})

@@ -150,6 +150,13 @@ def _settings_for(config: "StackConfig", addresses: "StackAddresses") -> "ApiSet
     from outlast.workflows.tools.extensions import load_extensions  # noqa: PLC0415
 
     running = find_running(config.data_dir)
+    absent = [name for name in config.tool_modules if running is not None and name not in running.tool_modules]
+    if absent:
+        raise CliError(
+            f"The stack that runs on {config.data_dir} has not loaded {', '.join(absent)}, so its worker cannot run "
+            "these tools. Stop it with `outlast down`, or use another data directory.",
+            exit_code=ExitCode.USAGE,
+        )
     os.environ.update(stack_environment(config, addresses))
     if running is not None and running.builtin_tools != "on":
         os.environ["OUTLAST_BUILTIN_TOOLS"] = running.builtin_tools

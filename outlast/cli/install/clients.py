@@ -203,6 +203,8 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     data_dir: Path | None = None
+    tools_from: Sequence[str] = ()
+    """Modules with the user's tools: names, or absolute paths."""
 
 
 def entry(client: McpClient, server: Server, command: Sequence[str]) -> dict[str, JsonValue]:
@@ -269,13 +271,14 @@ def _program(client: McpClient, server: Server, command: Sequence[str]) -> dict[
         raise BadInput("--header is only for the address of a server: give it with --url, or use --env.")
     flags = [part for name, value in server.query.items() for part in (f"--{name}", value)]
     folder = ["--data-dir", str(server.data_dir.absolute())] if server.data_dir is not None else []
+    own = ["--tools-from", ",".join(server.tools_from)] if server.tools_from else []
     variables = dict(server.variables)
     if server.token is not None:
         variables[_CALLER] = server.token
     if server.token_variable is not None:
         variables[_CALLER] = _reference(client, server.token_variable)
     found: dict[str, JsonValue] = {**client.stdio_fields, "command": command[0]}
-    found["args"] = [*command[1:], "mcp", *flags, *folder]
+    found["args"] = [*command[1:], "mcp", *flags, *folder, *own]
     if variables:
         found["env"] = dict[str, JsonValue](variables)
     return found
@@ -288,8 +291,11 @@ def _address(client: McpClient, server: Server, url: str) -> dict[str, JsonValue
             hint=f"Leave --url out: `outlast mcp install {client.id}`. Or add the address in the settings of "
             f"{client.title}, as a connector.",
         )
-    if server.variables or server.data_dir is not None:
-        raise BadInput("--env and --data-dir are only for a program that the client starts: leave them out with --url.")
+    if server.variables or server.data_dir is not None or server.tools_from:
+        raise BadInput(
+            "--env, --data-dir and --tools-from are only for a program that the client starts: leave them out with "
+            "--url."
+        )
     found: dict[str, JsonValue] = {**client.http_fields, client.url: address(url, server.query)}
     headers = dict(server.headers)
     if server.token is not None:

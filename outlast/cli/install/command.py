@@ -3,12 +3,14 @@
 import os
 from collections.abc import Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 from rich.markup import escape
 
+from outlast.cli.commands.stack import stack_errors
 from outlast.cli.errors import BadInput
 from outlast.cli.install.clients import (
     CLIENTS,
@@ -72,6 +74,10 @@ async def install(
             help="A variable for `outlast mcp`, such as APIFY_TOKEN; without a value, that of this shell. Repeatable.",
         ),
     ] = None,
+    tools_from: Annotated[
+        str | None,
+        _of_connection(metavar="MODULE[,MODULE]", help="Modules with your tools, as of `outlast up --tools-from`."),
+    ] = None,
     name: NameOption = "outlast",
     project: ProjectOption = None,
     file: FileOption = None,
@@ -97,6 +103,7 @@ async def install(
         headers=headers_of(header or ()),
         variables=variables_of(env or (), os.environ),
         data_dir=data_dir,
+        tools_from=await _own_tools(tools_from),
     )
     path = _path(CLIENTS[client], name, project, file)
     if project is not None and (server.token is not None or server.headers or server.variables):
@@ -129,6 +136,26 @@ async def uninstall(
     """
     change = planned(CLIENTS[client], _path(CLIENTS[client], name, project, file), name, None)
     _apply(output, CLIENTS[client], name, change, dry_run=dry_run)
+
+
+async def _own_tools(tools_from: str | None) -> tuple[str, ...]:
+    """Return the names of the modules as the client needs them, which starts in another folder. Raises `BadInput`, and
+    `CliError` for modules that cannot be loaded.
+    """
+    from outlast.deploy.local.config import StackConfig  # noqa: PLC0415
+    from outlast.deploy.local.tool_reload import check_tool_modules  # noqa: PLC0415
+
+    config = StackConfig(tools_from=tools_from or "")
+    for name in config.tool_modules:
+        file = Path(*name.split(".")).with_suffix(".py")
+        if file.is_file() and find_spec(name.partition(".")[0]) is None:
+            raise BadInput(
+                f"--tools-from: the client starts Outlast in another folder, and {name!r} is only in this one.",
+                hint=f"Name the file: --tools-from {file}",
+            )
+    with stack_errors():
+        await check_tool_modules(config)
+    return config.tool_modules
 
 
 def _check_query(output: Output, query: Mapping[str, str]) -> None:

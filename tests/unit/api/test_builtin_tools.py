@@ -3,8 +3,10 @@
 import pytest
 
 from outlast.api.catalog.builtin_tools import BuiltinTools
+from outlast.api.sessions.profile import switched_off_rules
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
+from outlast.workflows.contracts.turns import SessionProfile, ToolSnapshot, TurnTool
 from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import MODES, own_tools
@@ -45,3 +47,22 @@ def test_a_name_that_means_nothing_stops_the_start() -> None:
     assert "OUTLAST_BUILTIN_TOOLS: 'dcos' is not a category" in problem
     for setting in ("on", "off", "docs,call-actor,apify/rag-web-browser"):
         assert settings_problems(ApiSettings(builtin_tools=setting)) == []
+
+
+def test_a_session_that_was_opened_before_may_not_call_what_is_switched_off() -> None:
+    tools = [
+        TurnTool(shown=name, name=name, actor=actor, input_schema_json="{}")
+        for name, actor in (("call-actor", None), ("search-apify-docs", None), ("user--name", "user/name"))
+    ]
+    snapshot = ToolSnapshot(definitions_json="[]", tools=tuple(tools))
+    profile = SessionProfile.model_construct(snapshot=snapshot)
+
+    def denied(setting: str) -> list[str]:
+        rules = switched_off_rules(profile, BuiltinTools.of(setting))
+        assert {rule.action for rule in rules} <= {"deny"}
+        return [rule.tool for rule in rules]
+
+    assert denied("on") == []
+    assert denied("docs") == ["call-actor", "user--name"]
+    assert denied("call-actor,user/name") == ["search-apify-docs"]
+    assert denied("off") == ["call-actor", "search-apify-docs", "user--name"]
