@@ -38,7 +38,7 @@ from outlast.deploy.local.state import (
     read_state,
     write_state,
 )
-from outlast.deploy.local.tool_reload import ToolReloader, check_tool_modules
+from outlast.deploy.local.tool_reload import LoadedTools, OwnTool, ToolReloader, check_tool_modules
 from outlast.disk_space import DEFAULT_RESERVE_MBYTES, RESERVE_VARIABLE, shortage, written_places
 
 OUTSIDE_TIMEOUT_SECONDS = 10.0
@@ -71,6 +71,8 @@ class Stack:
         self._started_at = ""
         self._processes: list[SupervisedProcess] = []
         self._parts: dict[str, ProcessStatus] = {}
+        self._loaded = LoadedTools()
+        self._reloader: ToolReloader | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._stop_asked = asyncio.Event()
         self._failure: errors.SupervisionError | None = None
@@ -84,6 +86,11 @@ class Stack:
         if self._plan is None:
             raise errors.StackError("The stack has no addresses before it is entered.")
         return self._plan.addresses
+
+    @property
+    def own_tools(self) -> tuple[OwnTool, ...]:
+        """The user's tools, as they were loaded last."""
+        return (self._loaded if self._reloader is None else self._reloader.loaded).tools
 
     def pid(self, component: Component | str) -> int | None:
         """Return the process id of a part, None if it is not running."""
@@ -131,13 +138,13 @@ class Stack:
             raise errors.StackInterruptedError(self._interrupted_by) from None
 
     async def _start(self) -> None:
-        tool_files = await check_tool_modules(self._config)
-        if self._config.reload_tools and not tool_files:
+        self._loaded = await check_tool_modules(self._config)
+        if self._config.reload_tools and not self._loaded.files:
             raise errors.ToolModuleError("--reload has no files to watch: name modules of your own with --tools-from.")
         await self._start_all()
         if self._config.reload_tools:
-            reloader = ToolReloader(self._config, self._processes, tool_files, self._on_event)
-            self._reloading = asyncio.create_task(reloader.run(), name="reload-tools")
+            self._reloader = ToolReloader(self._config, self._processes, self._loaded, self._on_event)
+            self._reloading = asyncio.create_task(self._reloader.run(), name="reload-tools")
             self._reloading.add_done_callback(self._on_reloading_end)
 
     async def _start_all(self) -> None:

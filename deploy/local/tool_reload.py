@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, JsonValue
 from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  # types of anyio are left open
 
 from outlast.deploy.local.config import Component, StackConfig
@@ -18,33 +18,53 @@ from outlast.deploy.local.processes import SupervisedProcess
 from outlast.deploy.local.state import OnEvent, StackEvent, StackEventKind
 
 _COMMAND = (sys.executable, "-P", "-B", "-m", "outlast.workflows.tools.loadable")
-_DIGESTS = TypeAdapter(dict[Path, str])
 SourceFiles = Mapping[Path, str]
 """Source files of the user's modules, with a digest of each."""
 _LOAD_TOOLS = (Component.WORKER, Component.API)
+
+
+class OwnTool(BaseModel):
+    """A tool of the user."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str
+    input_schema: dict[str, JsonValue]
+
+
+class LoadedTools(BaseModel):
+    """The user's modules of tools as they could be loaded."""
+
+    model_config = ConfigDict(frozen=True)
+
+    files: dict[Path, str] = {}
+    """Their source files, with a digest of each."""
+    tools: tuple[OwnTool, ...] = ()
 
 
 class ToolReloader:
     """Replaces worker and API of a stack when the tools have changed and can be loaded."""
 
     def __init__(
-        self, config: StackConfig, processes: Sequence[SupervisedProcess], files: SourceFiles, on_event: OnEvent
+        self, config: StackConfig, processes: Sequence[SupervisedProcess], loaded: LoadedTools, on_event: OnEvent
     ) -> None:
         self._config = config
         self._processes = [process for process in processes if process.spec.name in _LOAD_TOOLS]
-        self._files = files
+        self.loaded = loaded
+        """The modules as they were loaded last."""
         self._on_event = on_event
 
     async def run(self) -> None:
         """Until cancelled, replace worker and API after each change that can be loaded, and report other changes."""
         while True:
-            async for _ in changes_of(self._files):
+            async for _ in changes_of(self.loaded.files):
                 try:
                     loaded = await check_tool_modules(self._config)
                 except ToolModuleError as error:
                     self._report(StackEventKind.RELOAD_FAILED, f"{error} ({self._until_fixed()})")
                     continue
-                if loaded != self._files:
+                if loaded.files != self.loaded.files:
                     await self._replace(loaded)
                     break  # other files may have to be watched now
 
@@ -55,10 +75,10 @@ class ToolReloader:
             return f"{names} keep their current tools"
         return f"{names} were being replaced, and start when this is fixed"
 
-    async def _replace(self, loaded: SourceFiles) -> None:
-        paths = sorted({*loaded.items()} ^ {*self._files.items()})
+    async def _replace(self, loaded: LoadedTools) -> None:
+        paths = sorted({*loaded.files.items()} ^ {*self.loaded.files.items()})
         changed = ", ".join(dict.fromkeys(_shown(path) for path, _ in paths))
-        self._files = loaded
+        self.loaded = loaded
         self._report(StackEventKind.RELOADING, f"{changed} changed: running tasks continue with the new tools")
         await asyncio.gather(*(process.replace(f"{changed} changed") for process in self._processes))
 
@@ -66,14 +86,14 @@ class ToolReloader:
         self._on_event(StackEvent(kind, "tools", message))
 
 
-async def check_tool_modules(config: StackConfig) -> SourceFiles:
-    """Load the modules of `tools_from` in a child process and return their source files.
+async def check_tool_modules(config: StackConfig) -> LoadedTools:
+    """Load the modules of `tools_from` in a child process and return their source files and tools.
 
     Raises `ToolModuleError`, with a message of one line with file and line number, if one of them cannot be used.
     """
     names = [name.strip() for name in (config.tools_from or "").split(",") if name.strip()]
     if not names:
-        return {}
+        return LoadedTools()
     child = await asyncio.create_subprocess_exec(
         *_COMMAND,
         *names,
@@ -95,7 +115,7 @@ async def check_tool_modules(config: StackConfig) -> SourceFiles:
     if child.returncode != 0:
         lines = errors.decode(errors="replace").strip().splitlines()
         raise ToolModuleError(lines[-1] if lines else f"{config.tools_from}: exit code {child.returncode} on loading.")
-    return _DIGESTS.validate_json(found)
+    return LoadedTools.model_validate_json(found)
 
 
 async def changes_of(files: SourceFiles) -> AsyncGenerator[None]:

@@ -34,6 +34,7 @@ from outlast.cli.commands.backup import backup, restore
 from outlast.cli.commands.call import call
 from outlast.cli.commands.chat import chat
 from outlast.cli.commands.demo import demo
+from outlast.cli.commands.dev import dev
 from outlast.cli.commands.doctor import doctor
 from outlast.cli.commands.providers import providers
 from outlast.cli.commands.stack import down, up
@@ -55,11 +56,11 @@ _ALLOCATIONS = 50_000
 """Allocations between two garbage collections: more than most commands make."""
 _LEADING = "outlast.leading"
 """Key of the shared options that precede the name of a command, in the context of the command line."""
-_STARTING = frozenset({"up", "down", "demo", "backup", "restore", "mcp"})
+_STARTING = frozenset({"up", "dev", "down", "demo", "backup", "restore", "mcp"})
 """Commands of the embedded stack."""
 _Commands = tuple[typer.Typer | Callable[..., None], ...]
 _GROUPS: dict[str, _Commands] = {
-    "The stack": (up, down, demo, doctor, top),
+    "The stack": (up, dev, down, demo, doctor, top),
     "Tools and tasks": (
         call,
         tools.app,

@@ -77,8 +77,8 @@ class DemoFlags(TypedDict, total=False):
     begin_anew: BeginAnewOption
 
 
-class UpFlags(DemoFlags, total=False):
-    """Flags of `up`, named as in `StackConfig`."""
+class DevFlags(DemoFlags, total=False):
+    """Flags of `dev`, named as in `StackConfig`."""
 
     api_host: Annotated[
         str | None,
@@ -102,13 +102,6 @@ class UpFlags(DemoFlags, total=False):
             show_default="this project's docs",
         ),
     ]
-    tools_from: ToolsFromOption
-    reload_tools: Annotated[
-        bool,
-        typer.Option(
-            "--reload", help="Restart worker and API when the files of --tools-from change; running tasks continue."
-        ),
-    ]
     retention_days: Annotated[
         int | None,
         typer.Option(
@@ -116,6 +109,18 @@ class UpFlags(DemoFlags, total=False):
             min=1,
             show_default="30",
             help="How long the embedded Temporal server keeps ended tasks with their results.",
+        ),
+    ]
+
+
+class UpFlags(DevFlags, total=False):
+    """Flags of `up`, named as in `StackConfig`."""
+
+    tools_from: ToolsFromOption
+    reload_tools: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="Restart worker and API when the files of --tools-from change; running tasks continue."
         ),
     ]
 

@@ -1,7 +1,8 @@
 """Program that tries to load modules of tools: `python -m outlast.workflows.tools.loadable MODULE...`.
 
-It prints a JSON object of their source files, including those that they import from the user's folders, with a digest
-of each. For a module that cannot be used it prints one line on standard error, with exit code 1.
+It prints a JSON object: `files`, their source files, including those that they import from the user's folders, with a
+digest of each, and `tools`, their tools with `name`, `description` and `input_schema`. For a module that cannot be used
+it prints one line on standard error, with exit code 1.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import outlast
 from outlast.workflows.tools.extensions import ExtensionError, load_extensions
+from outlast.workflows.tools.registry import loaded_tools, tools_of
 
 
 def own_source_files(loaded_before: set[str]) -> dict[str, str]:
@@ -45,7 +47,13 @@ def main(names: list[str]) -> int:
     except ExtensionError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(json.dumps(own_source_files(loaded_before)))
+    loaded = loaded_tools()
+    tools = [
+        {"name": one.name, "description": one.description, "input_schema": one.input_schema}
+        for one in tools_of("default")
+        if one.name in loaded
+    ]
+    sys.stdout.write(json.dumps({"files": own_source_files(loaded_before), "tools": tools}))
     return 0
 
 

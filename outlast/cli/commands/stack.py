@@ -24,6 +24,7 @@ from outlast.deploy.local.state import StackAddresses, StackEvent, StackEventKin
 
 if TYPE_CHECKING:
     from outlast.deploy.local.config import StackConfig
+    from outlast.deploy.local.stack import Stack
 
 _MARKS = {
     StackEventKind.READY: "[green]✓[/]",
@@ -42,6 +43,8 @@ class StackReport:
 
     def __init__(self, output: Output) -> None:
         self._output = output
+        self.stack: Stack | None = None
+        """The stack, when it is up."""
         self._began = time.monotonic()
         self._starting: list[str] = []
         self._is_up = False
@@ -49,10 +52,14 @@ class StackReport:
         """Show no further events."""
         self._status = Status("", console=output.err) if output.is_live and not output.as_json else None
 
-    def is_up(self) -> None:
-        """Show the following events with their time: everything is ready."""
+    def is_up(self, stack: "Stack | None" = None) -> None:
+        """Show the following events with their time: everything of `stack` is ready."""
+        self.stack = stack
         self._is_up = True
         self.stop_spinner()
+
+    def announce(self) -> None:
+        """Show what is special about the stack that is up."""
 
     def stop_spinner(self) -> None:
         """Stop the spinner, so that others can print."""
@@ -134,17 +141,22 @@ async def _start(output: Output, config: "StackConfig") -> None:
         state = await start_detached(config)
     for note in state.port_notes:
         output.note(f"[yellow]![/] {note}")
-    _announce(output, state, config, stops_with=f"`outlast down{_data_dir_flag(config)}` stops it")
+    _announce(output, state, config, stops_with=f"`outlast down{data_dir_flag(config)}` stops it")
 
 
 async def _serve(output: Output, config: "StackConfig") -> None:
+    await serve_stack(output, config, StackReport(output))
+
+
+async def serve_stack(output: Output, config: "StackConfig", report: StackReport) -> None:
+    """Start a stack, and run it until it is asked to stop. `report` shows its events. Raises `CliError`."""
     from outlast.deploy.local.stack import Stack  # noqa: PLC0415 (0.5 s, the Temporal SDK)
 
-    report = StackReport(output)
     with stack_errors(report):
         async with Stack(config, on_event=report.show) as stack:
-            report.is_up()
+            report.is_up(stack)
             _announce(output, stack, config)
+            report.announce()
             await stack.wait()
             output.note("\nStopping: the API first, Temporal last. Ctrl-C again does not wait.")
 
@@ -211,11 +223,12 @@ def _announce(output: Output, stack: Any, config: "StackConfig", stops_with: str
     output.show("\n[bold green]Outlast is up.[/]\n")
     output.show(address_table(stack.addresses, config.data_dir))
     if stack.addresses.sandbox_url:
-        output.show(f"\nTry   [bold]outlast call outlast--sleeper '{{\"seconds\": 5}}'{_data_dir_flag(config)}[/]")
+        output.show(f"\nTry   [bold]outlast call outlast--sleeper '{{\"seconds\": 5}}'{data_dir_flag(config)}[/]")
     output.show(f"[dim]{stops_with}; open tasks continue at the next `outlast up`.[/]\n")
 
 
-def _data_dir_flag(config: "StackConfig") -> str:
+def data_dir_flag(config: "StackConfig") -> str:
+    """Return the flag with the data directory of a stack, for commands that are shown; empty for the default."""
     return "" if config.data_dir == DEFAULT_DATA_DIR else f" --data-dir {config.data_dir}"
 
 
