@@ -72,7 +72,7 @@ async def test_a_client_gets_the_users_tools_from_any_folder_and_calls_one(tmp_p
     server = StdioServerParameters(
         command=entry["command"], args=entry["args"], env=clean_environment(**entry["env"]), cwd="/"
     )
-    async with Client(stdio_client(server), mode="legacy", read_timeout_seconds=180) as client:
+    async with Client(stdio_client(server), mode="legacy", read_timeout_seconds=300) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         answer = await client.call_tool("greet", {"name": "Ann"})
         other = folder / "others.py"
