@@ -176,6 +176,6 @@ _MISTAKES = {
 def test_a_mistake_in_a_module_is_named_with_its_solution(site: Path, mistake: str) -> None:
     text, problem = _MISTAKES[mistake]
     (site / "waving" / "tools.py").write_text(text)
-    code, written = run(site)
+    code, written = run(site, ENTRY)
     assert code != 0
     assert problem in written.strip().splitlines()[-1]
