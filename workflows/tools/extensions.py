@@ -181,7 +181,7 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
     for entry in entries:
         if not isinstance(entry, Tool | FunctionTool):
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
-    decorated = cast(list[object], [one for one in vars(module).values() if isinstance(one, FunctionTool)])
+    decorated = cast("list[Any]", [one for one in vars(module).values() if isinstance(one, FunctionTool)])
     own = [one for one in decorated if one.__module__ == module.__name__]
     for one in own:
         lines = sorted(FUNCTION_LINES.get((one.__module__, one.__qualname__), ()))
@@ -190,7 +190,7 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
                 f"Module {name!r}{_file_of(module)} defines {one.__qualname__} more than once, in lines "
                 f"{', '.join(map(str, lines))}: rename all but one."
             )
-    found = [getattr(one, "definition", one) for one in [*entries, *own]]
+    found = cast("list[Tool]", [getattr(one, "definition", one) for one in [*entries, *own]])
     names = {one.name for one in found}
     for key, one in vars(module).items():
         if isinstance(one, ToolBuilder) and one.name not in names:
@@ -202,7 +202,7 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
         built = [key for key, one in vars(module).items() if isinstance(one, Tool)]
         advice = f"write TOOLS = [{', '.join(built)}]." if built else "write @tool above a function."
         raise ExtensionError(f"Module {name!r}{_file_of(module)} has no tools: {advice}")
-    return tuple({id(one): one for one in cast("list[Tool]", found)}.values())
+    return tuple({id(one): one for one in found}.values())
 
 
 def _problem_of(entry: object) -> str:

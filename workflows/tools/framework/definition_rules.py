@@ -165,7 +165,7 @@ def annotation_problem(parts: Parts, model: type[BaseModel] | None) -> str | Non
         if not inspect.isfunction(function) or len(names := list(inspect.signature(function).parameters)) <= place:
             continue
         try:
-            kind = get_type_hints(function).get(names[place])
+            kind: Any = get_type_hints(function).get(names[place])
         except NameError:  # a name that only type checkers import
             continue
         is_value = kind in (bool, bytes, float, int, list, str)
