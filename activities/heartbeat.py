@@ -9,7 +9,7 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import as_activity_failure
 
 _DEFAULT_INTERVAL = timedelta(seconds=5)
 _HAND_OVER_DELAY = timedelta(milliseconds=100)

@@ -7,7 +7,7 @@ import json
 import math
 from typing import Any, cast
 
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Violation
 
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 _MAX_DIGITS = 20

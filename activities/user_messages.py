@@ -12,9 +12,8 @@ from pydantic import Field, SecretStr
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.contracts import Contract
+from outlast.activities.contracts import Contract, ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, category_of_status
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import activity_scope
 
 WEBHOOK_RETRY_POLICY = RetryPolicy(

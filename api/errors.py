@@ -1,8 +1,7 @@
 """Errors of the API, each with its HTTP status, slug and title. Entry points report them in their own protocols."""
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.failures.output_errors import OutputErrorReason
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
+from outlast.activities.failures.exceptions import OutputErrorReason
 
 _CATEGORIES = {
     401: ErrorCategory.AUTHENTICATION,

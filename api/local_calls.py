@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.principal import Principal
 from outlast.api.errors import InvalidCall
 from outlast.workflows.handler_api.failures import ToolError

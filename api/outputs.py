@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import TypeVar
 
 from outlast.activities.contracts import Caller
-from outlast.activities.failures.output_errors import OutputError, StoreUnavailable
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.failures.exceptions import OutputError, StoreUnavailable
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import OutputKind, OutputScope, StoredOutput
-from outlast.activities.outputs.manifest import OutputManifest, stored_output
+from outlast.activities.outputs.output_format import OutputManifest, stored_output
 from outlast.activities.outputs.reader import OutputReader, delete_output, open_output
 from outlast.activities.outputs.selection import matches_stream, rows_stream
 from outlast.activities.outputs.writer import OutputWriter

@@ -12,15 +12,12 @@ from typing import NamedTuple, TypeVar
 import orjson
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from outlast.activities.contracts import Caller, Contract, JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.failures.exceptions import SealError
-from outlast.activities.failures.output_errors import ObjectUnavailable, OutputDamaged, StoreUnavailable
+from outlast.activities.contracts import Caller, Contract, ErrorCategory, ErrorEnvelope, JsonObject
+from outlast.activities.failures.exceptions import ObjectUnavailable, OutputDamaged, SealError, StoreUnavailable
 from outlast.activities.json_values import has_more_values
-from outlast.activities.object_store.objects import OutputObjects, StoredObject
-from outlast.activities.outputs.manifest import scope_of
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.secrets.placeholders import MASK, masked, open_values, places_of_masks
+from outlast.activities.object_store import OutputObjects, StoredObject
+from outlast.activities.outputs.output_format import scope_of
+from outlast.activities.secrets import MASK, SecretSealer, masked, open_values, places_of_masks
 from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.permissions import forbidden
 from outlast.api.access.policy.source import PolicySource

@@ -8,11 +8,11 @@ from datetime import timedelta
 from temporalio.client import Client
 
 from outlast.activities.conversations.blocks import ConversationBlocks
-from outlast.activities.object_store.large_inputs import KeptParts
+from outlast.activities.object_store import KeptParts
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.platform_requests.downloads import PlatformBodies, RecordLinks
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.spending.usage_store import UsageStore
+from outlast.activities.platform_requests.activities import PlatformBodies, RecordLinks
+from outlast.activities.secrets import SecretSealer
+from outlast.activities.spending.ledger import UsageStore
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits

@@ -12,9 +12,9 @@ from decimal import Decimal
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.failures.output_errors import StoreUnavailable
+from outlast.activities.failures.exceptions import StoreUnavailable
 from outlast.activities.spending import contracts as spending
-from outlast.activities.spending.usage_store import UsageStore
+from outlast.activities.spending.ledger import UsageStore
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden

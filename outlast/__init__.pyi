@@ -1,7 +1,7 @@
 # The public names of `outlast`. Type checkers read them here, and so does `lazy_exports`.
 
 from outlast.activities.failures.classify import ToolFailure as ToolFailure
-from outlast.activities.failures.contracts import (
+from outlast.activities.contracts import (
     ErrorCategory as ErrorCategory,
     ErrorEnvelope as ErrorEnvelope,
 )

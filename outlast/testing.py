@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.workflows.contracts.steps import JournalPage, JournalState, StepEntry, Wait, WaitOutcome
 from outlast.workflows.contracts.tool_calls import ToolResult

@@ -17,7 +17,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from outlast.activities.secrets.secret_files import names_of, secret_file_variables
+from outlast.activities.secrets import names_of, secret_file_variables
 from outlast.paths import keep_files_private
 from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors

@@ -33,10 +33,8 @@ from temporalio.worker._command_aware_visitor import CommandInfo  # the type of 
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.object_store.encrypted_objects import EncryptedObjects
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.secrets.secret_files import secret_from_file, store_credentials
+from outlast.activities.object_store import EncryptedObjects, OutputObjects
+from outlast.activities.secrets import SecretSealer, secret_from_file, store_credentials
 from outlast.worker.payloads.converter import EncryptingCodec, lean_data_converter
 from outlast.worker.payloads.external_storage import external_storage
 from outlast.worker.settings import Settings

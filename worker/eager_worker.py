@@ -29,9 +29,9 @@ from temporalio.worker import (
     WorkerTuner,
 )
 
-from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import as_activity_failure
 from outlast.activities.local_reads import LOCAL_READ_LIMIT, LocalReads
-from outlast.activities.object_store.large_inputs import KeptParts
+from outlast.activities.object_store import KeptParts
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_requests.activities import platform_reads
 from outlast.activities.runs.activities import RunActivities

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError
 from temporalio.exceptions import CancelledError, TerminatedError
 
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import redact
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import Production, ResurrectResult, RunState, operation_id
 from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.stuck_tasks.contracts import error_of_end

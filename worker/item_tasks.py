@@ -22,10 +22,10 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.batches.contracts import BatchPlace, EqualCalls, ItemLine, ItemOutcome, MetTask, ReusedAnswer
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.dispatch.contracts import written
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.outputs.manifest import parse_locator
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.outputs.output_format import parse_locator
 from outlast.activities.outputs.reader import load_manifest
 from outlast.activities.runs.contracts import RunState, has_money_left, is_cut_short
 from outlast.activities.spending.contracts import ReserveInput, Spend, exact_usd

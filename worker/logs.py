@@ -17,7 +17,7 @@ from temporalio import activity, workflow
 
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import without_credentials
-from outlast.activities.secrets.placeholders import is_sealed
+from outlast.activities.secrets import is_sealed
 from outlast.uncaught_errors import log_uncaught_errors
 from outlast.worker.log_lines import TaskLines, one_line
 from outlast.workflows.handler_api.observability import TASK_LOGGER, Part

@@ -9,10 +9,8 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.contracts import LOCAL_CALLER_ID
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import LOCAL_CALLER_ID, ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, as_activity_failure, classify
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.worker.functions_loop import FunctionsLoop

@@ -5,11 +5,11 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic import SecretStr
 
+from outlast.activities.llm.providers.answers import Provider
 from outlast.activities.llm.providers.anthropic_messages import AnthropicMessagesProvider
 from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.llm.providers.openai_chat import OpenAIChatProvider
 from outlast.activities.llm.providers.openai_responses import OpenAIResponsesProvider
-from outlast.activities.llm.providers.parsing import Provider
 from outlast.worker.settings import WorkerSettings
 
 _CONNECT_SECONDS = 10

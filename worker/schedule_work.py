@@ -7,8 +7,8 @@ from temporalio.exceptions import TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.batches.contracts import BatchState, StopReason
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.schedules.contracts import EndStatus, FiringEnd, Started
 from outlast.activities.spending.ledger import Ledgers
 from outlast.worker.ended_runs import abnormal

@@ -11,31 +11,25 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
-from outlast.activities.batches.activities import BatchActivities
-from outlast.activities.batches.fair_share import FairShare
+from outlast.activities.batches.activities import BatchActivities, FairShare
 from outlast.activities.conversations.activities import ConversationActivities, SessionDeletionActivities
-from outlast.activities.conversations.blocks import ConversationBlocks
-from outlast.activities.conversations.removal import ConversationSweep
+from outlast.activities.conversations.blocks import ConversationBlocks, ConversationSweep
 from outlast.activities.dispatch.activities import DispatchActivities
-from outlast.activities.failures.activity_failure import RepeatedFailures
+from outlast.activities.failures.classify import RepeatedFailures
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.mcp_actors.activities import McpActorActivities
-from outlast.activities.object_store.large_inputs import KeptParts
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import KeptParts, OutputObjects
 from outlast.activities.outputs.activities import OutputActivities
-from outlast.activities.outputs.sweep import OutputSweepActivities
-from outlast.activities.outputs.temporal_tasks import TemporalTasks
+from outlast.activities.outputs.sweep import OutputSweepActivities, TemporalTasks
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_requests.activities import PlatformWriteActivities, RunWatchActivities, platform_reads
 from outlast.activities.runs.activities import RunActivities, RunTiming
-from outlast.activities.runs.budget_notices import BudgetNotices
-from outlast.activities.runs.charges import SpendingActivities
 from outlast.activities.runs.resurrection import RunResurrections
+from outlast.activities.runs.spending import BudgetNotices, SpendingActivities
 from outlast.activities.schedules.activities import FiringActivities
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.spending.ledger import Ledgers
-from outlast.activities.spending.usage_store import UsageStore
+from outlast.activities.secrets import SecretSealer
+from outlast.activities.spending.ledger import Ledgers, UsageStore
 from outlast.activities.stuck_tasks.activities import StuckTaskActivities
 from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.webhooks.activities import WebhookActivities

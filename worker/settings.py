@@ -15,7 +15,7 @@ from temporalio.worker import WorkerDeploymentConfig
 from outlast.activities.bounds import MAX_SECONDS
 from outlast.activities.llm.providers.models import ModelLimits, Price
 from outlast.activities.runs.contracts import RestoredInterval
-from outlast.activities.secrets.secret_files import read_secret_files
+from outlast.activities.secrets import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.disk_space import DEFAULT_RESERVE_MBYTES
 from outlast.paths import default_data_dir

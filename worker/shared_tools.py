@@ -8,10 +8,9 @@ from typing import Any
 
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.llm.activities import CHAT_PARAMS_HOOKS, ModelActivities
-from outlast.activities.llm.providers.parsing import Provider
+from outlast.activities.llm.providers.answers import Provider
 from outlast.activities.llm.streaming import WorkflowDeltas
-from outlast.activities.skills.activities import SkillActivities
-from outlast.activities.skills.skill_folder import SkillFolder
+from outlast.activities.skills import SkillActivities, SkillFolder
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.user_messages import ResponderActivities
 from outlast.activities.web.activities import WebActivities
@@ -19,9 +18,8 @@ from outlast.activities.web.address_rules import AddressRules, WebAddress
 from outlast.activities.web.docs import DocsLibrary, DocsSite, DocsTiming
 from outlast.activities.web.fetcher import WebFetcher
 from outlast.activities.web.pages import HtmlSkeletons
-from outlast.activities.workspaces.activities import Commands, WorkspaceActivities
+from outlast.activities.workspaces.activities import Commands, WorkspaceActivities, WorkspaceFiles, Workspaces
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, refused, sandbox_uid
-from outlast.activities.workspaces.workspace_folders import WorkspaceFiles, Workspaces
 from outlast.extras import require
 from outlast.worker.settings import WorkerSettings
 from outlast.workflows.tools.extensions import extension_entries

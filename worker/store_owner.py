@@ -13,8 +13,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.failures.output_errors import StoreUnavailable
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.failures.exceptions import StoreUnavailable
+from outlast.activities.object_store import OutputObjects
 from outlast.fingerprints import StoreOwner, fingerprints, owner_key, ring_problem
 from outlast.worker.connection import plain_objects, sealer_from
 from outlast.worker.settings import Settings

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.secrets.placeholders import masked
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.secrets import masked
 from outlast.workflows.contracts.tool_calls import ToolResult
 
 _IDS = re.compile(

@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
         StuckTaskActivities,
     )
 
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.schedules.contracts import PauseInput, Started
 from outlast.activities.stuck_tasks.contracts import EndStuckInput, StuckEnd, StuckFiring
 from outlast.activities.webhooks.contracts import error_data, task_data

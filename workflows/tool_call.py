@@ -10,9 +10,9 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, CancelledError, is_cancelled_exception
 
 from outlast.activities.bounds import usd_flaw
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.dispatch.contracts import RELEASE_SIGNAL
-from outlast.activities.failures.activity_failure import ATTEMPTS_FAIL_SIGNAL
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.classify import ATTEMPTS_FAIL_SIGNAL
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.webhooks.contracts import error_data, task_data
 from outlast.workflows.contracts import memo, search_attributes

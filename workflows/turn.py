@@ -31,9 +31,8 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.bounds import MAX_MINUTES
-from outlast.activities.contracts import Contract
+from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope
 from outlast.activities.conversations.contracts import ConversationOwner, KeepMessagesInput, ModelMessage, TextPart
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta, Usage
 from outlast.activities.llm.streaming import DELTAS_TOPIC
 from outlast.activities.runs.contracts import RunState

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.bounds import PositiveCount, PositiveSeconds, Usd, rounded_usd
-from outlast.activities.contracts import OPEN, Contract, JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import OPEN, Contract, ErrorCategory, ErrorEnvelope, JsonObject
 
 BATCH_WORKFLOW = "BatchWorkflow"
 BATCH_ATTRIBUTE = "OutlastBatch"

@@ -32,10 +32,8 @@ from outlast.activities.batches.contracts import (
     item_task_id,
     stop_after,
 )
-from outlast.activities.batches.items import ItemList
-from outlast.activities.batches.results import ResultsWriter
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.batches.storage import ItemList, ResultsWriter
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.heartbeat import HandedOver, Heartbeats
 from outlast.activities.json_values import is_too_deep, text_of
 

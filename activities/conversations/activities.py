@@ -12,16 +12,14 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import RetryPolicy
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.conversations import contracts as conversations
-from outlast.activities.conversations.blocks import ConversationBlocks
-from outlast.activities.conversations.removal import remove_conversation
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.failures.output_errors import OutputDamaged, OutputError
+from outlast.activities.conversations.blocks import ConversationBlocks, remove_conversation
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure
+from outlast.activities.failures.exceptions import OutputDamaged, OutputError
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.outputs.manifest import locators_in, parse_locator
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.outputs.output_format import locators_in, parse_locator
 from outlast.activities.outputs.reader import delete_output, load_manifest
 from outlast.activities.workflow_requests import described, ignore_missing
 

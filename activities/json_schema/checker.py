@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import JsonValue
 
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Violation
 from outlast.activities.json_schema.engine import Found, as_text
 from outlast.activities.json_schema.violations import as_violations, quick_violations
 

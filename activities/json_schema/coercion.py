@@ -9,8 +9,7 @@ from urllib.parse import unquote
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import JsonObject, Violation
 from outlast.activities.json_numbers import MAX_INTEGER, MIN_INTEGER, exact_json
 
 MAX_CHANGES: Final = 20

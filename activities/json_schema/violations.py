@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Violation
 from outlast.activities.json_schema.engine import Found, NeedsSteps, as_text, find
 
 MAX_QUICK_WORK = 20_000_000

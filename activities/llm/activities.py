@@ -16,12 +16,11 @@ from temporalio.common import RetryPolicy
 
 from outlast.activities.conversations.blocks import ConversationBlocks
 from outlast.activities.conversations.contracts import Block, ConversationRef
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure
 from outlast.activities.failures.exceptions import NOT_CONFIGURED, REFUSED_HERE, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm import contracts as llm
-from outlast.activities.llm.context_window import check_window, is_too_long
+from outlast.activities.llm.providers.answers import Listener, Provider, with_words
 from outlast.activities.llm.providers.models import (
     MATRIX,
     ModelLimits,
@@ -31,9 +30,8 @@ from outlast.activities.llm.providers.models import (
     refused_controls,
     refused_output_limit,
 )
-from outlast.activities.llm.providers.parsing import Listener, Provider, with_words
-from outlast.activities.llm.providers.tool_definitions import with_portable_calls
-from outlast.activities.llm.refused_parts import RefusedParts, simpler_requests
+from outlast.activities.llm.providers.requests import with_portable_calls
+from outlast.activities.llm.refused_prompts import RefusedParts, check_window, is_too_long, simpler_requests
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
 from outlast.activities.spans import client_span
 from outlast.activities.spending.contracts import Settlement, Spend, exact_usd

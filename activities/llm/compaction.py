@@ -18,12 +18,12 @@ from outlast.activities.conversations.contracts import (
     ToolCallPart,
     ToolResultPart,
 )
-from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import as_activity_failure
 from outlast.activities.failures.exceptions import ProviderError
 from outlast.activities.heartbeat import activity_scope
 from outlast.activities.llm.activities import ModelActivities
-from outlast.activities.llm.context_window import CHARS_PER_TOKEN, is_too_long, tokens_of_message
 from outlast.activities.llm.contracts import CallModelInput, Usage
+from outlast.activities.llm.refused_prompts import CHARS_PER_TOKEN, is_too_long, tokens_of_message
 from outlast.activities.spending.contracts import SpendingCaps
 
 UNKNOWN_WINDOW_TOKENS = 16_000

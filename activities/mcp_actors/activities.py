@@ -13,11 +13,9 @@ from pydantic import SecretStr
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from outlast.activities.actors.cards import fetch_actor_definition
-from outlast.activities.contracts import Caller
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import RETRYABLE, ToolFailure, redact
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.actors.activities import fetch_actor_definition
+from outlast.activities.contracts import Caller, ErrorCategory
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, as_activity_failure, redact
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.mcp_actors import contracts as mcp_actors
 from outlast.activities.platform.apify_platform import ApifyPlatform

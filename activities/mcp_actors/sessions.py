@@ -17,8 +17,8 @@ from temporalio import activity
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, category_of_status, redact
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.heartbeat import Heartbeats, raise_cancellation
 from outlast.activities.mcp_actors import contracts as mcp_actors
 from outlast.activities.mcp_actors.activities import mcp_failure, not_called, not_connected

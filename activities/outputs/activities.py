@@ -12,17 +12,16 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from outlast.activities import apify
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure, explain_not_found
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.contracts import ErrorCategory
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure, explain_not_found
+from outlast.activities.failures.exceptions import OutputError
 from outlast.activities.heartbeat import Heartbeats, activity_scope, heartbeating
 from outlast.activities.json_values import text_of
 from outlast.activities.media import kind_of
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs import contracts as outputs
 from outlast.activities.outputs.dataset_source import rows_from
-from outlast.activities.outputs.manifest import OutputManifest, stored_output
+from outlast.activities.outputs.output_format import OutputManifest, stored_output
 from outlast.activities.outputs.reader import open_output
 from outlast.activities.outputs.selection import select
 from outlast.activities.outputs.writer import OutputWriter

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from outlast.activities import apify
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.outputs.frames import MAX_ROW_BYTES
+from outlast.activities.outputs.output_format import MAX_ROW_BYTES
 from outlast.activities.outputs.reader import Room
 from outlast.activities.platform.valid_responses import replaced_in
 

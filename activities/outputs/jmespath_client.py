@@ -12,7 +12,7 @@ import orjson
 from jmespath.exceptions import JMESPathError
 from jmespath.functions import Functions
 
-from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.failures.exceptions import OutputError
 from outlast.activities.json_values import loads
 from outlast.activities.outputs.jmespath_process import Query
 

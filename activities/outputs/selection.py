@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.failures.exceptions import OutputError
 from outlast.activities.json_values import text_of, value_of
 from outlast.activities.media import decoded
 from outlast.activities.outputs.contracts import RestoredOutput, RestoreOutputInput
 from outlast.activities.outputs.jmespath_client import MAX_JSON_BYTES, Expressions, expressions
 from outlast.activities.outputs.jmespath_process import Query
-from outlast.activities.outputs.manifest import OutputManifest
+from outlast.activities.outputs.output_format import OutputManifest
 from outlast.activities.outputs.reader import OutputReader
 from outlast.activities.storages.datasets import selected
 

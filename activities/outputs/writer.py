@@ -13,28 +13,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self, TypeVar
 
-from outlast.activities.failures.output_errors import OutputDamaged
-from outlast.activities.object_store.objects import OutputObjects, StoredObject, part_key, parts_prefix
+from outlast.activities.failures.exceptions import OutputDamaged
+from outlast.activities.object_store import OutputObjects, StoredObject, part_key, parts_prefix
 from outlast.activities.outputs.contracts import OutputKind, OutputScope
-from outlast.activities.outputs.frames import (
+from outlast.activities.outputs.output_format import (
     DEFAULT_SIZES,
     FOOTER_BYTES,
     ZSTD_LEVEL,
     Cutter,
+    OutputManifest,
     Part,
     Sizes,
+    StoredPart,
     build_part,
     compress,
-    index_length,
-    parse_index,
-)
-from outlast.activities.outputs.manifest import (
-    OutputManifest,
-    StoredPart,
     content_digest,
+    index_length,
     locator_for,
     locator_of,
     manifest_text,
+    parse_index,
     scope_of,
     upload_name,
 )

@@ -14,14 +14,12 @@ from pydantic import JsonValue, SecretStr
 from pydantic_core import from_json, to_json
 
 from outlast.activities import apify
-from outlast.activities.contracts import Caller, CallPayment, SealedSecret
+from outlast.activities.contracts import Caller, CallPayment, ErrorCategory, SealedSecret
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.object_store.large_inputs import KeptParts
+from outlast.activities.object_store import KeptParts
 from outlast.activities.platform.platform_fence import PlatformFence
 from outlast.activities.platform.request_marks import PROTOCOL_HEADER, SIGNATURE_HEADERS, RunOwners
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.secrets.placeholders import is_mark, is_sealed, open_values
+from outlast.activities.secrets import SecretSealer, is_mark, is_sealed, open_values
 
 if TYPE_CHECKING:
     import impit

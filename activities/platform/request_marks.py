@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 
 OPERATION_MARKER = "outlast-op/"
 """Prefix of the User-Agent part that names the operation a run was started for."""

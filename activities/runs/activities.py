@@ -11,15 +11,13 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from outlast.activities import apify
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure, classify, failure, redact
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure, classify, failure, redact
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.heartbeat import HandedOver, Heartbeats, heartbeating
 from outlast.activities.local_reads import GoesOver
 from outlast.activities.platform.apify_platform import DEFAULT_REQUEST_TIMEOUT, ApifyPlatform
 from outlast.activities.platform.request_marks import marked_as
-from outlast.activities.runs.budget_notices import BudgetNotices, nears_limit
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,
@@ -32,7 +30,7 @@ from outlast.activities.runs.contracts import (
     may_be_resurrected,
 )
 from outlast.activities.runs.reads import RunReads, exceeded_limit, start_options, start_saved_task, with_few_rows
-from outlast.activities.runs.spending import count_run_event, reserved_limit, settle_run
+from outlast.activities.runs.spending import BudgetNotices, count_run_event, nears_limit, reserved_limit, settle_run
 from outlast.activities.runs.starts import LOCAL_START_AGE, ActorLimits, LocalStart, StartedRuns, is_refusal
 from outlast.activities.runs.stop_condition import PROCESSES_AT_ONCE, StopCondition
 from outlast.activities.spending.ledger import Ledgers

@@ -12,10 +12,8 @@ from typing import TypeVar
 from temporalio import activity
 
 from outlast.activities import apify
-from outlast.activities.contracts import Contract
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure, classify
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import Contract, ErrorCategory
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure, classify
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.activities import RunTiming, refuse_after_silence

@@ -12,7 +12,7 @@ from typing import cast
 from cachetools import TTLCache
 
 from outlast.activities import apify
-from outlast.activities.actors.cards import pricing_of
+from outlast.activities.actors.activities import pricing_of
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.exceptions import SealError

@@ -11,9 +11,9 @@ from typing import Any
 from temporalio import activity
 
 from outlast.activities import apify
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, classify, redact
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.failures.exceptions import OutputError
 from outlast.activities.outputs.dataset_source import GrowingDataset, RowBatch
 from outlast.activities.outputs.jmespath_client import MAX_JSON_BYTES, expressions
 from outlast.activities.outputs.jmespath_process import Query

@@ -8,8 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from outlast.activities.contracts import Caller, Contract, JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import Caller, Contract, ErrorEnvelope, JsonObject
 
 FIRING_WORKFLOW = "ScheduleFiringWorkflow"
 SCHEDULE_ATTRIBUTE = "OutlastSchedule"

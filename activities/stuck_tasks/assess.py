@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.converter import DataConverter
 
 from outlast.activities.failures.classify import redact
-from outlast.activities.secrets.encryption import ContentKeyMissing
+from outlast.activities.secrets import ContentKeyMissing
 from outlast.activities.stuck_tasks.contracts import CANCELLED_LIMITS, REMEDIES, StuckLimits
 from outlast.activities.stuck_tasks.histories import readable
 

@@ -7,9 +7,8 @@ from types import MappingProxyType
 from pydantic import Field, ValidationError
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
-from outlast.activities.contracts import Contract, JsonObject
+from outlast.activities.contracts import Contract, ErrorEnvelope, JsonObject
 from outlast.activities.dispatch.contracts import DISPATCH_WORKFLOW, NOTHING_TO_RELEASE_WORKFLOW
-from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.runs.contracts import AbortRunInput
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW, Started, StartFiringInput
 from outlast.activities.spending.contracts import LEDGER_WORKFLOW

@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.secrets.encryption import ContentDamaged
+from outlast.activities.secrets import ContentDamaged
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 import httpx
 
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 

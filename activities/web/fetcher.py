@@ -14,8 +14,8 @@ from typing import Any, Self, cast
 import httpcore
 import httpx
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.media import decoded
 from outlast.activities.web.address_rules import AddressRules, IpAddress, WebAddress
 

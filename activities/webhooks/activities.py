@@ -22,7 +22,7 @@ from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.heartbeat import activity_scope
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.web.address_rules import WebAddress
 from outlast.activities.webhooks import contracts as webhooks
 from outlast.activities.webhooks.posting import Posted, PostOutcome, WebhookPoster, signed_headers, webhook_purpose

@@ -11,8 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from outlast.activities.contracts import Contract, JsonObject, SealedSecret
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import Contract, ErrorEnvelope, JsonObject, SealedSecret
 
 SUBSCRIPTIONS_WORKFLOW = "WebhookSubscriptionsWorkflow"
 DELIVERY_WORKFLOW = "WebhookDeliveryWorkflow"

@@ -14,11 +14,10 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
 )
 
-from outlast.activities.combining import Combiner
 from outlast.activities.contracts import Contract
 from outlast.activities.webhooks import contracts as webhooks
 from outlast.activities.webhooks.waiting import QueueState
-from outlast.activities.workflow_requests import described, ignore_missing, update_with_start
+from outlast.activities.workflow_requests import Combiner, described, ignore_missing, update_with_start
 
 _KNOWN_SECONDS = 2.0
 """The time that a worker uses a queue's summary. New events may overtake waiting ones for that long."""

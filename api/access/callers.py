@@ -10,11 +10,10 @@ from functools import partial
 from cachetools import TTLCache
 from pydantic import SecretStr
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, ErrorCategory
 from outlast.activities.failures.classify import classify
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api import errors
 from outlast.api.access.api_keys import PREFIX, KeyVerifier
 from outlast.api.access.limits.rate_limits import WRONG_TOKEN, FailedCredentials, digest_of

@@ -7,8 +7,7 @@ from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, Field
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.activities.json_numbers import exact_json
 from outlast.activities.unicode_text import NOTE, valid_json, valid_text
 from outlast.api.catalog.portable_schemas import PortableTool

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from outlast.activities.contracts import Caller, JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.contracts import Caller, ErrorEnvelope, JsonObject, Violation
 from outlast.api.access.principal import Principal
 from outlast.api.adapters.model_calls import BackEnd, ModelCall, Outcome
 from outlast.api.catalog.catalog import Catalogue, MaskGate, narrowed

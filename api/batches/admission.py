@@ -11,11 +11,10 @@ import orjson
 from pydantic import JsonValue, ValidationError
 
 from outlast.activities.batches.contracts import MAX_ITEM_BYTES, MAX_KEY_CHARS, EqualCalls, ItemLine, Lines
-from outlast.activities.contracts import Caller, JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.json_values import MAX_VALUES, has_more_values, text_of
-from outlast.activities.secrets.placeholders import MASK, masked, places_of_masks
+from outlast.activities.secrets import MASK, masked, places_of_masks
 from outlast.api.batches.sources import SourceRow, too_many_items
 from outlast.api.errors import BatchRefused, InvalidCall, MaskedToolCalled, UnknownToolCalled
 from outlast.api.tasks.admission import Admission, AdmittedCall

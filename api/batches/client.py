@@ -11,13 +11,12 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescri
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from outlast.activities import apify
-from outlast.activities.batches.items import LineReader
-from outlast.activities.contracts import Caller
+from outlast.activities.batches.storage import LineReader
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import ToolFailure, classify
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.failures.output_errors import StoreUnavailable
+from outlast.activities.failures.exceptions import StoreUnavailable
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api import errors
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent

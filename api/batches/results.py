@@ -9,12 +9,12 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from outlast.activities.batches.contracts import ItemLine, ItemRow, ItemStatus
-from outlast.activities.batches.items import LineReader, LinesDamaged
+from outlast.activities.batches.storage import LineReader, LinesDamaged
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.failures.exceptions import OutputError
 from outlast.activities.json_values import loads, text_of
 from outlast.activities.outputs.reader import OutputReader
-from outlast.activities.secrets.placeholders import masked
+from outlast.activities.secrets import masked
 from outlast.api.batches.admission import MISSING, value_at
 from outlast.api.errors import BadRequest
 from outlast.api.spreadsheets import safe_cell

@@ -9,10 +9,9 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from outlast.activities.batches.contracts import BatchPlace, BatchState
-from outlast.activities.batches.items import LineReader, LineWriter
-from outlast.activities.batches.results import results_locator
+from outlast.activities.batches.storage import LineReader, LineWriter, results_locator
 from outlast.activities.contracts import Caller
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.reader import load_manifest, open_output
 from outlast.api.access.limits.quotas import CountedPlaces, StoredBytes
 from outlast.api.access.policy.contracts import Limits

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import Caller, ErrorEnvelope
 from outlast.api.access.permissions import CallName, PermissionRules
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.catalog.builtin_tools import BuiltinTools

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from outlast.activities.skills.skill_folder import SkillCard, SkillFolder
+from outlast.activities.skills import SkillCard, SkillFolder
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.tools.framework.mode import Instruction
 from outlast.workflows.tools.loader import ToolSet

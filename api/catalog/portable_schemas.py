@@ -9,8 +9,7 @@ from hashlib import sha256
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorEnvelope, JsonObject, Violation
 from outlast.activities.json_schema.coercion import referenced
 from outlast.activities.json_schema.faults import without_faults
 from outlast.workflows.tools.framework.tool import Tool

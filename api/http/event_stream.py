@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, JsonValue
 from starlette.types import Receive, Scope, Send
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.errors import ApiError, tool_error
 
 log = logging.getLogger("outlast.api")

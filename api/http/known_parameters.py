@@ -12,7 +12,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Violation
 from outlast.api.http.problems import invalid_request, problem_response
 from outlast.workflows.contracts.unknown_fields import MAX_REPORTED, unknown_name
 

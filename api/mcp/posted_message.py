@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from starlette.responses import Response
 from starlette.types import Receive
 
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Violation
 from outlast.activities.json_numbers import number_flaws
 from outlast.api.http.request_body import again
 

@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from outlast.activities.platform_requests.downloads import PlatformBody, PlatformRefusal
+from outlast.activities.platform_requests.activities import PlatformBody, PlatformRefusal
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.catalog.mcp_results import visible_meta

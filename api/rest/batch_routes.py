@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ValidationError
 
-from outlast.activities.batches.items import LineReader
+from outlast.activities.batches.storage import LineReader
 from outlast.activities.contracts import Caller
 from outlast.activities.json_numbers import number_flaws
 from outlast.activities.media import named_charset

@@ -14,8 +14,8 @@ from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import Caller
-from outlast.activities.schedules.notes import NoteCode, written_note
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.schedules.activities import NoteCode, written_note
+from outlast.activities.secrets import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.policy.source import PolicySource

@@ -11,9 +11,8 @@ from decimal import Decimal
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.schedules.activities import FiringStartActivities
 from outlast.activities.schedules.contracts import Due, FiringStart, Started, StartedKind, StartFiringInput

@@ -8,8 +8,7 @@ from pydantic import JsonValue
 from outlast.activities.batches.contracts import ItemLine, Lines
 from outlast.activities.contracts import Caller, JsonObject
 from outlast.activities.schedules.contracts import Due
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.secrets.placeholders import open_values
+from outlast.activities.secrets import SecretSealer, open_values
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.admission import Intake
 from outlast.api.batches.client import StoredRows

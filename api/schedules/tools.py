@@ -5,8 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import JsonObject, Violation
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.local_calls import LocalCall
 from outlast.api.schedules.client import ScheduleClient

@@ -11,8 +11,8 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.exceptions import CancelledError, TerminatedError
 from temporalio.workflow import UpdateMethodMultiParam
 
-from outlast.activities.contracts import Caller
-from outlast.activities.conversations.blocks import BlockAfter, ConversationBlocks, ConversationDamaged
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
+from outlast.activities.conversations.blocks import BlockAfter, ConversationBlocks, ConversationDamaged, why_removed
 from outlast.activities.conversations.contracts import (
     Block,
     ConversationOwner,
@@ -20,10 +20,8 @@ from outlast.activities.conversations.contracts import (
     ModelMessage,
     PromptHead,
 )
-from outlast.activities.conversations.removal import why_removed
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api import errors
 from outlast.api.access.policy.source import PolicySource

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowExecution
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations import contracts as stored
 from outlast.activities.outputs.contracts import OutputScope
-from outlast.activities.outputs.manifest import OutputManifest, locators_in
+from outlast.activities.outputs.output_format import OutputManifest, locators_in
 from outlast.activities.outputs.reader import Room
 from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog

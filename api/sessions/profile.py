@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import ModelControls
-from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
+from outlast.activities.llm.providers.requests import Definition, canonical_definitions
 from outlast.api.access.permissions import PermissionRules, by_name, ids_in
 from outlast.api.catalog.builtin_tools import BuiltinTools
 from outlast.api.catalog.catalog import Catalogue, log_listing

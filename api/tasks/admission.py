@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 
 from pydantic import SecretStr
 
-from outlast.activities.contracts import Caller, CallPayment, JsonObject, SealedSecret
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Caller, CallPayment, JsonObject, SealedSecret, Violation
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerced
 from outlast.activities.json_values import text_of
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.unicode_text import NOTE, REPLACEMENT
 from outlast.api.access.permissions import CallName, PermissionRules, forbidden
 from outlast.api.access.policy.source import PolicySource

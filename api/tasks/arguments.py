@@ -9,11 +9,10 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.activities.json_schema.checker import ChecksBusy, SchemaChecker
 from outlast.activities.json_schema.coercion import Coerced, coerced, with_kinds_sent
-from outlast.activities.secrets.placeholders import MASK, is_mark, places_of_masks
+from outlast.activities.secrets import MASK, is_mark, places_of_masks
 from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import BadRequest, InvalidCall, SchemaChecksBusy, UnfitInput
 from outlast.workflows.handler_api.failures import ToolError

@@ -15,8 +15,7 @@ from temporalio.converter import WorkflowSerializationContext
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, Violation
 from outlast.api import errors
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.principal import Principal

@@ -11,11 +11,11 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.output_errors import StoreUnavailable
+from outlast.activities.failures.exceptions import StoreUnavailable
 from outlast.activities.json_values import MAX_BYTES, MAX_VALUES, has_more_values
-from outlast.activities.object_store.large_inputs import KeptParts
-from outlast.activities.outputs.manifest import references_in
-from outlast.activities.secrets.placeholders import is_sealed
+from outlast.activities.object_store import KeptParts
+from outlast.activities.outputs.output_format import references_in
+from outlast.activities.secrets import is_sealed
 from outlast.api.errors import CallTooLarge, OutputStoreUnavailable
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.tools.core.payments import INPUT_CALLERS

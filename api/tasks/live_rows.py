@@ -15,9 +15,8 @@ from typing import Final, Self, TypeVar
 
 from temporalio.client import Client
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import classify
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.dataset_source import GrowingDataset, RowBatch
 from outlast.activities.outputs.reader import Room
 from outlast.activities.pacing import Looks

@@ -10,11 +10,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from outlast.activities.contracts import Caller, JsonObject
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Caller, JsonObject, Violation
 from outlast.activities.outputs.jmespath_client import problem_of
 from outlast.activities.runs.contracts import Resurrection, Until
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.access.permissions import Rule, names_of
 from outlast.api.access.policy.contracts import Policy, ResurrectEntry, ReuseEntry
 from outlast.api.catalog.catalog import CalledActor

@@ -8,11 +8,9 @@ from collections.abc import Callable
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import Caller, JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.secrets.placeholders import MASK, is_mark, open_values, places_of_masks, seal_value, unmasked
+from outlast.activities.secrets import MASK, SecretSealer, is_mark, open_values, places_of_masks, seal_value, unmasked
 from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall
 from outlast.workflows.tools.framework.tool import Tool

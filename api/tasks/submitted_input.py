@@ -6,8 +6,7 @@ from typing import cast
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.audit.contracts import AuditEvent

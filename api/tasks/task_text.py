@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from pydantic import JsonValue
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.unicode_text import printable
 from outlast.api.access.permissions import approver_words
 from outlast.contracts.tasks import Task

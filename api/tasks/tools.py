@@ -5,8 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.errors import TaskNotFound
 from outlast.api.local_calls import LocalCall

@@ -3,8 +3,8 @@
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from outlast.activities.batches.contracts import BatchOptions, BatchState, Counts, StopReason
-from outlast.activities.batches.results import results_locator
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.batches.storage import results_locator
+from outlast.activities.contracts import ErrorEnvelope
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.temporal.history_details import was_cancelled
 from outlast.api.temporal.task_view import failing_step, latest_heartbeat, memo_model, owner_of, workflow_url

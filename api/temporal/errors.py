@@ -12,7 +12,7 @@ from temporalio.client import WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.heartbeat import raise_cancellation
-from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
+from outlast.activities.secrets import ContentDamaged, ContentKeyMissing
 from outlast.api.errors import (
     ApiError,
     BadRequest,

@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.outputs.reader import Held, Room
 from outlast.activities.pacing import Looks
-from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
+from outlast.activities.secrets import ContentDamaged, ContentKeyMissing
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable
 from outlast.api.temporal.errors import is_outage, temporal_errors

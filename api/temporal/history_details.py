@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset
 from outlast.activities.runs.contracts import EndedRun, ResurrectResult, RunState
 from outlast.activities.storages.contracts import DatasetPage

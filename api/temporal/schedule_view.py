@@ -8,9 +8,9 @@ from pydantic import JsonValue
 from temporalio import client as temporal
 from temporalio.service import RPCError, RPCStatusCode
 
+from outlast.activities.schedules.activities import read_note
 from outlast.activities.schedules.contracts import Due
-from outlast.activities.schedules.notes import read_note
-from outlast.activities.secrets.placeholders import masked
+from outlast.activities.secrets import masked
 from outlast.api.temporal.history_details import error_of_stuck, was_cancelled
 from outlast.api.temporal.task_view import memo_model
 from outlast.contracts.schedules import Firing, Schedule

@@ -17,8 +17,8 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredDataset, StoredOutput
 from outlast.activities.outputs.reader import Room
 from outlast.activities.platform_requests.contracts import WatchedRun, WatchRunResult

@@ -23,7 +23,7 @@ from temporalio.contrib.workflow_streams import PublishInput
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ArgumentsDelta, ModelStep, TextDelta
 from outlast.activities.llm.streaming import ARGUMENTS_TOPIC, DELTAS_TOPIC, PUBLISH_SIGNAL
 from outlast.activities.outputs.reader import Room

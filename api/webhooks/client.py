@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.webhooks import contracts as webhooks
 from outlast.activities.webhooks.posting import new_secret, webhook_purpose
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues

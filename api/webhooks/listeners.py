@@ -9,7 +9,7 @@ from cachetools import TTLCache
 from pydantic import SecretStr
 
 from outlast.activities.contracts import Caller
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
 from outlast.activities.webhooks.contracts import (
     WebhookEndpoint,

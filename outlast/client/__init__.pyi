@@ -45,7 +45,7 @@ from outlast.workflows.contracts.questions import Handoff as Handoff, InputReque
 from outlast.workflows.contracts.tool_calls import Progress as Progress
 from outlast.contracts.tasks import Run as Run, Task as Task, TaskPage as TaskPage, ToolError as ToolError
 from outlast.activities.runs.contracts import UntilMet as UntilMet
-from outlast.activities.failures.contracts import Violation as Violation
+from outlast.activities.contracts import Violation as Violation
 from outlast.contracts.operations import Readiness as Readiness
 from outlast.contracts.tasks import Tool as Tool
 from outlast.contracts.operations import CapUsage as CapUsage, UsageReport as UsageReport, UsageRow as UsageRow

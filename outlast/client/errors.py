@@ -26,7 +26,7 @@ from pydantic import JsonValue
 from outlast.suggestions import suggested
 
 if TYPE_CHECKING:
-    from outlast.activities.failures.contracts import Violation
+    from outlast.activities.contracts import Violation
     from outlast.contracts.answers import TaskAnswer
     from outlast.contracts.tasks import ToolError
 

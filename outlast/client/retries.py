@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 import httpx
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Violation
 from outlast.client import errors
 from outlast.client.errors import (
     ApiError,

@@ -5,8 +5,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
-from outlast.activities.contracts import OPEN, Contract
-from outlast.activities.failures.contracts import ErrorEnvelope, Violation
+from outlast.activities.contracts import OPEN, Contract, ErrorEnvelope, Violation
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from outlast.activities.batches.contracts import (
     StopRule,
 )
 from outlast.activities.bounds import MAX_COUNT, Usd
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.webhooks.contracts import MAX_OWN_WEBHOOKS
 from outlast.contracts.base import MadeOf, Open, Response, absent
 from outlast.workflows.batches.contracts import BatchStatus

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from outlast.activities.bounds import Usd
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.contracts.base import Open, Response, absent
 from outlast.contracts.batches import BatchRequest
 from outlast.workflows.contracts.tool_calls import CallOptions

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr
 from pydantic.json_schema import SkipJsonSchema
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import Budget, RunState
 from outlast.contracts.base import MadeOf, Open, Response, absent
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest

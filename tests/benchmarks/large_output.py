@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import zstandard
 
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import OutputScope
-from outlast.activities.outputs.frames import ZSTD_LEVEL
+from outlast.activities.outputs.output_format import ZSTD_LEVEL
 from outlast.activities.outputs.writer import OutputWriter
 from outlast.deploy.local.config import Component
 from tests.benchmarks.report import Figure, Finding, Target

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from outlast.activities.workspaces.activities import Workspaces
 from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
-from outlast.activities.workspaces.workspace_folders import Workspaces
 from tests.support.deployments import checks, custom_objects, helm
 
 _PREFIX = "needs "

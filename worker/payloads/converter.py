@@ -23,7 +23,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from outlast.activities.bounds import reading_recorded
-from outlast.activities.secrets.encryption import ContentCipher
+from outlast.activities.secrets import ContentCipher
 from outlast.activities.unicode_text import valid_json
 from outlast.workflows.contracts.tool_calls import ToolOutcome, ToolResult, without_repeated_rows
 

@@ -25,9 +25,9 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
-from outlast.activities.failures.output_errors import OutputDamaged
-from outlast.activities.object_store.objects import OutputObjects, StoredPayload, payload_key
-from outlast.activities.secrets.encryption import ContentDamaged, ContentKeyMissing
+from outlast.activities.failures.exceptions import OutputDamaged
+from outlast.activities.object_store import OutputObjects, StoredPayload, payload_key
+from outlast.activities.secrets import ContentDamaged, ContentKeyMissing
 from outlast.fingerprints import as_folder
 from outlast.worker.payloads.converter import PayloadUnreadable
 

@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from outlast.activities.batches.contracts import BatchOptions, BatchPlace, BatchState, Counts, StopReason
-from outlast.activities.contracts import Contract
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import Contract, ErrorCategory
 from outlast.activities.webhooks.contracts import WebhookListener
 
 

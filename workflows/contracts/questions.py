@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from outlast.activities.contracts import OPEN, Contract, JsonObject
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import OPEN, Contract, JsonObject, Violation
 from outlast.activities.unicode_text import ValidObject, ValidText
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 

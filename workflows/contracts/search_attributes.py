@@ -12,7 +12,7 @@ from temporalio.common import (
 )
 
 from outlast.activities.batches.contracts import BATCH_ATTRIBUTE
-from outlast.activities.outputs.manifest import REFERENCES_ATTRIBUTE, references_in
+from outlast.activities.outputs.output_format import REFERENCES_ATTRIBUTE, references_in
 from outlast.activities.schedules.contracts import SCHEDULE_ATTRIBUTE
 from outlast.workflows.contracts.tool_calls import TaskStatus, TaskSummary, ToolCall
 

@@ -27,8 +27,7 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 
 from outlast.activities.bounds import PositiveSeconds
-from outlast.activities.contracts import Caller, Contract, JsonObject, SealedSecret
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import Caller, Contract, ErrorEnvelope, JsonObject, SealedSecret
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState, Until
 from outlast.activities.spending.contracts import SpendingCaps

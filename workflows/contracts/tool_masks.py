@@ -11,7 +11,7 @@ from typing import Annotated, cast
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 
 
 class Outcome(StrEnum):

@@ -16,9 +16,8 @@ from outlast.activities.bounds import (
     PositiveTokens,
     UsdFloat,
 )
-from outlast.activities.contracts import Caller, Contract, Digest
+from outlast.activities.contracts import Caller, Contract, Digest, ErrorEnvelope
 from outlast.activities.conversations.contracts import ConversationRef, ImagePart, ModelMessage, TextPart, caller_part
-from outlast.activities.failures.contracts import ErrorEnvelope
 from outlast.activities.llm.contracts import ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.spending.contracts import SpendingCaps

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.unicode_text import REPLACEMENT, printable, valid_json, valid_text
 
 _MAX_PATH_CHARS: Final = 200

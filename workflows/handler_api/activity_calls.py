@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from outlast.activities.local_reads import GOES_OVER, LOCAL_READ_LIMIT, LOCAL_READ_RETRY_POLICY
     from outlast.activities.runs.activities import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT, READ_RETRY_POLICY
 
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.handler_api.failures import ToolError, envelope_of, envelope_of_failure
 from outlast.workflows.handler_api.observability import current_task, timed

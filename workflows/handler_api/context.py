@@ -8,8 +8,7 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.runs.contracts import Budget, RunState
 from outlast.activities.unicode_text import valid_text

@@ -9,7 +9,7 @@ from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.runs.activities import READ_ATTEMPT_TIMEOUT, READ_HEARTBEAT_TIMEOUT
-    from outlast.activities.skills.activities import (
+    from outlast.activities.skills import (
         SKILL_RETRY_POLICY,
         SkillActivities,
         SkillDocument,
@@ -31,8 +31,7 @@ with workflow.unsafe.imports_passed_through():
         interrupted,
     )
 
-from outlast.activities.contracts import Contract
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.sessions import POSTED_SIGNAL, Posted, session_workflow_id
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.handler_api.activity_calls import CallActivities, remaining, tool_errors

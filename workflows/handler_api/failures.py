@@ -9,9 +9,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState, T
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 
 import outlast
-from outlast.activities.contracts import LOCAL_CALLER_ID
+from outlast.activities.contracts import LOCAL_CALLER_ID, ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import redact
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 
 
 class ToolError(Exception):

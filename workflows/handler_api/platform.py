@@ -14,8 +14,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from outlast.activities.runs.reads import RunLogActivities
     from outlast.activities.storages.datasets import DatasetActivities
-    from outlast.activities.storages.listings import ListingActivities
-    from outlast.activities.storages.records import RecordActivities
+    from outlast.activities.storages.records import ListingActivities, RecordActivities
     from outlast.activities.web.activities import WEB_RETRY_POLICY, WebActivities
 
 from outlast.activities.actors.contracts import ActorDetails, ActorDetailsInput, ActorSearchPage, SearchActorsInput

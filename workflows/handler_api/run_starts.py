@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from outlast.activities.runs.resurrection import RunResurrections
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import (
     LEAST_TASK_TIMEOUT,
     LOCAL_START_LIMIT,

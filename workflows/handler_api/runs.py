@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
         RunActivities,
     )
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.runs.contracts import (
     AbortResult,
     AbortRunInput,

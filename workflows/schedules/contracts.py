@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from outlast.activities.bounds import MAX_SECONDS, AtMost, Usd
-from outlast.activities.contracts import Caller, Contract
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import Caller, Contract, ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import Due, Started
 
 MAX_TIMES = 20

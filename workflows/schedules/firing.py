@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.bounds import usd_flaw, usd_text
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import (
     FIRING_WORKFLOW,
     FiringEnd,

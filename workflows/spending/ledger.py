@@ -9,7 +9,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.runs.charges import (
+    from outlast.activities.runs.spending import (
         FIND_ATTEMPT_TIMEOUT,
         FIND_HEARTBEAT_TIMEOUT,
         KEEP_ATTEMPT_TIMEOUT,

@@ -10,9 +10,8 @@ from fnmatch import fnmatchcase
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.activities.conversations.contracts import ModelMessage, ToolCallPart, ToolResultPart
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
 from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TurnPiece

@@ -10,12 +10,20 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.conversations import contracts as conversations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
-from outlast.activities.llm.providers import parsing
+from outlast.activities.llm.providers import answers
+from outlast.activities.llm.providers.answers import StreamedText
 from outlast.activities.llm.providers.models import MATRIX
-from outlast.activities.llm.providers.requests import SHOWN, result_content, shown_to, users_picture, with_extra
-from outlast.activities.llm.providers.stream_events import StreamedText
+from outlast.activities.llm.providers.requests import (
+    SHOWN,
+    ToolPlan,
+    plan_tools,
+    read_definitions,
+    result_content,
+    shown_to,
+    users_picture,
+    with_extra,
+)
 from outlast.activities.llm.providers.streamed_provider import StreamedProvider
-from outlast.activities.llm.providers.tool_definitions import ToolPlan, plan_tools, read_definitions
 from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_text
 
@@ -56,7 +64,7 @@ class _Answer:
     its index, and only if it is of the block's type.
     """
 
-    def __init__(self, listener: parsing.Listener, step: int) -> None:
+    def __init__(self, listener: answers.Listener, step: int) -> None:
         self._listener, self._step = listener, step
         self._by_index: dict[int | None, _Block] = {}
         self.blocks: list[_Block] = []
@@ -73,11 +81,11 @@ class _Answer:
             case {"type": "message_start", "message": dict(message)}:
                 self._count(message.get("usage"))
             case {"type": "content_block_start", "content_block": {"type": str(kind), **block}}:
-                self._begin(parsing.index_of(event.get("index")), kind, cast(JsonObject, block))
+                self._begin(answers.index_of(event.get("index")), kind, cast(JsonObject, block))
             case {"type": "content_block_delta", "delta": {"type": str(kind), **delta}}:
-                self._add_delta(parsing.index_of(event.get("index")), kind, cast(JsonObject, delta))
+                self._add_delta(answers.index_of(event.get("index")), kind, cast(JsonObject, delta))
             case {"type": "content_block_stop"}:
-                self._close(self._by_index.pop(self._named(parsing.index_of(event.get("index"))), None))
+                self._close(self._by_index.pop(self._named(answers.index_of(event.get("index"))), None))
             case {"type": "message_delta", **rest}:
                 delta = rest.get("delta")
                 self._stop(delta.get("stop_reason") if isinstance(delta, dict) else None)
@@ -99,16 +107,16 @@ class _Answer:
     def _add_whole(self, blocks: list[JsonValue]) -> None:
         for index, block in enumerate(blocks):
             if isinstance(block, dict):
-                self._begin(index, parsing.text_of(block.get("type")), block)
+                self._begin(index, answers.text_of(block.get("type")), block)
                 self._close(self._by_index.pop(index))
 
     def _stop(self, reason: JsonValue) -> None:
-        self.stop_reason = parsing.text_of(reason) or self.stop_reason
+        self.stop_reason = answers.text_of(reason) or self.stop_reason
 
     def _count(self, usage: JsonValue) -> None:
         """Replace the numbers that `usage` contains: each event counts from the beginning."""
         if isinstance(usage, dict):
-            self.counts |= {name: parsing.tokens(usage, name) for name in _COUNTS if usage.get(name) is not None}
+            self.counts |= {name: answers.tokens(usage, name) for name in _COUNTS if usage.get(name) is not None}
 
     def _named(self, index: int | None) -> int | None:
         """Return the index of the block that an event names; the last one that is open, if it names none."""
@@ -122,20 +130,20 @@ class _Answer:
         block = self._by_index[index] = _Block(kind)
         match kind:
             case "tool_use":
-                block.id = parsing.call_id(given.get("id"), {one.id for one in self.blocks}, self._step)
-                block.name = valid_text(parsing.text_of(given.get("name")))
+                block.id = answers.call_id(given.get("id"), {one.id for one in self.blocks}, self._step)
+                block.name = valid_text(answers.text_of(given.get("name")))
                 if given.get("input"):
                     block.whole_input = json.dumps(given["input"], ensure_ascii=False)
             case "thinking":
-                block.signature = parsing.text_of(given.get("signature"))
+                block.signature = answers.text_of(given.get("signature"))
             case "redacted_thinking":
-                block.text = parsing.text_of(given.get("data"))
+                block.text = answers.text_of(given.get("data"))
             case "text":
                 pass
             case _:
                 return
         self.blocks.append(block)
-        self._write(block, parsing.text_of(given.get("text") if kind == "text" else given.get("thinking")))
+        self._write(block, answers.text_of(given.get("text") if kind == "text" else given.get("thinking")))
 
     def _add_delta(self, index: int | None, kind: str, delta: JsonObject) -> None:
         block = self._by_index.get(self._named(index))
@@ -145,13 +153,13 @@ class _Answer:
             block = self._by_index[index]
         match block, kind:
             case _Block(type="text"), "text_delta":
-                self._write(block, parsing.text_of(delta.get("text")))
+                self._write(block, answers.text_of(delta.get("text")))
             case _Block(type="tool_use"), "input_json_delta":
-                self._write(block, parsing.arguments_piece(delta.get("partial_json")))
+                self._write(block, answers.arguments_piece(delta.get("partial_json")))
             case _Block(type="thinking"), "thinking_delta":
-                self._write(block, parsing.text_of(delta.get("thinking")))
+                self._write(block, answers.text_of(delta.get("thinking")))
             case _Block(type="thinking"), "signature_delta":
-                block.signature += parsing.text_of(delta.get("signature"))
+                block.signature += answers.text_of(delta.get("signature"))
             case _:
                 pass
 
@@ -188,7 +196,7 @@ class AnthropicMessagesProvider(StreamedProvider[_Answer]):
         """See `StreamedProvider`."""
         return request_body(request)
 
-    def answer(self, request: CallModelInput, listener: parsing.Listener) -> _Answer:
+    def answer(self, request: CallModelInput, listener: answers.Listener) -> _Answer:
         """See `StreamedProvider`."""
         return _Answer(listener, request.step)
 
@@ -197,7 +205,7 @@ class AnthropicMessagesProvider(StreamedProvider[_Answer]):
         parts = [part for block in answer.blocks if (part := _part(request, block)) is not None]
         read, written = answer.counts.get(_COUNTS[2], 0), answer.counts.get(_COUNTS[3], 0)
         return ModelStep(
-            parts=parsing.without_loose_reasoning(parts),
+            parts=answers.without_loose_reasoning(parts),
             finish_reason=_FINISH.get(answer.stop_reason, "other"),
             usage=Usage(
                 # This API's count excludes tokens that are read from the cache or written to it.
@@ -267,7 +275,7 @@ def _message(message: conversations.ModelMessage, request: CallModelInput) -> tu
     sendable = (
         part
         for part in message.parts
-        if not isinstance(part, conversations.ReasoningPart) or parsing.is_from(part, request)
+        if not isinstance(part, conversations.ReasoningPart) or answers.is_from(part, request)
     )
     parts = [block for part in sendable if (block := _block(part, request)) is not None]
     # The API accepts results only at the beginning of a message.
@@ -284,7 +292,7 @@ def _block(part: conversations.Part, request: CallModelInput) -> JsonObject | No
         case conversations.ReasoningPart():
             return part.block
         case conversations.ToolCallPart():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": parsing.sent_arguments(part)}
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": answers.sent_arguments(part)}
         case conversations.ToolResultPart():
             return _tool_result(part, request)
 
@@ -317,7 +325,7 @@ def _part(request: CallModelInput, block: _Block) -> conversations.AnswerPart | 
     """Return the part of a block; None for an empty text, and for thinking that was cut off before it was signed."""
     match block.type:
         case "tool_use":
-            return parsing.tool_call(block.id, block.name, block.text)
+            return answers.tool_call(block.id, block.name, block.text)
         case "thinking" if block.signature:
             sent: JsonObject = {"type": "thinking", "thinking": block.text, "signature": block.signature}
             return _reasoning(request, block.text, sent)

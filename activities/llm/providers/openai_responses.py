@@ -12,10 +12,9 @@ from outlast.activities.contracts import JsonObject
 from outlast.activities.conversations import contracts as conversations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
 from outlast.activities.llm.providers import requests
-from outlast.activities.llm.providers.failures import reported_error
-from outlast.activities.llm.providers.models import MATRIX, model_of
-from outlast.activities.llm.providers.parsing import (
+from outlast.activities.llm.providers.answers import (
     Listener,
+    StreamedText,
     as_written,
     call_id,
     index_of,
@@ -25,9 +24,9 @@ from outlast.activities.llm.providers.parsing import (
     tool_call,
     without_loose_reasoning,
 )
-from outlast.activities.llm.providers.stream_events import StreamedText
-from outlast.activities.llm.providers.streamed_provider import StreamedProvider
-from outlast.activities.llm.providers.tool_definitions import Definition, ToolPlan, plan_tools, read_definitions
+from outlast.activities.llm.providers.models import MATRIX, model_of
+from outlast.activities.llm.providers.requests import Definition, ToolPlan, plan_tools, read_definitions
+from outlast.activities.llm.providers.streamed_provider import StreamedProvider, reported_error
 from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_json, valid_text
 

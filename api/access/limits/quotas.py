@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.outputs.manifest import scope_of
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.outputs.output_format import scope_of
 from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import StorageFull, TooManyRequests

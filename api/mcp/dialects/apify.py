@@ -12,9 +12,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.activities.storages.item_schema import simplified_schema
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
+from outlast.activities.storages.datasets import simplified_schema
 from outlast.api.errors import InvalidCall, TaskNotFound, UnfitInput, UnpaidCall
 from outlast.api.mcp.dialects.apify_arguments import coerced_object, first_violation, quick_first_violation
 from outlast.api.mcp.dialects.dialect import Dialect

@@ -15,7 +15,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from outlast.activities.contracts import Caller, SealedSecret
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.local_calls import merged_options
 from outlast.contracts.options import CallOptions, options_of, to_wire
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest

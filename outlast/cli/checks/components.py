@@ -13,7 +13,7 @@ import httpx
 import psutil
 from pydantic import SecretStr
 
-from outlast.activities.secrets.secret_files import secret_from_file
+from outlast.activities.secrets import secret_from_file
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.checks.machine import Clock, clock_at, http_response
 from outlast.cli.connection import cli_error, trying_once

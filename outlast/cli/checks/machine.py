@@ -15,7 +15,7 @@ from prometheus_client.samples import Sample
 from pydantic import SecretStr
 
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.cli.connection import trying_once
 from outlast.cli.options import Options

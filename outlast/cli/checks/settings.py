@@ -13,8 +13,8 @@ from uuid import uuid4
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from outlast.activities.failures.output_errors import StoreUnavailable
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.failures.exceptions import StoreUnavailable
+from outlast.activities.object_store import OutputObjects
 from outlast.api.settings import ApiSettings
 from outlast.cli.checks.check import Check, fail, ok, skip, warn
 from outlast.deploy.local.sandbox.actors import broken_folders

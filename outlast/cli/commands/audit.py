@@ -13,7 +13,7 @@ from outlast.cli.runner import local_command
 from outlast.cli.show.output import Output
 
 if TYPE_CHECKING:
-    from outlast.activities.secrets.encryption import SecretSealer
+    from outlast.activities.secrets import SecretSealer
     from outlast.api.audit.chain import ChainReport
 
 app = typer.Typer(name="audit", no_args_is_help=True, help="Verify the audit log.")
@@ -52,7 +52,7 @@ async def verify(
 
 def _ring(path: Path) -> "SecretSealer":
     from outlast.activities.failures.exceptions import SealError  # noqa: PLC0415
-    from outlast.activities.secrets.encryption import SecretSealer  # noqa: PLC0415
+    from outlast.activities.secrets import SecretSealer  # noqa: PLC0415
 
     try:
         given = os.environ.get("OUTLAST_SEAL_KEYS")

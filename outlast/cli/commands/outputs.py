@@ -123,7 +123,7 @@ async def _write(context: Context, pieces: AsyncStream[bytes], file: Path) -> No
 
 
 def _verify_file(output: Output, file: Path) -> ExitCode:
-    from outlast.activities.outputs.verify import verify_part_file  # noqa: PLC0415 (zstandard)
+    from outlast.activities.outputs.reader import verify_part_file  # noqa: PLC0415 (zstandard)
 
     report = verify_part_file(file)
     if output.as_json:

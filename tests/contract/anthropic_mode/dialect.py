@@ -6,8 +6,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.api.errors import InvalidCall
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue, SecretStr
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.workflows.tools.framework.frozen_json import FrozenObject
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import Tool

@@ -18,7 +18,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 
-from outlast.activities.failures.output_errors import OutputDamaged, StoreUnavailable
+from outlast.activities.failures.exceptions import OutputDamaged, StoreUnavailable
 from outlast.activities.stuck_tasks.assess import assess, failed_attempts
 from outlast.activities.stuck_tasks.contracts import StuckLimits
 from outlast.activities.stuck_tasks.histories import readable

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
-from outlast.activities.object_store.objects import OutputObjects, payloads_prefix
+from outlast.activities.object_store import OutputObjects, payloads_prefix
 from outlast.worker.connection import OutlastPlugin
 from outlast.worker.payloads.external_storage import PayloadLost
 from outlast.workflows.tool_call import ToolCallWorkflow

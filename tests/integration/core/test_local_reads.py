@@ -14,10 +14,8 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from outlast.activities.contracts import Caller, Contract
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import Caller, Contract, ErrorCategory
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.runs.contracts import RunSpec, RunState, StartRunInput
 from outlast.activities.runs.starts import LocalStart

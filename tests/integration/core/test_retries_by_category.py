@@ -14,9 +14,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import RETRYABLE, ToolFailure, classify, failure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.classify import RETRYABLE, ToolFailure, as_activity_failure, classify, failure
 from outlast.workflows.handler_api.failures import envelope_of
 
 ATTEMPTS = 3

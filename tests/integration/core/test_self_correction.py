@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from temporalio.client import Client
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus
 from outlast.workflows.session import SessionWorkflow

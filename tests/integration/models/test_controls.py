@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from outlast.activities.conversations.contracts import ReasoningPart
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.contracts import ChatParams, ChatParamsHook, ModelStep
-from outlast.activities.llm.providers.parsing import Provider
+from outlast.activities.llm.providers.answers import Provider
 from tests.support.providers.model_requests import PROVIDERS, Unheard, order, providers_for, results, said, user
 from tests.support.providers.script import Call, Reply, Thought, by_position, says
 from tests.support.providers.server import ProviderServer, running_provider

@@ -15,7 +15,7 @@ from temporalio.contrib.workflow_streams import WorkflowStreamClient
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta
 from outlast.activities.llm.providers.models import Price

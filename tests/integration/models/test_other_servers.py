@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import classify
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.exceptions import ProviderError
 from outlast.activities.llm.contracts import ModelStep
-from outlast.activities.llm.providers.parsing import Provider
-from outlast.activities.llm.providers.tool_definitions import canonical_definitions
+from outlast.activities.llm.providers.answers import Provider
+from outlast.activities.llm.providers.requests import canonical_definitions
 from tests.support.providers.model_requests import DEFINITIONS, Heard, definition, order, providers_for
 from tests.support.providers.script import Break, Hold, Raw, by_position, in_order, says
 from tests.support.providers.server import ProviderServer, running_provider

@@ -9,7 +9,7 @@ import pytest
 
 from outlast.activities.conversations.contracts import ModelMessage
 from outlast.activities.llm.contracts import Usage
-from outlast.activities.llm.providers.tool_definitions import canonical_definitions
+from outlast.activities.llm.providers.requests import canonical_definitions
 from tests.support.providers.model_requests import (
     PROVIDERS,
     Heard,

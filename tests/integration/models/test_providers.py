@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.conversations.contracts import ImagePart, ModelMessage, TextPart
 from outlast.activities.failures.classify import classify
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.exceptions import ProviderError
-from outlast.activities.llm.providers.parsing import Provider
+from outlast.activities.llm.providers.answers import Provider
 from tests.support.eventually import eventually
 from tests.support.providers.model_requests import PROVIDERS, Heard, order, providers_for, results, said, user
 from tests.support.providers.script import Break, Call, Fail, Hold, Refusal, Reply, by_position, in_order, says

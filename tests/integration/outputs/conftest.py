@@ -8,10 +8,10 @@ import pytest
 from apify_client import ApifyClient
 from pydantic import SecretStr
 
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from tests.support.stacks.s3 import S3Server, running_s3
 from tests.support.stacks.sandbox import Sandbox, running_sandbox
 

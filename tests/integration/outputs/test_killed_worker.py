@@ -12,11 +12,10 @@ from apify_client import ApifyClient
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import StoreDatasetInput, StoredDataset
-from outlast.activities.outputs.frames import DEFAULT_SIZES
-from outlast.activities.outputs.reader import open_output
-from outlast.activities.outputs.verify import verify_output
+from outlast.activities.outputs.output_format import DEFAULT_SIZES
+from outlast.activities.outputs.reader import open_output, verify_output
 from outlast.deploy.local.temporal_server import TemporalServer
 from tests.support.calls.stored_outputs import CALLER, SCOPE, keys_of, objects_in_memory, rows_of, stored
 from tests.support.eventually import eventually

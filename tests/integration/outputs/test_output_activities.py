@@ -9,9 +9,8 @@ from apify_client import ApifyClient
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.contracts import Caller, ErrorEnvelope
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.contracts import (
     OutputScope,

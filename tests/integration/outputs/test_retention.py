@@ -12,10 +12,10 @@ import pytest
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow
 from temporalio.service import RPCError
 
-from outlast.activities.failures.output_errors import OutputError
-from outlast.activities.object_store.objects import OutputObjects, payloads_prefix
+from outlast.activities.failures.exceptions import OutputError
+from outlast.activities.object_store import OutputObjects, payloads_prefix
 from outlast.activities.outputs.contracts import OutputScope, SweepReport
-from outlast.activities.outputs.manifest import OutputManifest
+from outlast.activities.outputs.output_format import OutputManifest
 from outlast.activities.outputs.reader import open_output
 from outlast.activities.outputs.writer import OutputWriter
 from outlast.worker.sweep_schedule import SWEEP_SCHEDULE_ID, ensure_sweep_schedule

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from outlast.activities.failures.output_errors import OutputDamaged, OutputError, StoreUnavailable
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.outputs.reader import open_output
-from outlast.activities.outputs.verify import verify_output
+from outlast.activities.failures.exceptions import OutputDamaged, OutputError, StoreUnavailable
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.outputs.reader import open_output, verify_output
 from outlast.activities.outputs.writer import OutputWriter
 from outlast.deploy.local.orphans import die_with_parent
 from tests.support.calls.stored_outputs import CALLER, SCOPE, TTL, bytes_of, keys_of, rows_of
@@ -126,7 +125,7 @@ async def test_an_unknown_locator_is_unknown_on_a_real_store(objects: OutputObje
 
 WRITES_FOR_EVER = """
 import asyncio, sys
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 
 async def main():
     objects = OutputObjects.open(sys.argv[1])

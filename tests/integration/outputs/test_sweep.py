@@ -8,13 +8,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.failures.output_errors import OutputError
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.failures.exceptions import OutputError
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import SweepInput, SweepReport
-from outlast.activities.outputs.manifest import REFERENCES_ATTRIBUTE, OutputManifest, parse_locator
+from outlast.activities.outputs.output_format import REFERENCES_ATTRIBUTE, OutputManifest, parse_locator
 from outlast.activities.outputs.reader import manifest_key, open_output
-from outlast.activities.outputs.sweep import OutputSweepActivities
-from outlast.activities.outputs.temporal_tasks import TemporalTasks
+from outlast.activities.outputs.sweep import OutputSweepActivities, TemporalTasks
 from outlast.activities.outputs.writer import OutputWriter
 from outlast.deploy.local.temporal_server import TemporalServer
 from outlast.worker.search_attributes import register_search_attributes

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from outlast.activities.outputs.manifest import scope_of
+from outlast.activities.outputs.output_format import scope_of
 from outlast.api.access.policy.contracts import Limits
 from outlast.workflows.tools.extensions import load_extensions
 from tests.support.eventually import eventually

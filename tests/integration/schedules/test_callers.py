@@ -10,7 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.activities.schedules.notes import read_note
+from outlast.activities.schedules.activities import read_note
 from outlast.api.access.api_keys import new_key
 from tests.support.calls.schedules import NEVER, fired, scheduled, seen
 from tests.support.calls.tasks import completed, sleeper_call

@@ -8,8 +8,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.activities import FiringStartActivities
 from outlast.activities.schedules.contracts import Due, FiringStart, StartFiringInput
 from outlast.api.app import firings_of

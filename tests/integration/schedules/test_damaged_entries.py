@@ -20,7 +20,7 @@ from temporalio.client import Client, ScheduleActionStartWorkflow, ScheduleUpdat
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
 from outlast.activities.contracts import SealedSecret
-from outlast.activities.outputs.manifest import scope_of
+from outlast.activities.outputs.output_format import scope_of
 from outlast.activities.webhooks.contracts import (
     CREATE_UPDATE,
     CreateInput,

@@ -13,12 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.workspaces.activities import CommandInput, CommandOutcome, WorkspaceOwner
-from outlast.activities.workspaces.bubblewrap import Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
-from outlast.activities.workspaces.seccomp import MACHINES
-from outlast.activities.workspaces.workspace_folders import Workspaces
+from outlast.activities.workspaces.activities import CommandInput, CommandOutcome, WorkspaceOwner, Workspaces
+from outlast.activities.workspaces.bubblewrap import MACHINES, Sandbox, SandboxLimits, SandboxUnavailable, sandbox_uid
 from tests.support.eventually import eventually
 from tests.support.needs import require
 

@@ -14,7 +14,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.mcp_actors.contracts import McpAnswer
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.spending.contracts import Settlement, Spend
 from outlast.activities.spending.ledger import Ledgers
 from outlast.api.catalog.catalog import Catalogue

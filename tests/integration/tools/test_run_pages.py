@@ -9,7 +9,7 @@ from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.contracts import Caller
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage
 from outlast.activities.storages.datasets import DatasetActivities
 from tests.support.stacks.sandbox import Sandbox

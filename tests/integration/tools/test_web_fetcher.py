@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
 from outlast.activities.web.fetcher import HTML_TYPES, FetchLimits, WebFetcher, WebPage
 from tests.support.http.hostile_receiver import answering

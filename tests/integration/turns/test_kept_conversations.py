@@ -9,12 +9,11 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from outlast.activities.conversations.blocks import ConversationBlocks, conversation_prefix
+from outlast.activities.conversations.blocks import ConversationBlocks, ConversationSweep, conversation_prefix
 from outlast.activities.conversations.contracts import ConversationOwner
-from outlast.activities.conversations.removal import ConversationSweep
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.outputs.temporal_tasks import TemporalTasks
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.outputs.sweep import TemporalTasks
+from outlast.activities.secrets import SecretSealer
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionState, session_workflow_id

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from docs.examples import hello_tools
-from outlast.activities.llm.providers.tool_definitions import Definition
+from outlast.activities.llm.providers.requests import Definition
 from outlast.workflows.tools import extensions
 from tests.support.calls.turns import named, new_session, streamed, text_of
 from tests.support.providers.script import Call, by_position, says

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from outlast.activities.outputs.manifest import locators_in
+from outlast.activities.outputs.output_format import locators_in
 from tests.support.calls.turns import Json, new_session, sent, streamed
 from tests.support.eventually import eventually
 from tests.support.providers.script import Call, Hold, by_position, says

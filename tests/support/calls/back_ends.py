@@ -17,7 +17,7 @@ from anthropic.types.tool_result_block_param import Content
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import MODERN, Wire, WireError, text_of

@@ -7,10 +7,9 @@ from datetime import timedelta
 from obstore.store import MemoryStore
 
 from outlast.activities.contracts import Caller
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import OutputKind, OutputScope
-from outlast.activities.outputs.frames import Sizes
-from outlast.activities.outputs.manifest import OutputManifest
+from outlast.activities.outputs.output_format import OutputManifest, Sizes
 from outlast.activities.outputs.reader import OutputReader
 from outlast.activities.outputs.writer import OutputWriter
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from outlast.activities.secrets.secret_files import SUFFIX, names_of, secret_file_variables
+from outlast.activities.secrets import SUFFIX, names_of, secret_file_variables
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
 from outlast.worker.bootstrap import PREFIX

@@ -8,7 +8,7 @@ import os
 import sys
 from datetime import timedelta
 
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import OutputScope
 from outlast.activities.outputs.writer import OutputWriter
 

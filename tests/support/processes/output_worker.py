@@ -10,11 +10,11 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.activities import STORE_ATTEMPT_TIMEOUT, STORE_RETRY_POLICY, OutputActivities
 from outlast.activities.outputs.contracts import StoreDatasetInput, StoredDataset
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 
 
 @workflow.defn

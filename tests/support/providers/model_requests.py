@@ -9,8 +9,8 @@ import pytest
 from outlast.activities.contracts import Caller
 from outlast.activities.conversations.contracts import ModelMessage, TextPart, ToolCallPart, ToolResultPart
 from outlast.activities.llm.contracts import CallModelInput, Delta, ModelStep
-from outlast.activities.llm.providers.parsing import Provider
-from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions
+from outlast.activities.llm.providers.answers import Provider
+from outlast.activities.llm.providers.requests import Definition, canonical_definitions
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import configured_providers
 from tests.support.providers.server import KEY, ProviderServer, SeenRequest

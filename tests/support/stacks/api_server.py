@@ -13,7 +13,7 @@ import psutil
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.api.app import build_app
 from outlast.api.http.client_connections import limited_protocol
 from outlast.api.services import Services

@@ -10,11 +10,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import SweepInput
-from outlast.activities.outputs.manifest import manifest_text, parse_manifest
-from outlast.activities.outputs.sweep import OutputSweepActivities
-from outlast.activities.outputs.temporal_tasks import TemporalTasks
+from outlast.activities.outputs.output_format import manifest_text, parse_manifest
+from outlast.activities.outputs.sweep import OutputSweepActivities, TemporalTasks
 from outlast.workflows.contracts.search_attributes import SESSION
 from tests.support.eventually import eventually
 

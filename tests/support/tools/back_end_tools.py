@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 from temporalio import workflow
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import AudioContent, ImageContent, ResourceLink, TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError

@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 from pydantic import Field
 from temporalio import workflow
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.activities.runs.contracts import RunSpec
 from outlast.activities.unicode_text import REPLACEMENT
 from outlast.workflows.contracts.questions import InputRequest

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from docs.examples.hello_tools import TOOLS as EXAMPLES
 from docs.examples.hello_tools import Colour, greet_all, hello_world
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ChatParams
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import Caller
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.spending.contracts import Settlement, Spend
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.webhooks.contracts import EnqueueInput, QueueSummary

@@ -6,9 +6,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from outlast.activities.failures.activity_failure import as_activity_failure
-from outlast.activities.failures.classify import CAPACITY_RETRY_DELAY, ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory
+from outlast.activities.failures.classify import CAPACITY_RETRY_DELAY, ToolFailure, as_activity_failure
 from outlast.activities.pacing import Line, Looks
 
 LEAST = timedelta(seconds=10)

@@ -8,7 +8,7 @@ import pytest
 
 from outlast.activities.platform.platform_fence import PlatformFence
 from outlast.activities.platform.request_marks import RunOwners
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 
 ROOT = "https://api.apify.test/v2/"
 NEW, OLD = b"n" * 32, b"o" * 32

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from temporalio.client import Client
 
+from outlast.activities.batches.activities import WAITING_FOR_RUNS, FairShare
 from outlast.activities.batches.contracts import BATCH_WORKFLOW, BatchPlace
-from outlast.activities.batches.fair_share import WAITING_FOR_RUNS, FairShare
 from outlast.activities.dispatch.activities import CallerQueue
 from outlast.activities.dispatch.contracts import DispatchInput
 

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from mcp_types import CallToolResult
 from pydantic import Field, JsonValue, TypeAdapter
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.adapters import BACK_ENDS
 from outlast.api.adapters.message_formats import pieces_of
 from outlast.api.adapters.model_calls import ModelCall, Outcome, read_call

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.activities.contracts import Caller
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.audit.chain import KEY_PURPOSE, ChainReport, verify
 from outlast.api.audit.contracts import AuditEvent, AuditRecord
 from outlast.api.audit.log import AuditError, AuditFiles, AuditLog

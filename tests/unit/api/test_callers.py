@@ -7,7 +7,7 @@ from pydantic import SecretStr, ValidationError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Principal

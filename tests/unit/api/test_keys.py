@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.access.api_keys import KeyHash, new_key
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.policy.contracts import KeyEntry, Scope

@@ -12,7 +12,7 @@ from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import JsonValue, ValidationError
 
 from outlast.activities.contracts import Caller
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import BadRequest
 from outlast.api.http.json_limits import JsonLimits

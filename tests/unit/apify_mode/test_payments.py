@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from outlast.activities.contracts import Caller, CallPayment
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.catalog.payment_terms import PaymentTerms
 from outlast.workflows.tools.apify.selection import SCHEMES
 from outlast.workflows.tools.registry import tools_of

@@ -5,7 +5,7 @@ import pytest
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_requests.activities import unsigned, url_of_path
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 
 PLATFORM = ApifyPlatform(api_base_url="https://api", operator_token=None, sealer=SecretSealer.ephemeral())
 

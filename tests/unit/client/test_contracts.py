@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.runs.contracts import RunState
 from outlast.client import Batch, BatchRow, Operations, Session, Task, TaskAnswer, ToolError
 from outlast.contracts.base import Response

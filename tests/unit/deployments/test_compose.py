@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.api.settings import ApiSettings
 from outlast.deploy.local.temporal_server import DYNAMIC_CONFIG
 from tests.support.deployments.settings import problems

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 from typer.main import get_command
 
-from outlast.activities.secrets.secret_files import secret_file_variables
+from outlast.activities.secrets import secret_file_variables
 from outlast.api.settings import ApiSettings
 from outlast.cli.main import command_line
 from outlast.deploy.local import ports

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from temporalio.api.common.v1 import Payload
 
-from outlast.activities.secrets.encryption import (
+from outlast.activities.secrets import (
     MAX_KEY_ID_BYTES,
     ContentCipher,
     ContentDamaged,

@@ -14,8 +14,8 @@ from temporalio.converter import (
     StorageDriverWorkflowInfo,
 )
 
-from outlast.activities.object_store.objects import OutputObjects, StoredPayload, parse_payload_key, payload_key
-from outlast.activities.outputs.manifest import MAX_REFERENCES, reference_to, references_in
+from outlast.activities.object_store import OutputObjects, StoredPayload, parse_payload_key, payload_key
+from outlast.activities.outputs.output_format import MAX_REFERENCES, reference_to, references_in
 from outlast.worker.payloads.external_storage import PayloadDriver, PayloadLost, external_storage
 
 DIGEST = "0" * 64

@@ -10,8 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue, SecretBytes, SecretStr
 
 from outlast.activities.contracts import Caller
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.secrets.placeholders import seal_value
+from outlast.activities.secrets import SecretSealer, seal_value
 from outlast.worker.logs import without_secrets
 
 SECRET = "hunter2"

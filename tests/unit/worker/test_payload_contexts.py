@@ -12,8 +12,8 @@ from temporalio.converter import ActivitySerializationContext, StorageDriverStor
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
 from temporalio.worker._command_aware_visitor import CommandInfo
 
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.secrets import SecretSealer
 from outlast.worker.connection import AlikePayloadsRunner, OutlastPlugin
 from outlast.worker.payloads.converter import EncryptingCodec
 from outlast.workflows.session import SessionWorkflow

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from outlast.activities.secrets.secret_files import (
+from outlast.activities.secrets import (
     is_secret,
     read_secret_files,
     secret_file_variables,

@@ -7,7 +7,7 @@ import pytest
 
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, category_of_status
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.contracts.sessions import MessageRequest, SessionRequest
 from outlast.contracts.tasks import TaskRequest
 from outlast.workflows.tools.registry import COMMON, MODES, ON_DEMAND

@@ -5,7 +5,7 @@ from temporalio import workflow
 from temporalio.common import VersioningBehavior
 
 from outlast.activities.dispatch.contracts import LOOK_SIGNAL, RELEASE_SIGNAL
-from outlast.activities.failures.activity_failure import ATTEMPTS_FAIL_SIGNAL
+from outlast.activities.failures.classify import ATTEMPTS_FAIL_SIGNAL
 from outlast.worker.service import WORKFLOWS
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL

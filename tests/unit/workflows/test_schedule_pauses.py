@@ -5,8 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from outlast.activities.contracts import Caller
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.schedules.contracts import Due
 from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome, FiringStatus, Spending, Timing
 from outlast.workflows.schedules.firing import reason_to_pause

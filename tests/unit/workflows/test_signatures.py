@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
-from outlast.activities.secrets.placeholders import is_sealed
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.secrets import is_sealed
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.signatures import answer_signature, signature
 

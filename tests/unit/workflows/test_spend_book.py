@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, ErrorCategory
 from outlast.activities.failures.classify import failure
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.spending.contracts import LedgerState, ReserveInput, Settlement, Spend, SpendingCaps
 from outlast.activities.spending.ledger import refused_by_cap
 from outlast.workflows.spending.ledger_state import MAX_BOOKED, RECENT_ENTRIES, REMEMBERED_ACTORS, Book

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.answers import Handler, failing_as, platform_message, refusal_type

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import FINAL_RUN_STATUSES
 from outlast.workflows.contracts.tool_calls import Content, Offers, TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext

@@ -5,9 +5,8 @@ from typing import Any, cast
 from pydantic import JsonValue
 from temporalio import workflow
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
-from outlast.activities.storages.item_schema import simplified_schema
+from outlast.activities.contracts import ErrorEnvelope, JsonObject
+from outlast.activities.storages.datasets import simplified_schema
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run

@@ -4,8 +4,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.activities.storages.contracts import Record, RecordInput
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import Content, ToolResult

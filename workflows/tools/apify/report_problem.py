@@ -4,7 +4,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.apify.answers import texts

@@ -12,8 +12,7 @@ from typing import cast
 
 from pydantic import JsonValue, SecretStr
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.workflows.tools.apify.answers import compact
 from outlast.workflows.tools.core.payments import PAY_ID
 from outlast.workflows.tools.framework.frozen_json import FrozenObject, SchemaText

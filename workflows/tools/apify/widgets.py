@@ -9,8 +9,7 @@ from typing import Any, Literal, cast
 from pydantic import JsonValue
 from temporalio import workflow
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext

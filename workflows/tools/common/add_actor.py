@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES

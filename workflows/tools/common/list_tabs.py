@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import re2  # pyright: ignore[reportMissingTypeStubs]  # the package has no types
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.tools.answers import MAX_ANSWER_BYTES, Answer, answered
 from outlast.workflows.tools.framework.phases import ClientPhase, Reply, plain

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from outlast.activities.skills.activities import SkillDocument
+from outlast.activities.skills import SkillDocument
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.framework.tool import Arguments, Category, reads, tool

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from outlast.activities.bounds import Offset
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.workspaces.activities import MAX_COMMAND_SECONDS, CommandOutcome, FileLines
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext

@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import McpAnswer, McpTool
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext

@@ -10,7 +10,7 @@ import re
 from pydantic import JsonValue
 
 from outlast.activities.contracts import JsonObject
-from outlast.activities.storages.item_schema import schema_of_items
+from outlast.activities.storages.datasets import schema_of_items
 
 MAX_FIELD_DESCRIPTION_CHARS = 500
 MAX_ENUM_CHARS = 2_000

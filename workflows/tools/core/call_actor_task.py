@@ -5,8 +5,7 @@ from typing import Any, cast
 
 from pydantic import Field, JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext

@@ -6,7 +6,7 @@ from typing import cast
 
 from pydantic import JsonValue, SecretStr
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.framework.frozen_json import SchemaText
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment

@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import Field, JsonValue
 from temporalio import workflow
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import DEFAULT_THRESHOLD_BYTES, StoredOutput
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage

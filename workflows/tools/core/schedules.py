@@ -8,8 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.core.saved_tasks import own_username, platform_reference

@@ -8,10 +8,9 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 
-from outlast.activities.contracts import Contract, JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.activities.json_schema.violations import quick_violations
-from outlast.activities.secrets.placeholders import masked, places_of_masks, unmasked
+from outlast.activities.secrets import masked, places_of_masks, unmasked
 from outlast.activities.unicode_text import printable
 from outlast.workflows.contracts.questions import APPROVAL_KEY, DECISION_SCHEMA, ApprovalAnswer, Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import APPROVAL_META, ToolResult

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.activities.storages.contracts import DatasetItemsInput, DatasetPage

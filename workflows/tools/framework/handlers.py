@@ -12,8 +12,7 @@ from pydantic import BaseModel, JsonValue
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.questions import Handoff, InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import CLIENT_META, TextContent, ToolResult

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, redact
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.contracts.steps import StepEntry, StepFailure, Wait
 
 MAX_STEPS = 2_000

@@ -9,8 +9,7 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import CancelledError
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.workflows.contracts.tool_calls import CLIENT_META, EmbeddedResource, TextContent, ToolResult

@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import JsonObject, Violation
 from outlast.activities.json_schema.violations import schema_violations
 from outlast.workflows.contracts.questions import Audience
 from outlast.workflows.tools.framework.frozen_json import FrozenObject

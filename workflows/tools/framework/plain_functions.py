@@ -10,8 +10,7 @@ from temporalio.exceptions import ActivityError, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
-from outlast.activities.contracts import Contract
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import Contract, ErrorEnvelope
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.steps import Wait
 from outlast.workflows.contracts.tool_calls import ToolResult

@@ -6,8 +6,7 @@ from typing import Any
 
 from pydantic import JsonValue, SecretStr
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.workflows.tools.framework.tool import Category, Tool
 
 TOOL_ALIASES = {"get-actor-run-log": "get-actor-log"}

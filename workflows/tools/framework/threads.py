@@ -7,8 +7,8 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
 
 _MAX_THREADS = 500
 _threads = threading.BoundedSemaphore(_MAX_THREADS)

@@ -11,8 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from temporalio import workflow
 
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope, Violation
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.handler_api.context import HandlerContext

@@ -15,9 +15,8 @@ from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
-from outlast.activities.contracts import JsonObject
+from outlast.activities.contracts import ErrorCategory, JsonObject
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.workflows.contracts.steps import StepEntry, Wait, WaitKind, WaitOutcome
 from outlast.workflows.contracts.tool_calls import Progress
 from outlast.workflows.tools.framework.journal import MAX_STEP_BYTES, Journal, Operation, digest_of, name_of

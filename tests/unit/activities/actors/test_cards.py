@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.actors.cards import _Definition, pricing_of
+from outlast.activities.actors.activities import _Definition, pricing_of
 from outlast.activities.mcp_actors.activities import standby_url
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from outlast.activities.batches.activities import part_of_share
 from outlast.activities.batches.contracts import (
     BatchOptions,
     BatchState,
@@ -16,8 +17,7 @@ from outlast.activities.batches.contracts import (
     item_limit,
     stop_after,
 )
-from outlast.activities.batches.fair_share import part_of_share
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 
 USD = Decimal
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from outlast.activities.batches import items, results
+from outlast.activities.batches import storage
 from outlast.activities.batches.contracts import BatchPlace, Lines, ResultsState
-from outlast.activities.batches.items import LineReader, LinesDamaged, LineWriter
-from outlast.activities.batches.results import ResultsWriter
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.batches.storage import LineReader, LinesDamaged, LineWriter, ResultsWriter
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.reader import open_output
 
 BATCH = "batch-0123"
@@ -45,7 +44,7 @@ def reader(objects: OutputObjects, lines: Lines) -> LineReader:
 async def test_lines_are_read_by_number_and_from_one_on(
     objects: OutputObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(storage, "BLOCK_BYTES", 200)
     lines = [json.dumps({"n": number, "text": "x" * (number % 60)}).encode() for number in range(100)]
     kept = await written(objects, lines)
     assert kept.count == 100
@@ -80,9 +79,9 @@ async def read(objects: OutputObjects, locator: str, offset: int = 0) -> list[by
 
 
 async def test_results_are_readable_while_they_grow(objects: OutputObjects, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "CLOSED_BYTES", 1_000)
-    monkeypatch.setattr(results, "_CHAINED", 3)
-    locator = str(results.results_locator("ann", BATCH))
+    monkeypatch.setattr(storage, "CLOSED_BYTES", 1_000)
+    monkeypatch.setattr(storage, "_CHAINED", 3)
+    locator = str(storage.results_locator("ann", BATCH))
     state = ResultsState()
     for first in range(0, 300, 7):
         # Each time by another process, as after a crash.
@@ -102,7 +101,7 @@ async def test_nobody_builds_on_what_an_attempt_wrote_that_was_given_up(objects:
     second = ResultsWriter(objects, PLACE, kept, namespace="default")
     await first.append([b'{"n": "of the first one"}'])
     state = await second.append(rows(3, 5))
-    assert await read(objects, str(results.results_locator("ann", BATCH))) == rows(0, 5)
+    assert await read(objects, str(storage.results_locator("ann", BATCH))) == rows(0, 5)
     assert state.rows == 5
 
 
@@ -111,7 +110,7 @@ async def test_the_next_leg_writes_other_parts(objects: OutputObjects) -> None:
     await old.append(rows(0, 4))
     new = old.after()
     await new.append(rows(2, 4), publish=False)
-    locator = str(results.results_locator("ann", BATCH))
+    locator = str(storage.results_locator("ann", BATCH))
     assert await read(objects, locator) == rows(0, 4)
     await new.publish()
     assert await read(objects, locator) == rows(2, 4)

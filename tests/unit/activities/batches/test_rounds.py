@@ -36,12 +36,10 @@ from outlast.activities.batches.contracts import (
     StopRule,
     item_task_id,
 )
-from outlast.activities.batches.items import ItemList, LineWriter
-from outlast.activities.batches.results import ResultsWriter, results_locator
-from outlast.activities.contracts import JsonObject
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.failures.output_errors import OutputError
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.batches.storage import ItemList, LineWriter, ResultsWriter, results_locator
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
+from outlast.activities.failures.exceptions import OutputError
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.reader import open_output
 
 BATCH = "batch-0123"

@@ -12,14 +12,14 @@ from obstore.store import LocalStore
 from outlast.activities.conversations import blocks as stored_blocks
 from outlast.activities.conversations.blocks import (
     ConversationBlocks,
+    ConversationSweep,
     conversation_prefix,
     conversations_prefix,
 )
 from outlast.activities.conversations.contracts import Block, ConversationOwner, ConversationRef, ModelMessage, TextPart
-from outlast.activities.conversations.removal import ConversationSweep
-from outlast.activities.object_store.objects import OutputObjects, StoredObject
-from outlast.activities.outputs.temporal_tasks import TemporalTasks
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.object_store import OutputObjects, StoredObject
+from outlast.activities.outputs.sweep import TemporalTasks
+from outlast.activities.secrets import SecretSealer
 
 SEALER = SecretSealer.from_text("test:" + base64.b64encode(bytes(32)).decode())
 TURNS = 50

@@ -3,7 +3,7 @@
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from outlast.activities.failures.activity_failure import as_activity_failure
+from outlast.activities.failures.classify import as_activity_failure
 
 
 def test_an_error_of_temporal_takes_no_other_error_into_the_history() -> None:

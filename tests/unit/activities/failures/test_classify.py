@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import CancelledError
 
 from outlast.activities import apify
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import (
     CAPACITY_RETRY_DELAY,
     MAX_MESSAGE_CHARS,
@@ -27,7 +28,6 @@ from outlast.activities.failures.classify import (
     may_be_permanent,
     redact,
 )
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.exceptions import SealError
 
 C = ErrorCategory

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from outlast.activities.failures.contracts import Violation
+from outlast.activities.contracts import Violation
 from outlast.activities.json_schema.coercion import MAX_CHANGES, coerced, looks_like_json, with_kinds_sent
 
 SCHEMA: dict[str, Any] = {

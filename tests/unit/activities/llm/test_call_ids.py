@@ -3,7 +3,7 @@
 import pytest
 
 from outlast.activities.conversations.contracts import ModelMessage, ToolCallPart, ToolResultPart
-from outlast.activities.llm.providers.tool_definitions import with_portable_calls
+from outlast.activities.llm.providers.requests import with_portable_calls
 
 
 def step(*ids: str) -> list[ModelMessage]:

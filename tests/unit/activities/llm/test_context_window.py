@@ -5,7 +5,7 @@ import pytest
 from outlast.activities.conversations.contracts import ImagePart, ModelMessage, TextPart, ToolCallPart, ToolResultPart
 from outlast.activities.failures.exceptions import ProviderError
 from outlast.activities.llm.compaction import locators_of, piece_of_transcript, transcript_of
-from outlast.activities.llm.context_window import check_window, is_too_long, prompt_tokens
+from outlast.activities.llm.refused_prompts import check_window, is_too_long, prompt_tokens
 from tests.support.providers.model_requests import order, user
 
 REFUSALS = [

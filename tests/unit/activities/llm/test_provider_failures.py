@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import MAX_MESSAGE_CHARS, classify, failure, retry_delay_of
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.failures.exceptions import CONNECTION, MAX_RETRY_AFTER, ProviderError, retry_after_of
-from outlast.activities.llm.providers.failures import provider_failures
+from outlast.activities.llm.providers.streamed_provider import provider_failures
 
 C = ErrorCategory
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

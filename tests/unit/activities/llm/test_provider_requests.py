@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outlast.activities.conversations.contracts import ModelMessage, TextPart, ToolCallPart, ToolResultPart
 from outlast.activities.llm.contracts import CallModelInput
 from outlast.activities.llm.providers import anthropic_messages, openai_chat, openai_responses
-from outlast.activities.llm.providers.tool_definitions import Definition, canonical_definitions, read_definitions
+from outlast.activities.llm.providers.requests import Definition, canonical_definitions, read_definitions
 from tests.support.providers.model_requests import DEFINITIONS, PROVIDERS, definition, order, user
 
 SCHEMA = {"properties": {"q": {"type": "string"}}, "required": ["q"], "type": "object"}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.outputs.dataset_source import GrowingDataset, RowBatch, row_batches
-from outlast.activities.outputs.frames import MAX_ROW_BYTES
+from outlast.activities.outputs.output_format import MAX_ROW_BYTES
 
 
 class Body:

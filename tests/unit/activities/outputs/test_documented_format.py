@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from outlast.activities.object_store.objects import OutputObjects
-from outlast.activities.outputs.frames import FOOTER_BYTES
-from outlast.activities.outputs.verify import verify_output, verify_part, verify_part_file
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.outputs.output_format import FOOTER_BYTES
+from outlast.activities.outputs.reader import verify_output, verify_part, verify_part_file
 from tests.support.calls.stored_outputs import keys_of, stored
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "output-format.md"

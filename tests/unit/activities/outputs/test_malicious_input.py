@@ -14,11 +14,20 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.activities.failures.output_errors import OutputDamaged, OutputError
-from outlast.activities.object_store.objects import OutputObjects
+from outlast.activities.failures.exceptions import OutputDamaged, OutputError
+from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import RestoreOutputInput
-from outlast.activities.outputs.frames import Frame, build_part, compress, decompress, index_frame
-from outlast.activities.outputs.manifest import OutputManifest, manifest_text, parse_locator, scope_of
+from outlast.activities.outputs.output_format import (
+    Frame,
+    OutputManifest,
+    build_part,
+    compress,
+    decompress,
+    index_frame,
+    manifest_text,
+    parse_locator,
+    scope_of,
+)
 from outlast.activities.outputs.reader import Tombstone, manifest_key, open_output, tombstone_key
 from outlast.activities.outputs.selection import select
 from tests.support.calls.stored_outputs import CALLER, SCOPE, bytes_of, keys_of, objects_in_memory, stored

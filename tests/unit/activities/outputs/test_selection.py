@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.failures.exceptions import OutputError
 from outlast.activities.outputs import selection
 from outlast.activities.outputs.contracts import OutputKind, RestoredOutput, RestoreOutputInput
-from outlast.activities.outputs.frames import Sizes
+from outlast.activities.outputs.output_format import Sizes
 from outlast.activities.outputs.reader import OutputReader, open_output
 from outlast.activities.outputs.selection import select
 from outlast.activities.unicode_text import valid_text

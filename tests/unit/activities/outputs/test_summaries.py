@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.activities.outputs.contracts import MAX_SUMMARY_CHARS, OutputKind
-from outlast.activities.outputs.manifest import OutputManifest, stored_output
+from outlast.activities.outputs.output_format import OutputManifest, stored_output
 from tests.support.calls.stored_outputs import objects_in_memory, stored
 
 

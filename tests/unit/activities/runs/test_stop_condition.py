@@ -11,9 +11,9 @@ import pytest
 from apify_client import ApifyClientAsync
 from temporalio.testing import ActivityEnvironment
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
-from outlast.activities.failures.output_errors import OutputError
+from outlast.activities.failures.exceptions import OutputError
 from outlast.activities.outputs import dataset_source
 from outlast.activities.runs import stop_condition
 from outlast.activities.runs.contracts import RunState, Until, UntilMet, UntilProgress

@@ -4,8 +4,7 @@ import pytest
 from pydantic import JsonValue, SecretStr
 
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.secrets.encryption import SecretSealer
-from outlast.activities.secrets.placeholders import MASK, is_sealed, masked, open_values, seal_value, unmasked
+from outlast.activities.secrets import MASK, SecretSealer, is_sealed, masked, open_values, seal_value, unmasked
 
 SEALER = SecretSealer.ephemeral()
 

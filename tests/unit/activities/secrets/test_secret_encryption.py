@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 PLAIN = SecretStr("apify_api_plainTextOfTheSecret")

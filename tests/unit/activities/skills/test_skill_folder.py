@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.skills.skill_folder import MAX_FILE_BYTES, InvalidSkill, SkillCard, SkillFolder, parse_skill
+from outlast.activities.skills import MAX_FILE_BYTES, InvalidSkill, SkillCard, SkillFolder, parse_skill
 from outlast.api.catalog.instructions import server_instructions
 from outlast.workflows.tools.loader import tool_set
 

@@ -7,7 +7,7 @@ import jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.activities.storages.item_schema import schema_of_items, simplified_schema
+from outlast.activities.storages.datasets import schema_of_items, simplified_schema
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.activities.web.pages import (
-    article_of_html,
-    article_of_markdown,
-    chunks_of,
-    skeleton_of_html,
-    slice_bytes,
-)
+from outlast.activities.web.pages import article_of_html, article_of_markdown, chunks_of, skeleton_of_html, slice_bytes
 
 PAGE = """<!doctype html><html><head><title>Running | Docs</title><style>p{}</style></head><body>
 <nav><a href="/">Home</a></nav><main><article><h1 id="running">Running</h1><p>Start an <a href="/x">Actor</a>.</p>

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.exceptions import SealError
-from outlast.activities.secrets.encryption import SecretSealer
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.webhooks.contracts import MAX_SECRETS, WebhookEndpoint, WebhookSecret
 from outlast.activities.webhooks.posting import webhook_purpose
 

@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.workspaces import workspace_folders as workspace_files
-from outlast.activities.workspaces.activities import FileLines, ReadFileInput, WorkspaceOwner
+from outlast.activities.workspaces import activities as workspace_files
+from outlast.activities.workspaces.activities import (
+    FileLines,
+    ReadFileInput,
+    WorkspaceFiles,
+    WorkspaceOwner,
+    Workspaces,
+    folder_name,
+)
 from outlast.activities.workspaces.bubblewrap import BoundedOutput
-from outlast.activities.workspaces.workspace_folders import WorkspaceFiles, Workspaces, folder_name
 
 OWNER = WorkspaceOwner(caller_id="key:a", session_id="chat")
 

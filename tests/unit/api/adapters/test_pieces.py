@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.conversations.contracts import MediaPart, ToolCallPart
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.providers.requests import SHOWN, result_content
 from outlast.api.adapters.message_formats import details, pieces_of
 from outlast.api.adapters.model_calls import ModelCall, Outcome

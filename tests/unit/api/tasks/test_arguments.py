@@ -6,7 +6,7 @@ import pytest
 
 from outlast.activities.json_schema.checker import SchemaChecker
 from outlast.activities.json_schema.violations import schema_violations
-from outlast.activities.secrets.placeholders import MASK
+from outlast.activities.secrets import MASK
 from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import InvalidCall, SchemaChecksBusy
 from outlast.api.tasks.arguments import ArgumentCheck

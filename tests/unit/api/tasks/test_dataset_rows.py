@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from apify_client import ApifyClientAsync
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.failures.contracts import ErrorCategory
 from outlast.activities.outputs.dataset_source import GrowingDataset
 from outlast.activities.runs.contracts import RunState
 from outlast.api.errors import ApiError, PlatformUnavailable, RowsGone, RowsRefused

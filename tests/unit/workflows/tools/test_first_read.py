@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import Caller, CallPayment, SealedSecret
 from outlast.activities.storages.contracts import DatasetItemsInput, StorageListInput
 from outlast.activities.storages.datasets import DatasetActivities
-from outlast.activities.storages.listings import ListingActivities
+from outlast.activities.storages.records import ListingActivities
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.tools.answers import MAX_CONTENT_BYTES
 from outlast.workflows.tools.first_read import FirstRead, first_read_of

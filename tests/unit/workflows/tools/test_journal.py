@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from outlast import SyncToolContext, ToolContext, ToolFailure, tool
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory
 from outlast.workflows.contracts.steps import JournalState, StepEntry
 from outlast.workflows.tools.framework.journal import Journal, StepFailed, Suspended, digest_of, name_of
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from docs.examples.test_hello_tools import *  # noqa: F403 (the examples run as tests of this module)
 from outlast import SyncToolContext, ToolContext, ToolFailure, tool
-from outlast.activities.failures.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory
 from outlast.testing import ToolTest, Unanswered, call
 
 

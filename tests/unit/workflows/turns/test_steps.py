@@ -3,9 +3,8 @@
 import json
 from datetime import UTC, datetime
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.conversations.contracts import TextPart, ToolCallPart
-from outlast.activities.failures.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.llm.contracts import ModelStep
 from outlast.activities.webhooks.contracts import WebhookEventType, WebhookListener
 from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolResult

@@ -1,9 +1,12 @@
-"""Parts of a conversation that a provider refuses: replaced by words, so that the conversation can continue. A provider
-answers 400 to a whole request for one picture that it cannot read, or for reasoning that it no longer recognises. The
-part stays in the conversation, so every later message would fail, too.
+"""Prompts that a provider refuses: their size in tokens, and parts that it does not accept, which words replace so that
+the conversation can continue.
+
+A provider answers 400 to a whole request for one picture that it cannot read, or for reasoning that it no longer
+accepts.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +15,25 @@ from cachetools import LRUCache
 
 from outlast.activities.conversations import contracts as conversations
 from outlast.activities.failures.classify import redact
-from outlast.activities.failures.exceptions import ProviderError
-from outlast.activities.llm.context_window import is_too_long
+from outlast.activities.failures.exceptions import TOO_LONG, ProviderError
 from outlast.activities.llm.contracts import CallModelInput
 from outlast.activities.media import described
 
-_STATUSES = frozenset({400, 415, 422})
+CHARS_PER_TOKEN = 4
+"""As providers count English text and JSON, on average. Of other texts they count more, and then refuse the call."""
+MEDIA_TOKENS = 1_600
+"""About what a picture counts, whatever its size in bytes."""
+_FRAME_CHARS = 28
+"""Characters around a text or a call: its type, and the names of its fields."""
+_KINDS = frozenset(
+    {TOO_LONG, "context_length_exceeded", "request_too_large", "model_max_prompt_tokens_exceeded", "1261"}
+)
+_WORDS = re.compile(
+    r"prompt is too long|context (window|length|size)|exceeds? max(imum)? (prompt |input )?length|input is too long",
+    re.IGNORECASE,
+)
+_STATUSES_OF_LENGTH = frozenset({400, 413, 422})
+_STATUSES_OF_PARTS = frozenset({400, 415, 422})
 _OF_MEDIA = re.compile(
     r"image|picture|photo|media|document|pdf|base64|file|vision|visual|multi-?modal|modalit|url|pixel|download",
     re.IGNORECASE,
@@ -29,6 +45,51 @@ _REASON_CHARS = 300
 
 Medium = conversations.ImagePart | conversations.MediaPart
 Refused = Callable[[Medium], str | None]
+
+
+def tokens_of_message(message: conversations.ModelMessage) -> int:
+    """About how many tokens a message counts."""
+    return sum(_tokens_of_part(part) for part in message.parts)
+
+
+def prompt_tokens(request: CallModelInput) -> int:
+    """About how many tokens the whole prompt counts."""
+    texts = len(request.system) + len(request.dynamic) + len(request.definitions_json)
+    return texts // CHARS_PER_TOKEN + sum(tokens_of_message(message) for message in request.messages)
+
+
+def check_window(request: CallModelInput) -> None:
+    """Raise `ProviderError` when prompt and answer together are more than the model's window, where it is known."""
+    if request.window_tokens is None:
+        return
+    counted = prompt_tokens(request) + request.max_output_tokens
+    if counted > request.window_tokens:
+        raise ProviderError(
+            request.provider_id,
+            f"prompt and answer have about {counted} tokens; the window of {request.model_id} has "
+            f"{request.window_tokens}",
+            kinds=(TOO_LONG,),
+        )
+
+
+def is_too_long(error: ProviderError) -> bool:
+    """Return True if the provider refused the call because the conversation is too long."""
+    if not _KINDS.isdisjoint(error.kinds):
+        return True
+    return error.status in _STATUSES_OF_LENGTH and _WORDS.search(error.message) is not None
+
+
+def _tokens_of_part(part: conversations.Part) -> int:
+    """Nothing is serialised for it: a long conversation has hundreds of texts, and each call counts them all."""
+    if isinstance(part, conversations.TextPart):
+        return (_FRAME_CHARS + len(part.text)) // CHARS_PER_TOKEN
+    if isinstance(part, conversations.ToolCallPart):
+        return (_FRAME_CHARS + len(part.id) + len(part.name) + len(part.raw_arguments)) // CHARS_PER_TOKEN
+    if isinstance(part, conversations.ImagePart):
+        return MEDIA_TOKENS
+    if isinstance(part, conversations.ToolResultPart):
+        return len(part.text) // CHARS_PER_TOKEN + MEDIA_TOKENS * len(part.media)
+    return len(json.dumps(part.model_dump(mode="json"), ensure_ascii=False)) // CHARS_PER_TOKEN
 
 
 @dataclass(frozen=True)
@@ -63,7 +124,7 @@ def simpler_requests(request: CallModelInput, error: ProviderError) -> Iterator[
     """Requests to send instead of one that was refused with `error`; none if no part can be the reason.
     First without one of the latest media, if the provider speaks of media; then without all; then without reasoning.
     """
-    if error.status not in _STATUSES or is_too_long(error):
+    if error.status not in _STATUSES_OF_PARTS or is_too_long(error):
         return
     found = list(_media_of(request.messages))
     keys = [_key(request, medium) for medium in reversed(found)]

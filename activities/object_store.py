@@ -4,11 +4,26 @@ parts/<scope>/<task id>.<16 hex>/00000.<16 hex>.zst   frames, written as they ar
 manifests/<scope>/<name>.json                         written last and atomically: an output with one is complete
 tombstones/<scope>/<name>.json                        the reason why an output was removed
 payloads/<namespace>/<workflow id>/<sha256>           large payloads of Temporal, and large parts of inputs
+
+An object store whose objects are encrypted: each in chunks, so that a part of an object is read without the rest.
+
+    header (64 bytes)  magic (4), key id (40, padded with zero bytes), nonce prefix (8), size of the content (8)
+    chunks             64 KiB of the content each, AES-GCM, the number of the chunk in its nonce
+
+Every chunk is bound to its object's key and header: chunks cannot be moved between objects, nor objects renamed. The
+tenant is the first folder below the kind of object, which for outputs is their caller's.
+
+Large parts of a run's input in the object store, and the input as text with the parts in their places. They lie
+beside the payloads of the task's workflow, `payloads/<namespace>/<workflow id>/<sha256>`, so that the sweep keeps them
+as long as Temporal keeps the workflow.
 """
 
 import asyncio
+import hashlib
 import os
 import re
+import secrets
+import struct
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,13 +35,25 @@ from urllib.parse import unquote, urlsplit
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import LocalStore, ObjectStore, from_url
+from pydantic import JsonValue
+from pydantic_core import to_json
 
-from outlast.activities.failures.output_errors import ObjectUnavailable, OutputDamaged, StoreUnavailable
+from outlast.activities.contracts import ErrorCategory
+from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.exceptions import ObjectUnavailable, OutputDamaged, StoredKeyMissing, StoreUnavailable
+from outlast.activities.secrets import (
+    NONCE_BYTES,
+    TAG_BYTES,
+    ContentCipher,
+    ContentDamaged,
+    ContentKeyMissing,
+    KeptPart,
+    part_of,
+)
+from outlast.fingerprints import as_folder
 
 if TYPE_CHECKING:
     from obstore import ListResult, ListStream, ObjectMeta
-
-from outlast.fingerprints import as_folder
 
 _LIST_CHUNK = 500
 _STAGED = re.compile(r".+#\d+")
@@ -262,3 +289,164 @@ def _from_folder(folder: str) -> str:
     return re.sub(
         r"(?:=[0-9A-F]{2})+", lambda found: bytes.fromhex(found[0].replace("=", "")).decode(errors="replace"), folder
     )
+
+
+_MAGIC = b"\x8eOL1"
+"""Begins neither JSON, nor a Zstandard frame, nor a message of Protocol Buffers."""
+_HEADER = struct.Struct(">4s40s8sQ4x")
+_PREFIX_BYTES = 8
+CHUNK_BYTES = 64 * 1024
+_STORED_CHUNK_BYTES = CHUNK_BYTES + TAG_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    raw: bytes
+    key_id: str
+    prefix: bytes
+    size: int
+
+    @classmethod
+    def read(cls, raw: bytes) -> "_Header | None":
+        """None for an object that is not encrypted."""
+        if len(raw) < _HEADER.size or not raw.startswith(_MAGIC):
+            return None
+        _, key_id, prefix, size = _HEADER.unpack(raw[: _HEADER.size])
+        return cls(raw[: _HEADER.size], key_id.rstrip(b"\0").decode(errors="replace"), prefix, size)
+
+
+class EncryptedObjects(OutputObjects):
+    """Reads encrypted objects, and those from before encryption was on. With `encrypts` it writes encrypted ones."""
+
+    def __init__(self, plain: OutputObjects, cipher: ContentCipher, *, encrypts: bool) -> None:
+        super().__init__(plain.store, plain.folder)
+        self._cipher = cipher
+        self._encrypts = encrypts
+
+    async def put(self, key: str, data: bytes) -> None:
+        """See `OutputObjects.put`."""
+        await super().put(key, await asyncio.to_thread(self._sealed, key, data) if self._encrypts else data)
+
+    async def get(self, key: str) -> bytes | None:
+        """See `OutputObjects.get`. Raises `OutputDamaged` also when the content does not open."""
+        data = await super().get(key)
+        header = None if data is None else _Header.read(data)
+        if data is None or header is None:
+            return data
+        content = await asyncio.to_thread(self._opened, key, header, data[_HEADER.size :], 0)
+        if len(content) != header.size:
+            raise OutputDamaged("An encrypted object is shorter than it was.")
+        return content
+
+    async def get_range(self, key: str, start: int, end: int) -> bytes:
+        """See `OutputObjects.get_range`."""
+        header = await self._header(key)
+        if header is None:
+            return await super().get_range(key, start, end)
+        if not 0 <= start < end <= header.size:
+            raise OutputDamaged("A part is shorter than in its index.")
+        first, last = start // CHUNK_BYTES, (end - 1) // CHUNK_BYTES
+        stored_end = min((last + 1) * _STORED_CHUNK_BYTES, _stored_size(header.size))
+        sealed = await super().get_range(key, _HEADER.size + first * _STORED_CHUNK_BYTES, _HEADER.size + stored_end)
+        content = await asyncio.to_thread(self._opened, key, header, sealed, first)
+        return content[start - first * CHUNK_BYTES : end - first * CHUNK_BYTES]
+
+    async def size(self, key: str) -> int | None:
+        """See `OutputObjects.size`: the size of the content."""
+        stored = await super().size(key)
+        if stored is None or stored < _HEADER.size:
+            return stored
+        header = await self._header(key)
+        return stored if header is None else header.size
+
+    async def _header(self, key: str) -> _Header | None:
+        stored = await super().size(key)
+        if stored is None or stored < _HEADER.size:
+            return None
+        return _Header.read(await super().get_range(key, 0, _HEADER.size))
+
+    def _sealed(self, key: str, data: bytes) -> bytes:
+        prefix = secrets.token_bytes(_PREFIX_BYTES)
+        header = _HEADER.pack(_MAGIC, self._cipher.key_id.encode(), prefix, len(data))
+        pieces = [header]
+        for number, start in enumerate(range(0, len(data), CHUNK_BYTES)):
+            nonce = _nonce(prefix, number)
+            sealed = self._cipher.encrypt(
+                data[start : start + CHUNK_BYTES], tenant=_tenant(key), bound_to=header + key.encode(), nonce=nonce
+            )
+            pieces.append(sealed[NONCE_BYTES:])
+        return b"".join(pieces)
+
+    def _opened(self, key: str, header: _Header, sealed: bytes, first: int) -> bytes:
+        pieces: list[bytes] = []
+        for number, start in enumerate(range(0, len(sealed), _STORED_CHUNK_BYTES), start=first):
+            data = _nonce(header.prefix, number) + sealed[start : start + _STORED_CHUNK_BYTES]
+            bound_to = header.raw + key.encode()
+            try:
+                pieces.append(self._cipher.decrypt(header.key_id, data, tenant=_tenant(key), bound_to=bound_to))
+            except ContentDamaged as error:
+                raise OutputDamaged(str(error)) from error
+            except ContentKeyMissing as error:
+                # Nothing is lost: it can be read again when the key is back.
+                raise StoredKeyMissing(str(error)) from error
+        return b"".join(pieces)
+
+
+def _nonce(prefix: bytes, number: int) -> bytes:
+    return prefix + number.to_bytes(NONCE_BYTES - _PREFIX_BYTES, "big")
+
+
+def _stored_size(content_bytes: int) -> int:
+    chunks = -(-content_bytes // CHUNK_BYTES)
+    return content_bytes + chunks * TAG_BYTES
+
+
+def _tenant(key: str) -> str:
+    return "/".join(["stored", *key.split("/")[1:2]])
+
+
+PATIENT_ATTEMPTS = 8
+"""Attempts in which a missing part is waited for, some 90 seconds: a worker with the wrong store may have had them."""
+
+
+class KeptParts:
+    """The large parts of the inputs of one namespace's tasks."""
+
+    def __init__(self, objects: OutputObjects, *, namespace: str) -> None:
+        self._objects = objects
+        self._namespace = namespace
+
+    async def keep(self, task_id: str, text: bytes, *, secret: bool) -> JsonValue:
+        """Write the JSON text, and return its mark. Raises what `OutputObjects` raises."""
+        digest = await asyncio.to_thread(_digest, text)
+        await self._objects.put(self._key(task_id, digest), text)
+        return KeptPart.of(text, digest, secret=secret).as_mark
+
+    async def text_of(self, value: JsonValue, *, task_id: str, attempt: int = PATIENT_ATTEMPTS) -> bytes:
+        """`value` as JSON; the kept text when it is a mark. Raises `ToolFailure` for a part that is missing or damaged,
+        not to be retried after `PATIENT_ATTEMPTS`, and what `OutputObjects` raises.
+        """
+        part = part_of(value)
+        if part is None:
+            return to_json(value)
+        text = await self._objects.get(self._key(task_id, part.sha256))
+        if text is None or await asyncio.to_thread(_digest, text) != part.sha256:
+            raise _lost(part, missing=text is None, attempt=attempt)
+        return text
+
+    def _key(self, task_id: str, digest: str) -> str:
+        return payload_key(StoredPayload(self._namespace, task_id, digest))
+
+
+def _lost(part: KeptPart, *, missing: bool, attempt: int) -> ToolFailure:
+    found = "is not in the store" if missing else "has changed in the store"
+    return ToolFailure.of(
+        ErrorCategory.FILESYSTEM,
+        f"A part of the input, {part.size_bytes} bytes with the digest {part.sha256[:12]}, {found}.",
+        "Call again. Operators: every API and worker process has to use the same store (OUTLAST_STORE_URL).",
+        retryable=attempt < PATIENT_ATTEMPTS,
+    )
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()

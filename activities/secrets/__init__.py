@@ -1,1 +1,0 @@
-"""Secrets: encrypted before they enter a workflow, opened only in an activity."""

@@ -1,1 +1,0 @@
-"""Skills: an operator's documents with instructions for models."""
