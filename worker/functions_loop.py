@@ -117,7 +117,7 @@ class FunctionsLoop:
         """Log which function holds the loop, with its stack, and show it in the function's task."""
         task = asyncio.current_task(self._loop)
         running = self._running.get(task) if task is not None else None
-        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 (the documented use is debugging)
+        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         stack = "".join(traceback.format_stack(frame)[-3:]) if frame is not None else ""
         tool = running.tool if running is not None else "an asyncio task of a tool"
         _logger.warning(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_json
@@ -15,7 +15,7 @@ from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.worker.functions_loop import FunctionsLoop
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
-from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import Progress, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.handler_api.failures import ToolError, defect
 from outlast.workflows.tools.framework.journal import Journal, Suspended
@@ -52,7 +52,7 @@ class PlainFunctions:
 
         `loop` runs `async def` functions; None for the loop of the worker, as tests do.
         """
-        self._tool_of = tool_of or (lambda mode, name: base_tools(mode).get(name))
+        self._tool_of = tool_of or _loaded_tool
         self._loop = loop
 
     @activity.defn(name=DECIDE_APPROVAL)
@@ -107,6 +107,10 @@ class PlainFunctions:
             return definition, definition.parse(request.arguments)
         except (UnknownTool, ToolError) as error:
             raise ToolFailure(error.envelope) from None
+
+
+def _loaded_tool(mode: str, name: str) -> Tool:
+    return base_tools(mode).get(name)
 
 
 def _failure(
@@ -241,7 +245,7 @@ def _stems_from_wait(error: BaseException) -> bool:
     if isinstance(error, asyncio.CancelledError):
         return False
     if isinstance(error, BaseExceptionGroup):
-        return any(_stems_from_wait(one) for one in error.exceptions)
+        return any(_stems_from_wait(one) for one in cast("BaseExceptionGroup[BaseException]", error).exceptions)
     before = error.__cause__ or error.__context__
     return before is not None and _stems_from_wait(before)
 
@@ -280,12 +284,16 @@ async def _journal(request: PlainFunctionInput) -> Journal:
 def _context(request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journal) -> ToolContext:
     info = activity.info()
     loop = asyncio.get_running_loop()
+
+    def report(progress: Progress) -> None:
+        loop.call_soon_threadsafe(heartbeats.send, progress)
+
     return ToolContext(
         task_id=info.workflow_id or "",
         caller_id=request.caller_id,
         session_id=request.session_id,
         attempt=info.attempt,
-        report=lambda progress: loop.call_soon_threadsafe(heartbeats.send, progress),
+        report=report,
         journal=journal,
     )
 

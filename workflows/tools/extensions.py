@@ -181,7 +181,8 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
     for entry in entries:
         if not isinstance(entry, Tool | FunctionTool):
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
-    decorated = cast("list[Any]", [one for one in vars(module).values() if isinstance(one, FunctionTool)])
+    values = cast("list[Any]", list(vars(module).values()))
+    decorated: list[FunctionTool[..., Any]] = [one for one in values if isinstance(one, FunctionTool)]
     own = [one for one in decorated if one.__module__ == module.__name__]
     for one in own:
         lines = sorted(FUNCTION_LINES.get((one.__module__, one.__qualname__), ()))
@@ -190,7 +191,7 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
                 f"Module {name!r}{_file_of(module)} defines {one.__qualname__} more than once, in lines "
                 f"{', '.join(map(str, lines))}: rename all but one."
             )
-    found = cast("list[Tool]", [getattr(one, "definition", one) for one in [*entries, *own]])
+    found = [cast(Tool, getattr(one, "definition", one)) for one in [*entries, *own]]
     names = {one.name for one in found}
     for key, one in vars(module).items():
         if isinstance(one, ToolBuilder) and one.name not in names:

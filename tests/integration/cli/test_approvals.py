@@ -55,8 +55,8 @@ def test_a_list_of_waiting_calls_shows_their_arguments_on_a_narrow_terminal(fake
     given = {"to": "[bold]Ann\x1b[2J", "amount": 12.5, "card": "[secret]", "note": "x" * 1_000}
     approval = {**call, "message": "Pay?", "parameters": {"arguments": given}}
     tabs = {**call, "kind": "client", "tool": "list_tabs", "audience": "program", "task_id": "task-2", "parameters": {}}
-    large = {**call, "task_id": "task-3", "message": "Pay?"}
-    large["parameters"] = {"arguments_begin": '{"to": "Bob', "arguments_omitted_bytes": 9_000}
+    omitted = {"arguments_begin": '{"to": "Bob', "arguments_omitted_bytes": 9_000}
+    large = {**call, "task_id": "task-3", "message": "Pay?", "parameters": omitted}
     fake_api.on("GET", "/v1/handoffs", {"handoffs": [approval, {**tabs, "message": "Tabs?"}, large]})
     fake_api.on("GET", "/v1/tasks", {"tasks": []})
     with on_terminal(outlast_command("tasks", "waiting"), environment(fake_api), columns=80) as terminal:

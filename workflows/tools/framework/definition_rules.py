@@ -169,12 +169,13 @@ def annotation_problem(parts: Parts, model: type[BaseModel] | None) -> str | Non
         except NameError:  # a name that only type checkers import
             continue
         is_value = kind in (bool, bytes, float, int, list, str)
-        if is_value or (_is_model(kind) and model is not None and not issubclass(model, kind)):
+        is_other = isinstance(kind, type) and _is_model(kind) and model is not None and not issubclass(model, kind)
+        if is_value or is_other:
             wanted = model.__name__ if model is not None else "dict"
             return (
                 f": {step} gets all arguments as one {wanted}, but its parameter {names[place]!r} is of type "
-                f"{kind.__name__}. Write `{names[place]}: {wanted}` and its fields in .args(model), or @tool without a "
-                "builder, which takes typed parameters."
+                f"{getattr(kind, '__name__', kind)}. Write `{names[place]}: {wanted}` and its fields in .args(model), "
+                "or @tool without a builder, which takes typed parameters."
             )
     return None
 

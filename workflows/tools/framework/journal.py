@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -234,14 +234,14 @@ def digest_of(arguments: object) -> str:
     return hashlib.sha256(to_json(_ordered(arguments), fallback=_type_name)).hexdigest()
 
 
-def _ordered(value: object) -> object:
+def _ordered(value: Any) -> Any:
     """`value` with sets as sorted lists: their order differs between processes."""
     if isinstance(value, set | frozenset):
-        return sorted(to_json(_ordered(one), fallback=_type_name).decode() for one in value)
+        return sorted(to_json(_ordered(one), fallback=_type_name).decode() for one in cast(Iterable[Any], value))
     if isinstance(value, Mapping):
-        return {str(key): _ordered(one) for key, one in value.items()}
+        return {str(key): _ordered(one) for key, one in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, list | tuple):
-        return [_ordered(one) for one in value]
+        return [_ordered(one) for one in cast(Iterable[Any], value)]
     return value
 
 

@@ -143,13 +143,13 @@ async def _attempts(ctx: HandlerContext, function: PlainFunction, request: Plain
 def _envelope_of(error: ActivityError, tool: str, function: PlainFunction) -> ErrorEnvelope:
     envelope = envelope_of(error, tool=tool)
     kind = error.cause.type if isinstance(error.cause, ActivityTimeoutError) else None
-    hints: dict[TimeoutType | None, str] = {
+    hints: dict[TimeoutType, str] = {
         TimeoutType.START_TO_CLOSE: "The limit is the option `timeout` of the tool, "
         f"{function.timeout.total_seconds():g} seconds. The tool's author can raise it.",
         TimeoutType.HEARTBEAT: "If no worker has ended, the tool's function blocks the event loop: an `async def` "
         "function must await, and a function that waits otherwise is written as `def`.",
     }
-    return envelope.model_copy(update={"hint": hints[kind]}) if kind in hints else envelope
+    return envelope.model_copy(update={"hint": hints[kind]}) if kind is not None and kind in hints else envelope
 
 
 def _as_contract(reply: Reply[Any]) -> PlainReply:

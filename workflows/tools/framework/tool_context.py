@@ -222,7 +222,7 @@ async def _sleep(context: _Call, operation: Operation, duration: timedelta | flo
 
 async def _ask(context: _Call, operation: Operation, question: str, answer: Any, timeout: timedelta) -> Any:
     adapter: TypeAdapter[Any] = TypeAdapter(answer)
-    schema = cast(JsonObject, adapter.json_schema())
+    schema: JsonObject = adapter.json_schema()
     is_object = schema.get("type") == "object"
     if not is_object:
         definitions = schema.pop("$defs", None)

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal, cast
@@ -241,10 +241,8 @@ async def test_what_json_cannot_hold_is_an_error_that_says_where() -> None:
 
 
 async def test_an_answer_without_await_or_return_type_says_what_to_write() -> None:
-    awaitable = asyncio.sleep(0)
-    with pytest.raises(UnusableAnswer, match="without `await`"):
+    with closing(asyncio.sleep(0)) as awaitable, pytest.raises(UnusableAnswer, match="without `await`"):
         as_result(awaitable)
-    awaitable.close()
     with pytest.raises(UnusableAnswer, match="A function under @tool can return other values if"):
         as_result([1])
 
