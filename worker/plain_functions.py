@@ -350,6 +350,8 @@ def _temporary(request: PlainFunctionInput, error: BaseException, *, retryable: 
     envelope = _defect(request, error)
     if request.caller_id != LOCAL_CALLER_ID:
         envelope = envelope.model_copy(update={"message": f"The tool failed: an error of the category {category}."})
+    elif category in RETRYABLE:
+        envelope = envelope.model_copy(update={"hint": "Check what the tool reaches over the network, and call again."})
     update = {"category": category, "retryable": retryable, "attempt": activity.info().attempt}
     return envelope.model_copy(update=update)
 

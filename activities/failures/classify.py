@@ -175,7 +175,8 @@ class ToolFailure(Exception):
         A `retryable` one is repeated as often as the tool's `retries` allow. The tool's name is added later. Raises
         `ValueError` for an unknown category.
         """
-        category = ErrorCategory(category)
+        if category not in list(ErrorCategory):
+            raise ValueError(f"{category!r} is not a category of errors; use one of: {', '.join(ErrorCategory)}.")
         envelope = ErrorEnvelope.transient if retryable else ErrorEnvelope.permanent
         return cls(envelope(category, "", message, hint=hint))
 

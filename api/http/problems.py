@@ -142,10 +142,11 @@ def _unsupported_media_type(request: Request) -> JSONResponse:
 async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
+    if error.status_code == 405 and (methods := _methods(request)):
+        headers["Allow"] = methods
     details = {
         404: f"There is nothing at this path{_similar_path(request)}; /docs lists the endpoints.",
-        405: f"This path has no {request.method[:20]}: send {headers.get('Allow', 'another method')}. "
-        "/docs lists the endpoints.",
+        405: f"This path has no {request.method[:20]}: send {headers.get('Allow', 'another method')}.",
     }
     problem = Problem(
         type="about:blank",
@@ -155,6 +156,12 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
         instance=request.url.path,
     )
     return problem_response(problem, headers)
+
+
+def _methods(request: Request) -> str:
+    """Return the methods of all routes of the path: the framework names those of one route."""
+    routes = [one for one in request.app.routes if isinstance(one, Route) and one.path_regex.match(request.url.path)]
+    return ", ".join(sorted({method for route in routes for method in route.methods or ()} - {"HEAD"}))
 
 
 def _similar_path(request: Request) -> str:

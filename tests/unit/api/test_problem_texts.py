@@ -24,6 +24,10 @@ async def detail(method: str, path: str, content: str | None = None) -> str:
     async def start(body: Body) -> str:
         return body.tool
 
+    @app.get("/v1/tasks")
+    async def tasks() -> list[str]:
+        return []
+
     headers = {"Content-Type": "application/json"}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         return (await client.request(method, path, content=content, headers=headers)).json()["detail"]
@@ -34,7 +38,7 @@ async def detail(method: str, path: str, content: str | None = None) -> str:
     [
         ("GET", "/v1/taks", None, "There is nothing at this path, but at /v1/tasks; /docs lists the endpoints."),
         ("GET", "/elsewhere", None, "There is nothing at this path; /docs lists the endpoints."),
-        ("PUT", "/v1/tasks", None, "This path has no PUT: send POST. /docs lists the endpoints."),
+        ("PUT", "/v1/tasks", None, "This path has no PUT: send GET, POST."),
         ("POST", "/v1/tasks", None, "(body): The request has no body: send JSON"),
         ("POST", "/v1/tasks", '{"tool":"hello"', "(body): Expecting ',' delimiter at character 16"),
         ("POST", "/v1/tasks", '{"tool":"t","arguments":"x"}', "/arguments: Input should be an object"),
