@@ -12,12 +12,9 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from outlast.activities import apify
 from outlast.api.adapters import routes as adapter_routes
-from outlast.api.http.docs_page import install_docs
+from outlast.api.http.documents import install_docs, install_resource_metadata, install_server_card, publish_openapi
 from outlast.api.http.entry import Entry
-from outlast.api.http.openapi import publish_openapi
 from outlast.api.http.problems import install_problem_handlers
-from outlast.api.http.resource_metadata import install_resource_metadata
-from outlast.api.http.server_card import install_server_card
 from outlast.api.mcp.streamable_http import install_mcp
 from outlast.api.rest import (
     batch_routes,
@@ -26,8 +23,6 @@ from outlast.api.rest import (
     schedule_routes,
     session_routes,
     task_routes,
-    tool_routes,
-    usage_routes,
     webhook_routes,
 )
 from outlast.api.schedules.firings import CallerFirings, FiringHost
@@ -59,9 +54,9 @@ _ROUTERS = (
     task_routes.handoffs_router,
     session_routes.providers_router,
     session_routes.router,
-    tool_routes.router,
+    task_routes.tools_router,
     output_routes.router,
-    usage_routes.router,
+    operator_routes.usage_router,
     webhook_routes.router,
     adapter_routes.router,
     operator_routes.router,

@@ -1,21 +1,27 @@
-"""State of the server, from Temporal's visibility and task queues, for `outlast top` and for programs."""
+"""State of the server, its queues and its workers, from Temporal, for `outlast top` and for programs."""
 
 import asyncio
 import math
 import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cachetools import TTLCache
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 from temporalio.client import Client, WorkflowExecution
 
-from outlast.api.access.limits.caller_slots import CallerSlots
+from outlast.api.access.limits.caller_limits import CallerSlots
 from outlast.api.access.limits.rate_limits import Clock
 from outlast.api.access.principal import Principal
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.queue_states import ServedQueues, served_queues
 from outlast.api.temporal.visibility import ended_since, open_tasks_query, tasks_query
-from outlast.contracts.operations import OpenTask, Operations, TaskCounts
+from outlast.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
 from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 KEPT_SECONDS = 2
@@ -114,3 +120,70 @@ def _open_task(execution: WorkflowExecution) -> OpenTask | None:
         status=TaskStatus(status),
         started_at=execution.start_time,
     )
+
+
+_SERVED = (
+    (TOOLS_TASK_QUEUE, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
+    *((queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY) for queue in (*QUEUES.values(), SCHEDULES_TASK_QUEUE)),
+)
+_DIGEST_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ServedQueues:
+    """The queues in the order of `QUEUES`, workflows first, the one that APIs poll last; and the workers."""
+
+    queues: tuple[QueueState, ...]
+    workers: tuple[WorkerState, ...]
+
+
+async def served_queues(client: Client) -> ServedQueues:
+    """The current state of every queue. Raises `RPCError` when Temporal does not answer."""
+    described = await asyncio.gather(*(_describe(client, queue, kind) for queue, kind in _SERVED))
+    pollers = [
+        (queue, poller)
+        for (queue, _), found in zip(_SERVED, described, strict=True)
+        if queue != SCHEDULES_TASK_QUEUE
+        for poller in found.pollers
+    ]
+    queues = tuple(_queue(queue, kind, found) for (queue, kind), found in zip(_SERVED, described, strict=True))
+    return ServedQueues(queues, tuple(_workers(pollers)))
+
+
+async def _describe(client: Client, queue: str, kind: TaskQueueType.ValueType) -> DescribeTaskQueueResponse:
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind, report_stats=True
+    )
+    return await client.workflow_service.describe_task_queue(request, retry=False)
+
+
+def _queue(name: str, kind: TaskQueueType.ValueType, found: DescribeTaskQueueResponse) -> QueueState:
+    stats = found.stats
+    return QueueState(
+        queue=name,
+        kind="workflows" if kind == TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW else "activities",
+        backlog=stats.approximate_backlog_count,
+        oldest_seconds=stats.approximate_backlog_age.ToTimedelta().total_seconds(),
+        added_per_second=stats.tasks_add_rate,
+        taken_per_second=stats.tasks_dispatch_rate,
+        pollers=len({poller.identity for poller in found.pollers}),
+    )
+
+
+def _workers(pollers: Iterable[tuple[str, PollerInfo]]) -> Iterable[WorkerState]:
+    by_process: defaultdict[str, list[tuple[str, PollerInfo]]] = defaultdict(list)
+    for queue, poller in pollers:
+        by_process[poller.identity].append((queue, poller))
+    for identity, served in sorted(by_process.items()):
+        latest = max((poller for _, poller in served), key=lambda poller: poller.last_access_time.ToDatetime())
+        yield WorkerState(
+            identity=identity,
+            version=_version(latest),
+            queues=tuple(dict.fromkeys(queue for queue, _ in served)),
+            last_seen_at=latest.last_access_time.ToDatetime().replace(tzinfo=UTC),
+        )
+
+
+def _version(poller: PollerInfo) -> str | None:
+    digest = poller.worker_version_capabilities.build_id[:_DIGEST_CHARS]
+    return poller.deployment_options.build_id or digest or None

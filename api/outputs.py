@@ -13,9 +13,9 @@ from outlast.activities.outputs.output_format import OutputManifest, stored_outp
 from outlast.activities.outputs.reader import OutputReader, delete_output, open_output
 from outlast.activities.outputs.selection import matches_stream, rows_stream
 from outlast.activities.outputs.writer import OutputWriter
-from outlast.api.access.limits.unread_bytes import UnreadBytes
-from outlast.api.audit.contracts import AuditEvent
+from outlast.api.access.limits.caller_limits import UnreadBytes
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.errors import OutputRefusal, OutputStoreUnavailable
 from outlast.contracts.outputs import OutputSelection
 

@@ -15,12 +15,11 @@ from outlast.activities.secrets import SecretSealer
 from outlast.activities.spending.ledger import UsageStore
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.api.access.callers import CallerResolver
-from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.access.limits.caller_slots import CallerSlots
+from outlast.api.access.limits.caller_limits import CallerLimits, CallerSlots
 from outlast.api.access.limits.quotas import McpSessions, StoredBytes
 from outlast.api.access.policy.source import PolicySource, record_changes
-from outlast.api.audit.chain import KEY_PURPOSE
 from outlast.api.audit.log import AuditFiles, AuditLog
+from outlast.api.audit.records import KEY_PURPOSE
 from outlast.api.batches.client import BatchClient, StoredRows
 from outlast.api.batches.starter import BatchStarter
 from outlast.api.catalog.absent_tools import AbsentTools
@@ -29,9 +28,8 @@ from outlast.api.catalog.catalog import Catalogue
 from outlast.api.catalog.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader
 from outlast.api.outputs import StoredOutputs
-from outlast.api.saved_calls import SavedCallClient, SavedCallStore
+from outlast.api.saved_calls import DueCalls, SavedCallClient, SavedCallStore
 from outlast.api.schedules.client import ScheduleClient
-from outlast.api.schedules.stored_calls import DueCalls
 from outlast.api.sessions.client import KeptConversations, SessionClient
 from outlast.api.sessions.collection import SessionCollection
 from outlast.api.sessions.turns import Informed, TurnClient
@@ -41,18 +39,17 @@ from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.deduplication import Deduplication
 from outlast.api.tasks.fair_queue import FairQueue, KeptCount, QueueKeeper
 from outlast.api.tasks.handoffs import Handoffs
-from outlast.api.tasks.large_arguments import LargeArguments
 from outlast.api.tasks.live_rows import TaskRows
+from outlast.api.tasks.recorded_arguments import LargeArguments
 from outlast.api.tasks.resurrection import Resurrections
 from outlast.api.tasks.starter import QuickCalls, TaskStarter
 from outlast.api.temporal.history import RawPayloads
 from outlast.api.temporal.session_events import SessionEvents
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
-from outlast.api.webhooks.client import WebhookClient
+from outlast.api.webhooks.client import Listeners, WebhookAddresses, WebhookClient
 from outlast.api.webhooks.deliveries import Deliveries
-from outlast.api.webhooks.listeners import Listeners, WebhookAddresses
-from outlast.disk_space import free_bytes, shortage, written_places
+from outlast.paths import free_bytes, shortage, written_places
 from outlast.worker.connection import output_objects, sealer_from, temporal_certificate_end
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 

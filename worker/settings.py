@@ -17,8 +17,7 @@ from outlast.activities.llm.providers.models import ModelLimits, Price
 from outlast.activities.runs.contracts import RestoredInterval
 from outlast.activities.secrets import read_secret_files
 from outlast.activities.stuck_tasks.contracts import StuckLimits
-from outlast.disk_space import DEFAULT_RESERVE_MBYTES
-from outlast.paths import default_data_dir
+from outlast.paths import DEFAULT_RESERVE_MBYTES, default_data_dir
 from outlast.worker.log_lines import TaskLines
 from outlast.workflows.contracts.queues import QUEUES
 

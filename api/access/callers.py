@@ -17,14 +17,20 @@ from outlast.activities.secrets import SecretSealer
 from outlast.api import errors
 from outlast.api.access.api_keys import PREFIX, KeyVerifier
 from outlast.api.access.limits.rate_limits import WRONG_TOKEN, FailedCredentials, digest_of
-from outlast.api.access.oauth.access_tokens import AccessToken, AccessTokens, TokenRefused, looks_like_access_token
-from outlast.api.access.oauth.issuer import Issuer, IssuerKeys
+from outlast.api.access.oauth.access_tokens import (
+    AccessToken,
+    AccessTokens,
+    Issuer,
+    IssuerKeys,
+    TokenRefused,
+    looks_like_access_token,
+)
 from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import Anonymous, CallerEntry, KeyEntry, Policy, Reach, Scope
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Leases, Principal, Validity
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.settings import ApiSettings, parse_entries
 
 _WITH_KEYS = ("key:", "jwt:")

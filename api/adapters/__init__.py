@@ -7,8 +7,14 @@ answered = await adapter.answer(message)      # messages += answered.append
 """
 
 from outlast.api.adapters.adapter import BACK_ENDS, Adapter, Answered, connected_services
-from outlast.api.adapters.message_formats import AnthropicMessages, McpMessages, OpenAIChat, OpenAIResponses
-from outlast.api.adapters.model_calls import BackEnd, CallReport
+from outlast.api.adapters.message_formats import (
+    AnthropicMessages,
+    BackEnd,
+    CallReport,
+    McpMessages,
+    OpenAIChat,
+    OpenAIResponses,
+)
 
 __all__ = [
     "BACK_ENDS",

@@ -1,24 +1,268 @@
-"""`Adapter`: tools for a model of any provider, in three lines of an agent's loop, with or without the REST server."""
+"""`Adapter`: tools for a model of any provider, in three lines of an agent's loop, with or without the REST server.
 
+The tools have names that the provider accepts. The calls of one message run concurrently, each as a task.
+"""
+
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Unpack
+from typing import Any, Unpack
 
-from outlast.activities.contracts import JsonObject
+from pydantic import ValidationError
+
+from outlast.activities.contracts import Caller, ErrorEnvelope, JsonObject, Violation
 from outlast.api.access.principal import LOCAL, Principal
-from outlast.api.adapters.message_formats import AnthropicMessages, McpMessages, OpenAIChat, OpenAIResponses
-from outlast.api.adapters.model_calls import BackEnd, CallReport
-from outlast.api.adapters.runner import CallRunner, CallScope, load_callable, load_offered
-from outlast.api.catalog.catalog import log_listing
+from outlast.api.adapters.message_formats import (
+    AnthropicMessages,
+    BackEnd,
+    CallReport,
+    McpMessages,
+    ModelCall,
+    OpenAIChat,
+    OpenAIResponses,
+    Outcome,
+)
+from outlast.api.catalog.catalog import Catalogue, MaskGate, log_listing, narrowed
+from outlast.api.catalog.portable_schemas import fitting_names, portable
+from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled, tool_error
+from outlast.api.local_calls import LocalCall
+from outlast.api.local_tools import LocalTools
 from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.arguments import DEFAULT_WAIT_SECONDS
+from outlast.api.tasks.task_text import still_working
 from outlast.contracts.options import StartOptions, to_wire
+from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.worker.connection import connect
-from outlast.workflows.contracts.tool_calls import CallOptions
+from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.contracts.tool_masks import normalised
+from outlast.workflows.tools.common.invalid import invalid_result
+from outlast.workflows.tools.core.standard_selection import TASK_COMPANIONS
 from outlast.workflows.tools.extensions import load_extensions
+from outlast.workflows.tools.framework.selection import Selection
+from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
+from outlast.workflows.tools.loader import ToolSet, base_tools, tool_set
+from outlast.workflows.tools.registry import UnknownTool, unknown_tool
+from outlast.workflows.turns.steps import cut_off_call
+
+MAX_CALLS = 128
+"""Maximum number of calls in one message."""
+_NOT_ABOUT_THE_CALL = frozenset({401, 503})
+"""Statuses of errors that are not about the call: the program should retry, not the model."""
+
+
+@dataclass(frozen=True)
+class CallScope:
+    """The session and message of calls, and their options. Call IDs are unique within session and message."""
+
+    session_id: str | None = None
+    message_id: str | None = None
+    options: CallOptions = field(default_factory=CallOptions)
+    tool_mask: Mapping[str, bool] | None = None
+    """By the names that the model was offered, or the tools' own."""
+
+    @property
+    def options_for_started_calls(self) -> dict[str, Any]:
+        """Options for the calls that a local tool starts. Not in JSON, which would mask secrets."""
+        return self.options.model_dump(exclude_unset=True)
+
+    def idempotency_key(self, call: ModelCall) -> str | None:
+        """Return the key that makes repeated requests for the same call one task."""
+        if not call.marks_retry:
+            return None
+        # No part of the scope may contain a slash, so no two calls have the same key.
+        return "/".join([str(call.id), self.session_id or "", self.message_id or ""])
+
+
+@dataclass(frozen=True)
+class OfferedTools:
+    """The tools, and their own names by the names shown to the provider. If `closed`, no other tool may be called."""
+
+    tools: ToolSet
+    names: Mapping[str, str]
+    closed: bool
+
+    def listed(self, back_end: BackEnd) -> list[JsonObject]:
+        """Return the list of tools in the provider's form. The same tools give the same bytes."""
+        return [back_end.tool(portable(self.tools.get(own), shown)) for shown, own in self.names.items()]
+
+
+class CallRunner:
+    """Runs calls. A failure is an outcome, too."""
+
+    def __init__(self, services: Services) -> None:
+        self._tasks = services.tasks
+        self._catalogue = services.catalogue
+        self._max_wait_seconds = services.settings.max_wait_seconds
+        self._local_tools = LocalTools(services)
+        self._masks = MaskGate(services.settings)
+
+    async def run(
+        self,
+        principal: Principal,
+        offered: OfferedTools,
+        calls: Sequence[ModelCall],
+        scope: CallScope,
+        wait_seconds: float,
+    ) -> tuple[Outcome, ...]:
+        """Run the calls, and return their outcomes in the same order after at most `wait_seconds`.
+
+        Raises `BadRequest` before anything is started, and errors that are not about a call: `TemporalUnavailable`,
+        `PlatformUnavailable`, `Unauthenticated`. A repeated request then finds the tasks that were started.
+        """
+        if len(calls) > MAX_CALLS:
+            raise BadRequest(f"The message has {len(calls)} tool calls; at most {MAX_CALLS} are taken at once.")
+        _check(scope)
+        scope = replace(scope, tool_mask=self._masks.effective(scope.tool_mask, offered.names))
+        wait = max(0.0, min(wait_seconds, self._max_wait_seconds))
+        running = [
+            _cut_off(call) if call.cut_off else self._outcome(principal, offered, call, scope, wait) for call in calls
+        ]
+        outcomes = await asyncio.gather(*running, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return tuple(outcome for outcome in outcomes if isinstance(outcome, Outcome))
+
+    async def _outcome(
+        self, principal: Principal, offered: OfferedTools, call: ModelCall, scope: CallScope, wait: float
+    ) -> Outcome:
+        try:
+            definition = await definition_named(offered, self._catalogue, principal.caller, call.name)
+        except (UnknownTool, UnknownToolCalled) as error:
+            allowed = _allowed(offered, error.envelope, scope)
+            if allowed is None:  # there is no such mode
+                return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
+            result = invalid_result(call.name, call.arguments, allowed)
+            await self._tasks.report_refused_call(principal.caller, scope.session_id, result.error or error.envelope)
+            return Outcome(call, call.name, result, unknown_tool=True)
+        try:
+            return await self._carried_out(principal, offered, definition, call, scope, wait)
+        except MaskedToolCalled as error:
+            shown = error.envelope.model_copy(update={"allowed_tools": _shown(offered, error.envelope.allowed_tools)})
+            return Outcome(call, definition.name, ToolResult.failed(shown))
+        except InvalidCall as error:
+            shown = portable(definition, call.name).shown_error(error.envelope)
+            return Outcome(call, definition.name, ToolResult.failed(shown))
+        except ApiError as error:
+            if error.status in _NOT_ABOUT_THE_CALL:
+                raise
+            return Outcome(call, definition.name, ToolResult.failed(tool_error(error, definition.name)))
+
+    async def _carried_out(
+        self,
+        principal: Principal,
+        offered: OfferedTools,
+        definition: Tool,
+        call: ModelCall,
+        scope: CallScope,
+        wait: float,
+    ) -> Outcome:
+        if call.flaw is not None:
+            flawed = invalid_arguments(definition.name, (Violation(path="", message=call.flaw),))
+            await self._tasks.report_refused_call(principal.caller, scope.session_id, flawed)
+            raise InvalidCall(flawed)
+        arguments = portable(definition, call.name).own_arguments(call.arguments)
+        if definition.in_front:
+            try:
+                self._masks.admit(definition.name, scope.tool_mask, offered.tools.tools)
+            except MaskedToolCalled as error:
+                await self._tasks.report_refused_call(principal.caller, scope.session_id, error.envelope)
+                raise
+            local = LocalCall(
+                principal,
+                definition,
+                arguments,
+                mode=offered.tools.mode,
+                mask=self._masks.effective(scope.tool_mask),
+                offered=tuple(offered.tools.tools),
+                options=scope.options_for_started_calls,
+            )
+            return Outcome(call, definition.name, await self._local_tools.call(local))
+        request = ConnectedTaskRequest(
+            tool=definition.name,
+            arguments=arguments,
+            mode=offered.tools.mode,
+            session_id=scope.session_id,
+            message_id=scope.message_id,
+            tool_call_id=str(call.id) if call.marks_retry else None,
+            options=scope.options,
+            offered_tools=tuple(offered.tools.tools) if offered.closed or scope.tool_mask else (),
+            tool_mask=dict(scope.tool_mask) if scope.tool_mask else None,
+            changes=call.changes,
+        )
+        task = await self._tasks.start(principal.caller, request, idempotency_key=scope.idempotency_key(call))
+        answer = await self._tasks.answer_or_question(principal.caller, task.id, wait_seconds=wait)
+        if answer.result is not None:
+            return Outcome(call, definition.name, answer.result, answer.task)
+        unfinished = still_working(answer.task, run_report=definition.calls_actor)
+        return Outcome(call, definition.name, unfinished, answer.task, finished=False)
+
+
+async def _cut_off(call: ModelCall) -> Outcome:
+    """Answer an incomplete call, which its session does not count."""
+    return Outcome(call, call.name, ToolResult.failed(cut_off_call(call.name)))
+
+
+async def load_offered(
+    catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None
+) -> OfferedTools:
+    """Load the tools of `selectors`, or of an MCP connection without a selection, and the tools that manage tasks.
+
+    Raises `UnknownToolCalled` for an unknown mode.
+    """
+    loaded = await catalogue.load(Selection(mode, selectors), caller)
+    return _offered(loaded, closed=selectors is not None)
+
+
+async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str) -> OfferedTools:
+    """Load all tools that can be called, for programs that do not report the tools they offered."""
+    return _offered(await catalogue.tools(mode, caller), closed=False)
+
+
+async def definition_named(offered: OfferedTools, catalogue: Catalogue, caller: Caller, name: str) -> Tool:
+    """Return the tool that a model calls `name`. Raises `UnknownTool`, `UnknownToolCalled`, `PlatformUnavailable`."""
+    own = offered.names.get(name, name)
+    try:
+        return offered.tools.get(own)
+    except UnknownTool as error:
+        if offered.closed:
+            raise unknown_tool(own, tuple(offered.names)) from error
+    return await catalogue.resolve(offered.tools.mode, own, caller)
+
+
+def _offered(loaded: ToolSet, *, closed: bool) -> OfferedTools:
+    base = base_tools(loaded.mode)
+    companions = (base.tools[name] for name in TASK_COMPANIONS if name in base.tools)
+    tools = loaded.including(*companions).tools.values()
+    # The remaining tools need a connection that keeps its list of tools, which does not exist here.
+    offered = tool_set(loaded.mode, (tool for tool in tools if tool.in_front or not tool.needs_connection))
+    return OfferedTools(offered, fitting_names(offered.tools), closed)
+
+
+def _check(scope: CallScope) -> None:
+    try:
+        TaskRequest(tool="any", session_id=scope.session_id, message_id=scope.message_id)
+    except ValidationError as error:
+        raise BadRequest("session_id or message_id is not one: " + error.errors()[0]["msg"]) from error
+    if scope.message_id and "/" in scope.message_id:
+        raise BadRequest("message_id must not hold a slash.")
+
+
+def _allowed(offered: OfferedTools, unknown: ErrorEnvelope, scope: CallScope) -> tuple[str, ...] | None:
+    """Return the available tools in place of an unknown one, under the names that the model was shown."""
+    own = {shown: name for shown, name in offered.names.items() if shown in (unknown.allowed_tools or ())}
+    known = tuple(own.get(name, name) for name in unknown.allowed_tools or ())
+    active = narrowed(unknown.model_copy(update={"allowed_tools": known}), scope.tool_mask).allowed_tools
+    return None if unknown.allowed_tools is None else _shown(offered, active)
+
+
+def _shown(offered: OfferedTools, own: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names under which the model was offered these tools."""
+    names = {name: shown for shown, name in offered.names.items()}
+    return tuple(names.get(name, name) for name in own or ())
+
 
 BACK_ENDS: Mapping[str, BackEnd] = MappingProxyType(
     {back_end.name: back_end for back_end in (AnthropicMessages(), OpenAIResponses(), OpenAIChat(), McpMessages())}

@@ -10,9 +10,8 @@ from outlast.activities.bounds import MAX_SECONDS
 from outlast.activities.contracts import JsonObject
 from outlast.api.access.principal import Principal
 from outlast.api.adapters.adapter import BACK_ENDS, Adapter
-from outlast.api.adapters.model_calls import CallReport
-from outlast.api.http.dependencies import ReaderDep, ServicesDep, StarterDep
-from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.adapters.message_formats import CallReport
+from outlast.api.http.dependencies import KnownParametersRoute, ReaderDep, ServicesDep, StarterDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
 from outlast.api.settings import split_names

@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
 from outlast.activities.contracts import Caller
-from outlast.api.audit.chain import Line, Position, read_line, written
-from outlast.api.audit.contracts import AuditEvent, AuditRecord, ChainStart
-from outlast.api.audit.origin import current_origin
+from outlast.api.audit.records import (
+    AuditEvent,
+    AuditRecord,
+    ChainStart,
+    Line,
+    Position,
+    current_origin,
+    read_line,
+    written,
+)
 from outlast.api.errors import ApiError, AuditUnavailable
 from outlast.api.metrics import AUDIT_RECORDS
 

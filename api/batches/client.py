@@ -19,8 +19,8 @@ from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets import SecretSealer
 from outlast.api import errors
 from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.batches.admission import Intake
 from outlast.api.batches.sources import SourceRow, dataset_rows, inline_rows, output_rows, too_many_items
 from outlast.api.batches.starter import BatchStart, BatchStarter
@@ -28,11 +28,10 @@ from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.admission import Admission
 from outlast.api.temporal.batch_view import batch_from, outcome_of, unreadable_batch
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
-from outlast.api.temporal.executions import derived_id, owned
 from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.api.temporal.history_details import error_of_stuck
 from outlast.api.temporal.task_view import memo_model
-from outlast.api.temporal.visibility import batches_query, page_of
+from outlast.api.temporal.visibility import batches_query, derived_id, owned, page_of
 from outlast.contracts import batches as contracts
 from outlast.contracts.events import BatchEvent
 from outlast.worker.payloads.external_storage import UNREADABLE

@@ -19,8 +19,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.batches.admission import Admitted
 from outlast.api.outputs import refusals
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.executions import is_running
-from outlast.api.temporal.visibility import batches_query
+from outlast.api.temporal.visibility import batches_query, is_running
 from outlast.contracts.batches import BatchChanges, BatchSettings
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchInput, BatchProgress, BatchSummary, LegRequest

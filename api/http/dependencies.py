@@ -1,19 +1,91 @@
-"""Dependencies of the routes: the services, the caller, and common headers.
+"""Dependencies of the routes: the services, the caller by its credential, common headers, and known query parameters.
 
-All are coroutines: FastAPI hands each plain function to a thread, for a part of a millisecond.
+All are coroutines: FastAPI hands each plain function to a thread, for a part of a millisecond. A misspelt query
+parameter is refused: passing it over would answer with more, or other, than was asked for.
 """
 
 import re
-from typing import Annotated
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import islice
+from typing import Annotated, Any
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, SecretStr
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
-from outlast.activities.contracts import Caller
+from outlast.activities.contracts import Caller, Violation
+from outlast.api.access.callers import CallerResolver
+from outlast.api.access.limits.rate_limits import address_of
 from outlast.api.access.principal import Principal
+from outlast.api.audit.records import set_key
 from outlast.api.errors import BadRequest
-from outlast.api.http.credentials import resolved_principal
+from outlast.api.http.problems import invalid_request, problem_response
 from outlast.api.services import Services
+from outlast.workflows.contracts.unknown_fields import MAX_REPORTED, unknown_name
+
+PRINCIPAL_STATE = "outlast_principal"
+"""Key in the ASGI scope: who sends the HTTP request."""
+_FORWARDED = (
+    "x-forwarded",
+    "x-original-",
+    "x-envoy-",
+    "cf-",
+    "x-amzn-",
+    "x-appengine-",
+    "x-azure-",
+    "x-vercel-",
+    "fly-",
+)
+_OF_PROXIES = frozenset(
+    {
+        "forwarded",
+        "via",
+        "client-ip",
+        "forwarded-for",
+        "true-client-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-host",
+        "x-originating-ip",
+        "x-proxyuser-ip",
+        "x-real-ip",
+        "x-remote-addr",
+        "x-remote-ip",
+        "x-scheme",
+        "x-url-scheme",
+        "fastly-client-ip",
+    }
+)
+"""Headers that proxies, load balancers and tunnels add (RFC 7239, RFC 9110 section 7.6.3, and the usual others)."""
+
+
+async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal:
+    """The sender of an HTTP request, resolved once. Raises what `CallerResolver.resolve` raises."""
+    known: Principal | None = scope.get(PRINCIPAL_STATE)
+    if known is not None:
+        return known
+    headers = Headers(scope=scope)
+    principal = await callers.resolve(
+        bearer_token(headers), address=address_of(scope), is_forwarded=was_forwarded(headers)
+    )
+    set_key(principal.key_id)
+    return principal
+
+
+def was_forwarded(headers: Headers) -> bool:
+    """Return True if a header shows that a proxy forwarded the request: its sender may not be local."""
+    return any(name in _OF_PROXIES or name.startswith(_FORWARDED) for name in headers)
+
+
+def bearer_token(headers: Headers) -> SecretStr | None:
+    """The token of the `Authorization: Bearer …` header (RFC 6750); None without one."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return SecretStr(token.strip()) if scheme.lower() == "bearer" and token.strip() else None
+
 
 _READING = frozenset({"GET", "HEAD"})
 _bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
@@ -109,3 +181,39 @@ AnswererDep = Annotated[Principal, Depends(answerer_of)]
 OperatorDep = Annotated[Principal, Depends(operator_of)]
 IdempotencyKey = Annotated[str | None, Depends(idempotency_key_of)]
 PreferredWait = Annotated[float, Depends(preferred_wait_of)]
+
+
+_OF_CALLERS = "/v1/"
+"""Elsewhere are probes and pages, which may be asked with anything that keeps caches away."""
+
+
+class KnownParametersRoute(APIRoute):
+    """A route that responds 422 to query parameters that its document does not have. All of `/v1` are of this class."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """See `APIRoute`."""
+        handle = super().get_route_handler()
+        if not self.path.startswith(_OF_CALLERS):
+            return handle
+        known = frozenset(_names_in(self.dependant))
+
+        async def handle_known(request: Request) -> Response:
+            unknown = list(islice((name for name in request.query_params if name not in known), MAX_REPORTED))
+            if not unknown:
+                return await handle(request)
+            found = [Violation.at(("query", name), unknown_name("parameter", name, known)) for name in unknown]
+            return problem_response(invalid_request(request.url.path, found))
+
+        return handle_known
+
+
+def _names_in(dependant: Dependant) -> Iterator[str]:
+    """The query parameters of a route and its dependencies; those of a model are its fields."""
+    for field in dependant.query_params:
+        model = field.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            yield from (inner.alias or name for name, inner in model.model_fields.items())
+        else:
+            yield field.alias
+    for inner in dependant.dependencies:
+        yield from _names_in(inner)

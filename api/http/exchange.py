@@ -10,11 +10,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.access.limits.caller_slots import leave_body_slot
+from outlast.api.access.limits.caller_limits import CallerLimits, CallerRoom, leave_body_slot
 from outlast.api.access.limits.rate_limits import address_of
-from outlast.api.access.limits.unread_bytes import CallerRoom
-from outlast.api.audit.origin import REQUEST_ID_HEADER, Origin, set_origin
+from outlast.api.audit.records import REQUEST_ID_HEADER, Origin, set_origin
 from outlast.api.errors import ApiError, CredentialEnded
 from outlast.api.http.client_connections import connection_of
 from outlast.api.http.event_stream import IN_ROOM_STATE, error_frame

@@ -30,7 +30,7 @@ from outlast.api.mcp.connections import (
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol import request_meta
-from outlast.api.mcp.protocol.progress_notes import ProgressNote, ProgressSteps, progress_notification, wants_progress
+from outlast.api.mcp.protocol.request_meta import ProgressNote, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
 from outlast.api.mcp.protocol.versions import (
     TASKS_EXTENSION,

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from outlast.activities.contracts import ErrorEnvelope
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
-from outlast.api.audit.origin import current_origin, served_from
+from outlast.api.audit.records import current_origin, served_from
 from outlast.api.errors import AnswerNotTaken, InvalidCall, TaskFinished
 from outlast.api.mcp.connections import OpenExchanges, Question, Sender, place_of
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, from_form, handoffs_meta, input_request

@@ -22,9 +22,9 @@ from starlette.requests import Request
 from outlast.activities.contracts import Caller
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
-from outlast.api.audit.origin import Origin, set_origin
+from outlast.api.audit.records import Origin, set_origin
 from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, UnknownParameter
-from outlast.api.http.credentials import PRINCIPAL_STATE
+from outlast.api.http.dependencies import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Parameters, Selection, UnknownName

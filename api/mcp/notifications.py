@@ -18,7 +18,7 @@ from outlast.api.access.principal import Principal
 from outlast.api.errors import ApiError, CredentialEnded
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.progress_notes import ProgressSteps, progress_notification, wants_progress
+from outlast.api.mcp.protocol.request_meta import ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, STATE_EVENTS, detailed_task, legacy_task
 from outlast.api.mcp.protocol.versions import Context, require_legacy, require_tasks
 from outlast.api.mcp.resource_methods import ResourceMethods, RowsUri, task_id_of

@@ -17,15 +17,14 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from outlast.activities.platform_requests.activities import PlatformBody, PlatformRefusal
 from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.audit.contracts import AuditEvent
+from outlast.api.audit.records import AuditEvent
 from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.errors import ApiError, BadRequest, InvalidCall, TaskNotFound
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.errors import with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import STATE_EVENTS, detailed_task
-from outlast.api.mcp.protocol.versions import Context, is_modern
+from outlast.api.mcp.protocol.versions import Context, is_modern, with_mcp_errors
 from outlast.api.mcp.resource_definitions import READ_PARAMETERS, Resource, is_web_address, segments_below
 from outlast.api.services import Services
 from outlast.api.tasks.client import TaskClient

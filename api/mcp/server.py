@@ -14,19 +14,26 @@ from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import SecretStr
 
-from outlast.api.audit.origin import Origin
+from outlast.api.audit.records import Origin
 from outlast.api.catalog.instructions import offered_skills, server_instructions
 from outlast.api.errors import ApiError
 from outlast.api.mcp.call_tool import CallToolHandler
 from outlast.api.mcp.client_questions import ClientQuestions
 from outlast.api.mcp.connections import Client, Connections, OpenExchanges, Sender
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.method_scopes import CredentialGate, ScopeGate
 from outlast.api.mcp.notifications import ListenStreams, ResourceUpdates, TaskStatusNotifier
+from outlast.api.mcp.posted_message import CredentialGate, ScopeGate
 from outlast.api.mcp.prompts import PromptMethods
-from outlast.api.mcp.protocol.errors import hide_defects, with_mcp_errors
 from outlast.api.mcp.protocol.task_shapes import TOOLS_META, legacy_task
-from outlast.api.mcp.protocol.versions import APP_MIME_TYPE, TASKS_EXTENSION, UI_EXTENSION, Context, is_modern
+from outlast.api.mcp.protocol.versions import (
+    APP_MIME_TYPE,
+    TASKS_EXTENSION,
+    UI_EXTENSION,
+    Context,
+    hide_defects,
+    is_modern,
+    with_mcp_errors,
+)
 from outlast.api.mcp.resource_definitions import Resource
 from outlast.api.mcp.resource_methods import ResourceMethods
 from outlast.api.mcp.task_methods import TaskMethods, TaskParams, UpdateTaskParams

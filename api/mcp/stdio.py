@@ -18,7 +18,7 @@ from pydantic import SecretStr, ValidationError
 from outlast.activities.json_numbers import number_flaws_in
 from outlast.activities.unicode_text import valid_json_text, valid_text
 from outlast.api.errors import ApiError
-from outlast.api.http.json_limits import JsonLimits
+from outlast.api.http.request_body import JsonLimits
 from outlast.api.mcp.connections import STDIO
 from outlast.api.mcp.posted_message import NOTIFICATIONS
 from outlast.api.mcp.server import McpServer

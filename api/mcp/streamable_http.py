@@ -16,14 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.principal import Principal
-from outlast.api.audit.origin import current_origin
+from outlast.api.audit.records import current_origin
 from outlast.api.errors import ApiError, BadRequest
-from outlast.api.http.credentials import PRINCIPAL_STATE, resolved_principal
+from outlast.api.http.dependencies import PRINCIPAL_STATE, resolved_principal
 from outlast.api.http.problems import error_response
 from outlast.api.http.request_body import again
 from outlast.api.mcp.connections import OpenExchanges, Sender, parameters_of, selection_from, session_place
-from outlast.api.mcp.method_scopes import check_scopes, scopes_of_message
-from outlast.api.mcp.posted_message import PostedMessage, posted_message
+from outlast.api.mcp.posted_message import PostedMessage, check_scopes, posted_message, scopes_of_message
 from outlast.api.mcp.protocol.versions import SESSION_HEADER, is_handshake_era, session_of
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.tool_lists import METHOD as TOOL_LIST

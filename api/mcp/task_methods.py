@@ -14,8 +14,14 @@ from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed
 from outlast.api.mcp.connections import Client, Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol import task_shapes as shapes
-from outlast.api.mcp.protocol.errors import with_mcp_errors
-from outlast.api.mcp.protocol.versions import Context, is_modern, require_legacy, require_modern, require_tasks
+from outlast.api.mcp.protocol.versions import (
+    Context,
+    is_modern,
+    require_legacy,
+    require_modern,
+    require_tasks,
+    with_mcp_errors,
+)
 from outlast.api.services import Services
 from outlast.api.temporal.history import DESCRIPTIONS
 from outlast.contracts.tasks import TaskAnswer, TaskListing

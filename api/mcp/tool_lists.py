@@ -16,8 +16,7 @@ from outlast.api.catalog.catalog import log_listing
 from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.mcp.connections import Connections, http_request
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol.errors import with_mcp_errors
-from outlast.api.mcp.protocol.versions import Context
+from outlast.api.mcp.protocol.versions import Context, with_mcp_errors
 from outlast.api.tasks.arguments import waits, with_wait_argument
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.loader import ToolSet

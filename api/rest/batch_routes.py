@@ -17,9 +17,8 @@ from outlast.api.batches.client import RowSource
 from outlast.api.batches.results import result_pieces
 from outlast.api.batches.sources import Media, UploadedBody, uploaded_rows
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
-from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
+from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, KnownParametersRoute, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse, event_stream
-from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import begun
 from outlast.api.services import Services

@@ -1,12 +1,13 @@
-"""Routes for operators and probes: `/healthz`, `/readyz`, `/metrics`, `/v1/operations`, and `/codec`.
+"""Routes for operators and probes: health, metrics, `/v1/operations`, `/v1/usage` (costs of a caller), and `/codec`.
 
 `/codec` is the codec protocol of Temporal, with which its UI and CLI show encrypted payloads.
 """
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Annotated, Generic, Literal, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -17,15 +18,51 @@ from temporalio.api.common.v1 import Payloads
 
 from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import caller_label, show_use
+from outlast.api.access.limits.rate_limits import Clock, TokenBucket
 from outlast.api.errors import BadRequest
-from outlast.api.http.dependencies import OperatorDep, ReaderDep, ServicesDep
-from outlast.api.http.kept_answer import KeptAnswer
-from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.http.dependencies import KnownParametersRoute, OperatorDep, ReaderDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import DISK_FREE, EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services
-from outlast.contracts.operations import CallerHoldings, Operations, Readiness
+from outlast.api.usage import as_csv
+from outlast.contracts.operations import CallerHoldings, Operations, Readiness, UsageQuery, UsageReport
 from outlast.worker.otlp.metrics import series_at
+
+_Answer = TypeVar("_Answer")
+_PER_SECOND = 2
+_BURST = 20
+"""Whoever asks seldom, as probes and Prometheus do, gets an answer that was made for it."""
+
+
+class KeptAnswer(Generic[_Answer]):
+    """One answer. It is made again at most twice a second over longer times; in between the last one counts."""
+
+    def __init__(self, make: Callable[[], Awaitable[_Answer]], clock: Clock = time.monotonic) -> None:
+        """Make it with `make`."""
+        self._make = make
+        self._bucket = TokenBucket(clock)
+        self._making: asyncio.Task[_Answer] | None = None
+        self._last: asyncio.Task[_Answer] | None = None
+
+    async def get(self) -> _Answer:
+        """The answer. Raises what `make` raises."""
+        answer = self._making
+        if answer is None:
+            answer = self._last
+            if self._bucket.take(_PER_SECOND, _BURST) == 0 or answer is None:
+                answer = self._making = asyncio.create_task(self._made())
+                answer.add_done_callback(self._keep)
+        # Those who come while it is made share it; it does not end when one of them leaves.
+        return await asyncio.shield(answer)
+
+    async def _made(self) -> _Answer:
+        return await self._make()
+
+    def _keep(self, made: asyncio.Task[_Answer]) -> None:
+        self._making, self._last = None, made
+        if not made.cancelled():
+            made.exception()
+
 
 codec_router = APIRouter(prefix="/codec", tags=["operators"], include_in_schema=False, route_class=KnownParametersRoute)
 router = APIRouter(tags=["operators"], route_class=KnownParametersRoute)
@@ -183,3 +220,34 @@ async def _answer(request: Request, services: Services, *, fetch: bool) -> Respo
         raise BadRequest('The body has to be `{"payloads": [...]}`, as Temporal\'s codec protocol has it.') from error
     opened = Payloads(payloads=await services.raw_payloads.opened(asked.payloads, fetch=fetch))
     return Response(await asyncio.to_thread(MessageToJson, opened, indent=None), media_type="application/json")
+
+
+usage_router = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=KnownParametersRoute)
+
+CSV_MEDIA_TYPE = "text/csv"
+
+
+@usage_router.get(
+    "",
+    response_model=UsageReport,
+    responses={
+        200: {"content": {CSV_MEDIA_TYPE: {}}, "description": "The report; with `format=csv` its rows as CSV."},
+        **documented_problems(400, 401, 403, 422, 503),
+    },
+)
+async def get_usage(
+    request: Request, services: ServicesDep, principal: ReaderDep, query: Annotated[UsageQuery, Query()]
+) -> UsageReport | Response:
+    """Your costs of runs and models, by day or another grouping, and what your spending limits leave.
+
+    An entry counts on the day (UTC) on which its run has ended. Running runs may cost `reserved_usd`.
+    """
+    report = await services.usage.report(principal, query)
+    if query.format == "csv" or (query.format is None and _prefers_csv(request)):
+        return Response(as_csv(report, query.by, safe=query.csv_safe), media_type=f"{CSV_MEDIA_TYPE}; charset=utf-8")
+    return report
+
+
+def _prefers_csv(request: Request) -> bool:
+    accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")]
+    return CSV_MEDIA_TYPE in accepted and "application/json" not in accepted

@@ -11,9 +11,8 @@ from fastapi.responses import StreamingResponse
 from outlast.activities.contracts import Caller
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.reader import OutputReader
-from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.dependencies import CallerDep, CancellerDep, KnownParametersRoute, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse
-from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import StoredOutputs, begun
 from outlast.api.services import Services

@@ -8,8 +8,14 @@ from fastapi.responses import JSONResponse
 from pydantic import AwareDatetime
 
 from outlast.api.errors import BadRequest
-from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, PreferredWait, ServicesDep
-from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.http.dependencies import (
+    CallerDep,
+    CancellerDep,
+    IdempotencyKey,
+    KnownParametersRoute,
+    PreferredWait,
+    ServicesDep,
+)
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import start_task
 from outlast.contracts import schedules as contracts

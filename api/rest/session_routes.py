@@ -7,14 +7,13 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.activities.bounds import MAX_SECONDS
 from outlast.activities.contracts import Caller
-from outlast.api.http.dependencies import CallerDep, CancellerDep, ServicesDep
+from outlast.api.http.dependencies import CallerDep, CancellerDep, KnownParametersRoute, ServicesDep
 from outlast.api.http.event_stream import ClosingResponse, event_stream
-from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
 from outlast.api.sessions.collection import MAX_PAGE, with_outputs
-from outlast.api.sessions.model_options import provider_list
-from outlast.api.temporal.turn_events import position_of
+from outlast.api.sessions.profile import provider_list
+from outlast.api.temporal.session_events import position_of
 from outlast.contracts.sessions import (
     MessagePage,
     MessageRequest,

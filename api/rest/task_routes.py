@@ -1,4 +1,4 @@
-"""`/v1/tasks`: start, list, view, await, cancel and follow tasks, and their rows; `/v1/handoffs`: open hand-offs."""
+"""`/v1/tasks`: tasks and their rows; `/v1/tools`: tools, and calls by name; `/v1/handoffs`: open hand-offs."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
@@ -15,17 +15,18 @@ from outlast.api.http.dependencies import (
     CallerDep,
     CancellerDep,
     IdempotencyKey,
+    KnownParametersRoute,
     PreferredWait,
     ReaderDep,
     ServicesDep,
 )
 from outlast.api.http.event_stream import begun_soon, event_stream, lines_response, sse_response
-from outlast.api.http.known_parameters import KnownParametersRoute
 from outlast.api.http.problems import documented_problems
 from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
 from outlast.contracts.events import RowsWanted
 from outlast.contracts.handoffs import HandoffList
 from outlast.contracts.tasks import (
+    CallBody,
     ResurrectRequest,
     SubmittedInput,
     Task,
@@ -33,7 +34,10 @@ from outlast.contracts.tasks import (
     TaskListing,
     TaskPage,
     TaskRequest,
+    ToolList,
+    ToolView,
 )
+from outlast.workflows.tools.framework.tool import Tool
 
 handoffs_router = APIRouter(prefix="/v1/handoffs", tags=["tasks"], route_class=KnownParametersRoute)
 ToolNames = Annotated[
@@ -284,3 +288,66 @@ async def follow_handoffs(services: ServicesDep, principal: ReaderDep, tools: To
     """
     await services.handoffs.open(principal, tools)  # An invalid request is refused before the stream begins.
     return event_stream(services.handoffs.follow(principal, tools))
+
+
+tools_router = APIRouter(prefix="/v1/tools", tags=["tools"], route_class=KnownParametersRoute)
+
+ToolName = Annotated[str, Path(min_length=1, max_length=128, description="Name of the tool.")]
+ModeQuery = Annotated[str | None, Query(description="How tools are presented; by default, the server's mode.")]
+
+
+@tools_router.get("", responses=documented_problems(401, 404))
+async def list_tools(services: ServicesDep, caller: CallerDep, mode: ModeQuery = None) -> ToolList:
+    """The tools, with their schemas."""
+    tools = await services.catalogue.listed(mode or services.settings.mode, caller)
+    return ToolList(tools=tuple(_view(definition) for definition in tools.tools.values()))
+
+
+@tools_router.get("/{name}", responses=documented_problems(401, 404, 503))
+async def get_tool(name: ToolName, services: ServicesDep, caller: CallerDep, mode: ModeQuery = None) -> ToolView:
+    """One tool. `user--name` is the direct tool of any Actor that you can see."""
+    return _view(await services.catalogue.resolve(mode or services.settings.mode, name, caller))
+
+
+@tools_router.post(
+    "/{name}/call",
+    responses={
+        202: {"model": TaskAnswer, "description": "Still working."},
+        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507),
+    },
+)
+async def call_tool(
+    name: ToolName, body: CallBody, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
+) -> TaskAnswer:
+    """Call a tool and wait for its answer.
+
+    It is a task like any other: when it takes longer than the server waits (202), or the connection breaks, collect
+    the result at `/v1/tasks/{id}/result`.
+    """
+    request = TaskRequest(
+        tool=name,
+        arguments=body.arguments,
+        mode=body.mode,
+        session_id=body.session_id,
+        options=body.options,
+        tool_mask=body.tool_mask,
+    )
+    wait = services.settings.max_wait_seconds
+    answer = await services.tasks.call(caller, request, wait_seconds=wait, idempotency_key=key)
+    response.status_code = 200 if answer.result else 202
+    response.headers["Location"] = f"/v1/tasks/{answer.task.id}"
+    return visible_answer(answer)
+
+
+def _view(definition: Tool) -> ToolView:
+    hints = definition.annotations
+    return ToolView(
+        name=definition.name,
+        title=hints.title,
+        category=definition.category.value,
+        description=definition.description,
+        input_schema=definition.input_schema,
+        output_schema=definition.output_schema,
+        annotations=hints.as_mcp(),
+        actor=definition.actor,
+    )

@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 
-from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, ServicesDep
-from outlast.api.http.known_parameters import KnownParametersRoute
+from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, KnownParametersRoute, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.contracts import webhooks as contracts
 

@@ -19,15 +19,14 @@ from outlast.activities.secrets import SecretSealer
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.limits.quotas import CountedPlaces
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.errors import ScheduleDamaged, ScheduleExists, ScheduleNotFound, ScheduleRefused
+from outlast.api.saved_calls import DueCalls, Target
 from outlast.api.schedules.specification import OVERLAPS, specification
-from outlast.api.schedules.stored_calls import DueCalls, Target
 from outlast.api.temporal import schedule_view
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
-from outlast.api.temporal.executions import derived_id
-from outlast.api.temporal.visibility import old_page, read_page_token, schedules_query, write_page_token
+from outlast.api.temporal.visibility import derived_id, old_page, read_page_token, schedules_query, write_page_token
 from outlast.contracts import schedules as contracts
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes

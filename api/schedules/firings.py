@@ -17,13 +17,12 @@ from outlast.activities.failures.exceptions import SealError
 from outlast.activities.schedules.activities import FiringStartActivities
 from outlast.activities.schedules.contracts import Due, FiringStart, Started, StartedKind, StartFiringInput
 from outlast.api.access.callers import CallerResolver
-from outlast.api.audit.origin import Origin, set_origin
+from outlast.api.audit.records import Origin, set_origin
 from outlast.api.batches.client import BatchClient, StoredRows, batch_id_of
 from outlast.api.errors import ApiError, BatchNotFound, TaskNotFound, TemporalUnavailable, TooManyRequests, tool_error
-from outlast.api.saved_calls import SavedCallClient, read_kept
+from outlast.api.saved_calls import DueCalls, SavedCallClient, read_kept
 from outlast.api.schedules.client import ScheduleClient
 from outlast.api.schedules.specification import LEAST_AHEAD
-from outlast.api.schedules.stored_calls import DueCalls
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.starter import task_id_of

@@ -25,16 +25,15 @@ from outlast.activities.object_store import OutputObjects
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.api import errors
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.catalog.catalog import Catalogue
-from outlast.api.sessions.model_options import check_allowed, check_session
-from outlast.api.sessions.profile import profile_for
+from outlast.api.sessions.profile import check_allowed, check_session, profile_for
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors
-from outlast.api.temporal.executions import owned
 from outlast.api.temporal.history_details import was_cancelled
 from outlast.api.temporal.session_starts import SessionStarts
+from outlast.api.temporal.visibility import owned
 from outlast.contracts.sessions import Session, SessionRequest, Turn, TurnSummary
 from outlast.workflows.contracts.sessions import session_workflow_id
 from outlast.workflows.contracts.turns import (

@@ -14,15 +14,14 @@ from outlast.activities.conversations import contracts as stored
 from outlast.activities.outputs.contracts import OutputScope
 from outlast.activities.outputs.output_format import OutputManifest, locators_in
 from outlast.activities.outputs.reader import Room
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.errors import BadRequest, OutputRefusal, SessionDiffers, TaskRunning, TurnRunning
 from outlast.api.outputs import OutputTooLarge, StoredOutputs
 from outlast.api.sessions.client import KeptConversations, SessionClient
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
-from outlast.api.temporal.executions import is_running
 from outlast.api.temporal.task_view import memo_model
-from outlast.api.temporal.visibility import page_of, running_tasks_query, sessions_query
+from outlast.api.temporal.visibility import is_running, page_of, running_tasks_query, sessions_query
 from outlast.contracts import sessions as contracts
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import memo

@@ -24,17 +24,16 @@ from outlast.activities.outputs.reader import Room
 from outlast.api import errors
 from outlast.api.access.permissions import PermissionRules
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.catalog.catalog import Catalogue, MaskGate
 from outlast.api.sessions.client import KeptConversations, SessionClient, abnormal_turn, running_turn, turn_view
-from outlast.api.sessions.model_options import ModelOptions, check_allowed, model_options
-from outlast.api.sessions.profile import carried_rules, switched_off_rules
+from outlast.api.sessions.profile import ModelOptions, carried_rules, check_allowed, model_options, switched_off_rules
 from outlast.api.settings import ApiSettings
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.executions import derived_id, owned
-from outlast.api.temporal.turn_events import TurnEventLog, position_of
-from outlast.api.webhooks.listeners import Listeners
+from outlast.api.temporal.session_events import TurnEventLog, position_of
+from outlast.api.temporal.visibility import derived_id, owned
+from outlast.api.webhooks.client import Listeners
 from outlast.contracts.events import TurnStreamEvent
 from outlast.contracts.sessions import MessageRequest, Turn
 from outlast.worker.stuck_tasks import cancel_workflow

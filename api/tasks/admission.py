@@ -1,4 +1,4 @@
-"""Admission: decides whether a tool call may start, before anything is started or paid for.
+"""Admission: decides whether a tool call may start, before anything is started or paid for, and who may approve it.
 
 The result is the call in the form that the history of a workflow may hold.
 """
@@ -15,23 +15,23 @@ from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerce
 from outlast.activities.json_values import text_of
 from outlast.activities.secrets import SecretSealer
 from outlast.activities.unicode_text import NOTE, REPLACEMENT
-from outlast.api.access.permissions import CallName, PermissionRules, forbidden
+from outlast.api.access.permissions import CallName, PermissionRules, approver_words, forbidden
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.audit.contracts import AuditEvent
+from outlast.api.access.principal import Principal
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.catalog.absent_tools import AbsentTools
 from outlast.api.catalog.catalog import CalledActor, Catalogue, MaskGate, narrowed, planned_actors, standby_refusal
-from outlast.api.errors import InvalidCall, UnknownToolCalled, UnpaidCall
-from outlast.api.http.json_limits import TEXT_WAS_REPLACED
+from outlast.api.errors import ApproverNeeded, InvalidCall, UnknownToolCalled, UnpaidCall
+from outlast.api.http.request_body import TEXT_WAS_REPLACED
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks import arguments as call_arguments
-from outlast.api.tasks.approvers import Approvers
 from outlast.api.tasks.option_rules import ResurrectRules, Reusable, ReuseRules, check_until, may_reuse
-from outlast.api.tasks.sealing import seal_arguments, seal_edited_arguments
-from outlast.api.webhooks.listeners import Listeners
-from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
+from outlast.api.tasks.recorded_arguments import seal_arguments, seal_edited_arguments
+from outlast.api.webhooks.client import Listeners
+from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskRequest
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, TaskSummary, ToolCall
+from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, TaskStatus, TaskSummary, ToolCall
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
@@ -410,4 +410,54 @@ def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:
         fingerprint=fingerprint,
         resurrects=call.resurrects.task_id if call.resurrects else None,
         created_at=datetime.now(UTC),
+    )
+
+
+class Approvers:
+    """Approvers of other callers' calls, by the roles in the policy."""
+
+    def __init__(self, policy: PolicySource) -> None:
+        self._policy = policy
+
+    def roles_of(self, principal: Principal) -> frozenset[str]:
+        """The caller's roles; empty for a key that may not approve."""
+        return self._policy.of(principal.caller.id).roles if "approve" in principal.scopes else frozenset()
+
+    def view_of(self, principal: Principal, maker: str | None, task: Task) -> Task | None:
+        """The task of `maker` with the approvals that the caller can give. None if there are none."""
+        roles = self.roles_of(principal)
+        if maker is None or maker == principal.caller.id or task.finished_at is not None or not roles:
+            return None
+        waiting = {
+            key: question
+            for key, question in (task.input_requests or {}).items()
+            if question.approvers and roles.issuperset(question.approvers)
+        }
+        return _as_approver_sees(task, waiting) if waiting else None
+
+
+def require_approver(principal: Principal, maker: str | None, question: InputRequest) -> None:
+    """Raise `ApproverNeeded` if another caller than `maker` has to approve."""
+    if question.approvers and principal.caller.id == maker:
+        approver = approver_words(question.approvers)
+        message = f"Nobody approves a call of their own here: {approver} has to, and sees it in GET /v1/handoffs."
+        raise ApproverNeeded(message)
+
+
+def after_approval(task: Task) -> Task:
+    """`task` as an approver sees it once it has the answer."""
+    return task.model_copy(update={"status": TaskStatus.WORKING, "input_requests": None})
+
+
+def _as_approver_sees(task: Task, questions: Mapping[str, InputRequest]) -> Task:
+    """The task without its session, run, costs, messages and outputs."""
+    return Task(
+        id=task.id,
+        tool=task.tool,
+        status=TaskStatus.INPUT_REQUIRED,
+        mode=task.mode,
+        executor=task.executor,
+        actor=task.actor,
+        created_at=task.created_at,
+        input_requests=dict(questions),
     )

@@ -19,20 +19,18 @@ from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, V
 from outlast.api import errors
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.principal import Principal
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Action, AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.metrics import REUSED_CALLS
-from outlast.api.tasks.admission import Admission, AdmittedCall
-from outlast.api.tasks.approvers import after_approval
+from outlast.api.tasks.admission import Admission, AdmittedCall, after_approval
 from outlast.api.tasks.deduplication import Deduplication, ReusableCall
 from outlast.api.tasks.option_rules import Reusable
 from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal import task_view, visibility
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors, unreadable_words
-from outlast.api.temporal.history_details import HistoryDetails, whole_outcome
+from outlast.api.temporal.history_details import TASK_WORKFLOW, HistoryDetails, whole_outcome
 from outlast.api.temporal.task_events import Position, position_of, stream_events, task_events
-from outlast.api.temporal.temporal_names import TASK_WORKFLOW
 from outlast.contracts.events import TaskEvent, TaskEventName
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
 from outlast.worker.ended_runs import abnormal

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.limits.unread_bytes import UnreadBytes
+from outlast.api.access.limits.caller_limits import UnreadBytes
 from outlast.api.access.principal import Principal
 from outlast.api.errors import TemporalUnavailable
 from outlast.api.tasks.client import MAX_PAGE, TaskClient

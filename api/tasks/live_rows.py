@@ -23,7 +23,7 @@ from outlast.activities.pacing import Looks
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.contracts import RunState
 from outlast.api import errors
-from outlast.api.access.limits.unread_bytes import UnreadBytes
+from outlast.api.access.limits.caller_limits import UnreadBytes
 from outlast.api.outputs import StoredOutputs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal.errors import temporal_errors

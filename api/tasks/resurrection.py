@@ -9,14 +9,14 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from outlast.activities.contracts import Caller
 from outlast.activities.runs.contracts import RunState, cost_of, has_money_left
 from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.errors import NotResurrectable, TaskNotFound
 from outlast.api.tasks.admission import Admission
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.starter import TaskStarter
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.executions import derived_id
+from outlast.api.temporal.visibility import derived_id
 from outlast.contracts.tasks import ResurrectRequest, Task
 from outlast.worker.ended_runs import ended_call, taken_up
 from outlast.workflows.contracts.tool_calls import ToolCall, changed_budget

@@ -15,15 +15,15 @@ from temporalio.service import RPCError
 
 from outlast.activities.contracts import Caller
 from outlast.activities.dispatch.contracts import QUEUED_START_DELAY
-from outlast.api.access.limits.caller_slots import leave_body_slot
+from outlast.api.access.limits.caller_limits import leave_body_slot
 from outlast.api.access.limits.quotas import StoredBytes
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.admission import AdmittedCall
 from outlast.api.tasks.fair_queue import FairQueue
-from outlast.api.tasks.large_arguments import LargeArguments
+from outlast.api.tasks.recorded_arguments import LargeArguments
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.executions import derived_id
 from outlast.api.temporal.session_starts import SessionStarts
+from outlast.api.temporal.visibility import derived_id
 from outlast.worker.connection import connect, worker_identity
 from outlast.worker.telemetry import Telemetry, start_telemetry
 from outlast.workflows.contracts import memo, search_attributes

@@ -9,13 +9,12 @@ from temporalio.exceptions import ApplicationError
 from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, Violation
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import Subject
+from outlast.api.audit.records import AuditEvent
 from outlast.api.errors import AnswerNotTaken, CallTooLarge, InvalidCall
-from outlast.api.tasks.admission import Admission
-from outlast.api.tasks.approvers import require_approver
+from outlast.api.tasks.admission import Admission, require_approver
 from outlast.api.tasks.arguments import invalid_call
-from outlast.api.tasks.large_arguments import check_values
+from outlast.api.tasks.recorded_arguments import check_values
 from outlast.api.tasks.task_text import is_approval
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest

@@ -6,9 +6,8 @@ from outlast.activities.batches.contracts import BatchOptions, BatchState, Count
 from outlast.activities.batches.storage import results_locator
 from outlast.activities.contracts import ErrorEnvelope
 from outlast.activities.stuck_tasks.histories import readable
-from outlast.api.temporal.history_details import was_cancelled
+from outlast.api.temporal.history_details import CARRY_ON_BATCH, was_cancelled
 from outlast.api.temporal.task_view import failing_step, latest_heartbeat, memo_model, owner_of, workflow_url
-from outlast.api.temporal.temporal_names import CARRY_ON_BATCH
 from outlast.contracts.batches import Batch
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
 from outlast.workflows.contracts import memo, search_attributes

@@ -4,30 +4,63 @@ Entries of a history never change, so the details are cached.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, Final
 
 from cachetools import LRUCache
 from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 
+from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.mcp_actors.activities import McpActorActivities
+from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.contracts import StoredDataset
+from outlast.activities.platform_requests.activities import RunWatchActivities
+from outlast.activities.runs.activities import RunActivities
 from outlast.activities.runs.contracts import EndedRun, ResurrectResult, RunState
+from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.activities.storages.datasets import DatasetActivities
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
-from outlast.api.temporal import temporal_names as names
 from outlast.api.temporal.errors import temporal_errors
 from outlast.contracts.tasks import Task
 from outlast.worker.payloads.external_storage import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome, digest_of_rows, rows_as_lines
+from outlast.workflows.session import SessionWorkflow
+from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.framework.plain_functions import RUN_PLAIN_FUNCTION
 
-_RESULTS = {names.WAIT_FOR_RUN: EndedRun, names.FETCH_DATASET_ITEMS: DatasetPage, names.STORE_DATASET: StoredDataset}
+
+def _name_of(definition: Callable[..., Any] | type) -> str:
+    """The name that Temporal uses: definitions set none, so it is the name in the code."""
+    return definition.__name__
+
+
+SESSION_WORKFLOW: Final = _name_of(SessionWorkflow)
+TASK_WORKFLOW: Final = _name_of(ToolCallWorkflow)
+START_RUN: Final = _name_of(RunActivities.start_run)
+WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
+RESURRECT_RUN: Final = _name_of(RunResurrections.resurrect_run)
+ABORT_RUN: Final = _name_of(RunActivities.abort_run)
+CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)
+PLAIN_FUNCTION: Final = RUN_PLAIN_FUNCTION
+WATCH_RUN: Final = _name_of(RunWatchActivities.watch_run)
+FETCH_DATASET_ITEMS: Final = _name_of(DatasetActivities.fetch_dataset_items)
+STORE_DATASET: Final = _name_of(OutputActivities.store_dataset)
+STORE_RECORD: Final = _name_of(OutputActivities.store_record)
+SUBMIT_INPUT: Final = _name_of(ToolCallWorkflow.submit_input)
+STORE_CONTENT: Final = _name_of(OutputActivities.store_content)
+CARRY_ON_BATCH: Final = _name_of(BatchActivities.carry_on_batch)
+
+
+_RESULTS = {WAIT_FOR_RUN: EndedRun, FETCH_DATASET_ITEMS: DatasetPage, STORE_DATASET: StoredDataset}
 """The activities that return rows of a run."""
 _KEPT = 2_000
 _AT_ONCE = 20
@@ -119,9 +152,9 @@ class HistoryDetails:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
         async for event in handle.fetch_history_events():
             activity, payloads = results.read(event)
-            if activity == names.START_RUN:
+            if activity == START_RUN:
                 [run] = await self._client.data_converter.decode(payloads, [RunState])
-            elif activity == names.RESURRECT_RUN:
+            elif activity == RESURRECT_RUN:
                 [result] = await self._client.data_converter.decode(payloads, [ResurrectResult])
                 run = result.run
             else:

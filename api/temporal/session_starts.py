@@ -17,8 +17,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TemporalUnavailable, TooManyRequests
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.executions import is_running
-from outlast.api.temporal.visibility import sessions_query
+from outlast.api.temporal.visibility import is_running, sessions_query
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import CALL_REFUSED_SIGNAL, SESSION_IDLE, SessionState, session_workflow_id

@@ -26,7 +26,7 @@ from outlast.activities.runs.contracts import FINAL_RUN_STATUSES, AbortResult, R
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.temporal import history as histories
-from outlast.api.temporal import task_view, temporal_names
+from outlast.api.temporal import history_details, task_view
 from outlast.api.temporal.errors import is_outage, parts_of_id
 from outlast.api.temporal.history_details import was_cancelled
 from outlast.contracts.events import AnswerEvent, HandoffEvent, TaskEvent, TaskEventName
@@ -174,20 +174,20 @@ class _TaskFold(histories.RunFold[TaskEvent]):
         activity, result = self._results.read(entry)
         found: list[NamedData] = []
         match activity:
-            case temporal_names.START_RUN:
+            case history_details.START_RUN:
                 found = [("run_started", await self.decode(result[0], RunState))]
-            case temporal_names.WAIT_FOR_RUN:
+            case history_details.WAIT_FOR_RUN:
                 run = await self.decode(result[0], RunState)
                 found = self._runs_ended([run] if run.is_final else [])
-            case temporal_names.RESURRECT_RUN:
+            case history_details.RESURRECT_RUN:
                 found = self._run_resurrected(await self.decode(result[0], ResurrectResult))
-            case temporal_names.ABORT_RUN:
+            case history_details.ABORT_RUN:
                 found = self._runs_ended((await self.decode(result[0], AbortResult)).runs)
-            case temporal_names.WATCH_RUN:
+            case history_details.WATCH_RUN:
                 found = _watch_ended((await self.decode(result[0], WatchRunResult)).watched)
-            case temporal_names.STORE_DATASET:
+            case history_details.STORE_DATASET:
                 found = self._output_stored((await self.decode(result[0], StoredDataset)).output)
-            case temporal_names.STORE_RECORD | temporal_names.STORE_CONTENT:
+            case history_details.STORE_RECORD | history_details.STORE_CONTENT:
                 found = self._output_stored(await self.decode(result[0], StoredOutput))
             case _:
                 pass
@@ -218,7 +218,7 @@ class _TaskFold(histories.RunFold[TaskEvent]):
     async def _answered(self, entry: HistoryEvent) -> list[NamedData]:
         """Events for clients' answers. Other updates, such as questions of a proxied server, give no events."""
         update = entry.workflow_execution_update_accepted_event_attributes.accepted_request.input
-        if update.name != temporal_names.SUBMIT_INPUT or not update.args.payloads:
+        if update.name != history_details.SUBMIT_INPUT or not update.args.payloads:
             return []
         return list(self._questions.answered(await self.decode(update.args.payloads[0], SubmitInput)))
 
@@ -380,7 +380,7 @@ async def _task_or_outage(handle: WorkflowHandle[Any, Any]) -> tuple[Task, Watch
             task = await task_view.task_from(described, ui_url=None, namespace="")
             if task is None:
                 return None
-            return task, await task_view.latest_heartbeat(described, temporal_names.WATCH_RUN, WatchedRun)
+            return task, await task_view.latest_heartbeat(described, history_details.WATCH_RUN, WatchedRun)
         except (RPCError, RuntimeError) as error:
             if not is_outage(error):
                 raise

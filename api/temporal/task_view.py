@@ -16,7 +16,7 @@ from temporalio.converter import DataConverter
 from outlast.activities.mcp_actors.contracts import CallPhase
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.stuck_tasks.histories import readable
-from outlast.api.temporal import temporal_names
+from outlast.api.temporal import history_details
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
@@ -31,7 +31,7 @@ RUN_STARTED_MESSAGE = "The run has started."
 RESURRECTING_MESSAGE = "The run was cut short; it is being resurrected."
 _WORKER_PATIENCE = timedelta(seconds=3)
 _OF_RUNS = {
-    temporal_names.START_RUN, temporal_names.WAIT_FOR_RUN, temporal_names.RESURRECT_RUN, temporal_names.ABORT_RUN,
+    history_details.START_RUN, history_details.WAIT_FOR_RUN, history_details.RESURRECT_RUN, history_details.ABORT_RUN,
 }  # fmt: skip
 """Activities of calls that have a run."""
 _HARMLESS_ATTEMPTS = 2
@@ -197,7 +197,7 @@ async def _with_progress(task: Task, description: WorkflowExecutionDescription) 
     run, message, live = task.run, None, None
     converter = description.data_converter
     for activity in description.raw_description.pending_activities:
-        latest = await heartbeat(activity, converter, temporal_names.WAIT_FOR_RUN, RunState)
+        latest = await heartbeat(activity, converter, history_details.WAIT_FOR_RUN, RunState)
         live = await _heartbeat_progress(activity, converter) or live
         if latest is not None:
             run, message = latest, latest.status_message
@@ -231,9 +231,9 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
         return failing or _cancelling(run, pending)
     if failing is not None:
         return failing
-    if temporal_names.WAIT_FOR_RUN in pending:
+    if history_details.WAIT_FOR_RUN in pending:
         return (run.status_message if run else None) or RUN_STARTED_MESSAGE
-    if temporal_names.RESURRECT_RUN in pending:
+    if history_details.RESURRECT_RUN in pending:
         return RESURRECTING_MESSAGE
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
@@ -241,7 +241,7 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
 def _cancelling(run: RunState | None, pending: set[str]) -> str:
     if run is not None or pending & _OF_RUNS:
         return "Cancelling: waiting until the platform reports that the run has ended."
-    if temporal_names.PLAIN_FUNCTION in pending:
+    if history_details.PLAIN_FUNCTION in pending:
         return "Cancelling: waiting until the tool's function has ended."
     return "Cancelling: waiting until the worker has ended the call."
 
@@ -285,7 +285,7 @@ async def latest_heartbeat(description: WorkflowExecutionDescription, name: str,
 
 async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
     """The progress that a proxied tool or a plain function reports."""
-    phase = await heartbeat(activity, converter, temporal_names.CALL_MCP_TOOL, CallPhase)
+    phase = await heartbeat(activity, converter, history_details.CALL_MCP_TOOL, CallPhase)
     if phase is not None:
         return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None
-    return await heartbeat(activity, converter, temporal_names.PLAIN_FUNCTION, LiveProgress)
+    return await heartbeat(activity, converter, history_details.PLAIN_FUNCTION, LiveProgress)

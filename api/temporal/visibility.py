@@ -1,20 +1,25 @@
-"""Lists from Temporal's visibility: queries, pages, and page tokens bound to one query."""
+"""Lists from Temporal's visibility: queries, pages, and page tokens bound to one query; lookups of single workflows."""
 
 import base64
 import binascii
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from temporalio.client import Client, WorkflowExecution
+from pydantic import JsonValue
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
+from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
+from outlast.activities.contracts import Caller
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW
 from outlast.activities.webhooks.contracts import DELIVERY_WORKFLOW, TEST_EVENT_PREFIX, deliveries_prefix
-from outlast.api.errors import BadRequest
+from outlast.api.errors import ApiError, BadRequest
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.temporal_names import SESSION_WORKFLOW, TASK_WORKFLOW
+from outlast.api.temporal.history_details import SESSION_WORKFLOW, TASK_WORKFLOW
+from outlast.api.temporal.task_view import owner_of
 from outlast.contracts.tasks import TaskListing
 from outlast.contracts.webhooks import ListedStatus
 from outlast.workflows.contracts import search_attributes
@@ -200,3 +205,32 @@ def _quoted(value: str) -> str:
 
 def _digest(value: bytes) -> bytes:
     return hashlib.sha256(value).digest()[:_DIGEST_BYTES]
+
+
+def derived_id(prefix: str, *named: JsonValue, chars: int = 32) -> str:
+    """An id that a repeated request gets again. It is a digest, so no key can be read in it.
+
+    The digest is not keyed by the sealing ring: after a rotation, a repeated key would start, and pay for, a second
+    task.
+    """
+    return f"{prefix}-{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:chars]}"
+
+
+async def owned(client: Client, workflow_id: str, caller: Caller, missing: ApiError) -> WorkflowExecutionDescription:
+    """Describe a workflow of the caller. Raises `missing` if there is none, or it belongs to another caller."""
+    with temporal_errors(missing=missing):
+        description = await client.get_workflow_handle(workflow_id).describe()
+    if owner_of(description) != caller.id:
+        raise missing
+    return description
+
+
+async def is_running(client: Client, workflow_id: str) -> bool:
+    """Return whether the workflow exists and has not ended. Raises `RPCError`."""
+    try:
+        description = await client.get_workflow_handle(workflow_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return description.status is WorkflowExecutionStatus.RUNNING

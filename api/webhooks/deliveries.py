@@ -20,15 +20,14 @@ from outlast.activities.webhooks import contracts as events
 from outlast.activities.webhooks.queues import WebhookQueues, delivery_input
 from outlast.api.access.limits.caller_limits import CallerLimits
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.errors import DeliveryRunning, TooManyRequests, WebhookNotFound
 from outlast.api.metrics import LIMITED
 from outlast.api.temporal.errors import temporal_errors
-from outlast.api.temporal.executions import owned
 from outlast.api.temporal.history_details import error_of_stuck
 from outlast.api.temporal.task_view import memo_model, owner_of
-from outlast.api.temporal.visibility import deliveries_query, page_of, tests_query
+from outlast.api.temporal.visibility import deliveries_query, owned, page_of, tests_query
 from outlast.api.webhooks.client import WebhookClient
 from outlast.contracts import webhooks as contracts
 from outlast.worker.payloads.external_storage import UNREADABLE

@@ -24,10 +24,10 @@ import zstandard
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from outlast.deploy.local import data_directory as directories
+from outlast.deploy.local.config import look_outside
 from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE, DataDirectory
 from outlast.deploy.local.errors import BackupDamagedError, BackupError
-from outlast.deploy.local.external_services import look_outside
-from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_file, private_folder
+from outlast.deploy.local.state import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_file, private_folder
 from outlast.paths import store_folder
 
 _MANIFEST = "backup.json"

@@ -1,14 +1,17 @@
-"""Configuration of a stack."""
+"""Configuration of a stack, and the external services that the environment names, so that it does not start them."""
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
+from temporalio.envconfig import ClientConfigProfile
 
+from outlast.deploy.local.errors import StackError
 from outlast.paths import default_data_dir, docs_dir, is_tools_folder
 
 Port = int | None
@@ -82,3 +85,39 @@ class StackConfig(BaseModel):
         settings = {name: value for name in names if (value := environment.get(f"OUTLAST_{name.upper()}"))}
         flags = {name: value for name, value in given.items() if value is not None}
         return cls.model_validate({**settings, **flags, "environment": environment})
+
+
+APIFY_API_BASE_URL = "https://api.apify.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """External services; None for a service that the stack has to start."""
+
+    temporal_address: str | None
+    temporal_namespace: str
+    apify_api_base_url: str | None
+
+    def missing_of(self, components: frozenset[Component]) -> frozenset[Component]:
+        """Return the components that the stack has to start because no external service replaces them."""
+        existing = {Component.TEMPORAL} if self.temporal_address else set[Component]()
+        existing |= {Component.SANDBOX} if self.apify_api_base_url else set()
+        return components - existing
+
+
+def look_outside(environment: Mapping[str, str]) -> Outside:
+    """Read Apify's and Temporal's own variables, and Temporal's configuration file.
+
+    Raises `StackError` when the Temporal configuration cannot be read.
+    """
+    try:
+        profile = ClientConfigProfile.load(override_env_vars=dict(environment))
+    except RuntimeError as error:
+        raise StackError(f"The Temporal client configuration cannot be read: {error}") from error
+    base_url = environment.get("APIFY_API_BASE_URL") or APIFY_API_BASE_URL
+    has_token = bool(environment.get("APIFY_TOKEN") or environment.get("APIFY_TOKEN_FILE"))
+    return Outside(
+        temporal_address=profile.address,
+        temporal_namespace=profile.namespace or "default",
+        apify_api_base_url=base_url if has_token else None,
+    )

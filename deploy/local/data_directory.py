@@ -17,10 +17,9 @@ from urllib.parse import quote
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.config import Component, Outside, StackConfig
 from outlast.deploy.local.errors import IncompleteDataError, NewerDataError, StackError
-from outlast.deploy.local.external_services import Outside
-from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_folder, replace_file
+from outlast.deploy.local.state import SANDBOX_TOKEN_FILE, SEAL_KEYS_FILE, private_folder, replace_file
 from outlast.fingerprints import StoreOwner, fingerprints, owner_key, parse_ring, ring_problem
 from outlast.paths import store_folder
 

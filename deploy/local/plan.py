@@ -10,14 +10,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outlast.deploy.local import ports, private_files
-from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local import ports
+from outlast.deploy.local.config import Component, Outside, StackConfig
 from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE, resumed_interval
 from outlast.deploy.local.errors import EmbeddedMissingError, MissingServerError
-from outlast.deploy.local.external_services import Outside
 from outlast.deploy.local.ports import PortPicker, PortWish
 from outlast.deploy.local.processes import ChildSpec, Probe, always, answers_http
-from outlast.deploy.local.state import StackAddresses, http_url
+from outlast.deploy.local.state import (
+    SEAL_KEYS_FILE,
+    StackAddresses,
+    ensure_sandbox_token,
+    ensure_seal_keys,
+    http_url,
+    private_folder,
+    read_sandbox_token,
+)
 from outlast.deploy.local.temporal_server import TemporalServer, find_executable
 
 _SANDBOX_PACKAGES = ("apify", "crawlee", "markdown_it")
@@ -147,9 +154,9 @@ class Planner:
     def plan(self) -> StackPlan:
         """Return the plan. Writes the secrets' files into a new data directory."""
         if not any(self._config.environment.get(name) for name in ("OUTLAST_SEAL_KEYS", "OUTLAST_SEAL_KEYS_FILE")):
-            private_files.ensure_seal_keys(self._data_dir)
+            ensure_seal_keys(self._data_dir)
         if Component.SANDBOX in self._components:
-            private_files.ensure_sandbox_token(self._data_dir)
+            ensure_sandbox_token(self._data_dir)
         makers = {
             Component.TEMPORAL: self._temporal,
             Component.SANDBOX: self._sandbox,
@@ -201,7 +208,7 @@ class Planner:
 
     def _temporal(self) -> ChildSpec:
         server = self._server()
-        private_files.private_folder(self._data_dir / "temporal")
+        private_folder(self._data_dir / "temporal")
         spec = self._spec(Component.TEMPORAL, server.command(), self._plain_environment(), server.is_ready())
         return replace(spec, kept_files=(self._data_dir / TEMPORAL_DATABASE,) if server.database else ())
 
@@ -215,7 +222,7 @@ class Planner:
             command += ["--actors", str(actors.absolute())]
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
         # Not on the command line, which every user of the machine can read.
-        token = {"OUTLAST_SANDBOX_TOKEN": private_files.read_sandbox_token(self._data_dir)}
+        token = {"OUTLAST_SANDBOX_TOKEN": read_sandbox_token(self._data_dir)}
         spec = self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
         return replace(spec, kept_files=(self._data_dir / SANDBOX_DATABASE,))
 
@@ -277,7 +284,7 @@ def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[st
     if addresses.temporal_http_url is not None:  # settings for another cluster must not reach the embedded server
         inherited = {name: value for name, value in inherited.items() if not name.startswith("TEMPORAL_")}
     data_dir = config.data_dir.absolute()
-    seal_keys_file = inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / private_files.SEAL_KEYS_FILE)
+    seal_keys_file = inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / SEAL_KEYS_FILE)
     contract = {
         "PYTHONUNBUFFERED": "1",
         "TEMPORAL_ADDRESS": addresses.temporal_address,
@@ -293,7 +300,7 @@ def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[st
     }
     if addresses.sandbox_url is not None:
         contract |= {
-            "APIFY_TOKEN": private_files.read_sandbox_token(data_dir),
+            "APIFY_TOKEN": read_sandbox_token(data_dir),
             "OUTLAST_SANDBOX": "true",
             "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
             "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,

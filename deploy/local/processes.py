@@ -20,8 +20,16 @@ from pydantic import BaseModel, ValidationError
 
 from outlast.deploy.local.errors import NotReadyError, SupervisionError
 from outlast.deploy.local.orphans import die_with_parent
-from outlast.deploy.local.private_files import UMASK, private_file, private_folder
-from outlast.deploy.local.state import OnEvent, ProcessState, ProcessStatus, StackEvent, StackEventKind
+from outlast.deploy.local.state import (
+    UMASK,
+    OnEvent,
+    ProcessState,
+    ProcessStatus,
+    StackEvent,
+    StackEventKind,
+    private_file,
+    private_folder,
+)
 
 Probe = Callable[[], Awaitable[bool]]
 """Checks once whether a process is ready."""

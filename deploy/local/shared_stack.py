@@ -19,14 +19,22 @@ from pathlib import Path
 
 import psutil
 
-from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.config import StackConfig, look_outside
 from outlast.deploy.local.errors import DataDirectoryInUseError, NotReadyError, StackError
-from outlast.deploy.local.external_services import look_outside
 from outlast.deploy.local.plan import STOP_GRACE_SECONDS, components_to_run, require_embedded
-from outlast.deploy.local.private_files import UMASK, private_data_dir, private_file, private_folder
 from outlast.deploy.local.processes import answers_http, tail
 from outlast.deploy.local.stack import Stack
-from outlast.deploy.local.state import OnEvent, StackAddresses, StackEvent, StackState, find_running
+from outlast.deploy.local.state import (
+    UMASK,
+    OnEvent,
+    StackAddresses,
+    StackEvent,
+    StackState,
+    find_running,
+    private_data_dir,
+    private_file,
+    private_folder,
+)
 
 LOG_NAME = "stack.log"
 _LOOK_SECONDS = 0.1

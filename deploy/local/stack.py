@@ -19,12 +19,10 @@ import psutil
 
 from outlast.deploy.local import errors
 from outlast.deploy.local.backups import require_finished_restore
-from outlast.deploy.local.config import Component, StackConfig
+from outlast.deploy.local.config import Component, Outside, StackConfig, look_outside
 from outlast.deploy.local.data_directory import record, take_over
-from outlast.deploy.local.external_services import Outside, look_outside
 from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, lost_a_port, pick_ports, require_embedded
 from outlast.deploy.local.ports import PortWish
-from outlast.deploy.local.private_files import private_data_dir, private_folder
 from outlast.deploy.local.processes import ChildSpec, Observers, RestartPolicy, SupervisedProcess, accepts_tcp
 from outlast.deploy.local.state import (
     OnEvent,
@@ -35,11 +33,13 @@ from outlast.deploy.local.state import (
     StackEventKind,
     StackState,
     ignore_event,
+    private_data_dir,
+    private_folder,
     read_state,
     write_state,
 )
 from outlast.deploy.local.tool_reload import LoadedTools, OwnTool, ToolReloader, check_tool_modules
-from outlast.disk_space import DEFAULT_RESERVE_MBYTES, RESERVE_VARIABLE, shortage, written_places
+from outlast.paths import DEFAULT_RESERVE_MBYTES, RESERVE_VARIABLE, shortage, written_places
 
 OUTSIDE_TIMEOUT_SECONDS = 10.0
 LEFTOVERS_TIMEOUT_SECONDS = 5.0

@@ -36,14 +36,12 @@ from outlast.cli.commands.chat import chat
 from outlast.cli.commands.demo import demo
 from outlast.cli.commands.dev import dev
 from outlast.cli.commands.doctor import doctor
-from outlast.cli.commands.providers import providers
+from outlast.cli.commands.sessions import providers
 from outlast.cli.commands.stack import down, up
 from outlast.cli.commands.top import top
 from outlast.cli.commands.usage import usage
-from outlast.cli.errors import ExitCode
-from outlast.cli.options import SHARED_NAMES
-from outlast.cli.show.output import Output, with_commands
-from outlast.cli.show.tables import Entries
+from outlast.cli.options import SHARED_NAMES, ExitCode
+from outlast.cli.show.output import Entries, Output, with_commands
 from outlast.extras import command_that_adds, extra_of
 
 EXIT_CODES = (

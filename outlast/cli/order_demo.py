@@ -16,9 +16,8 @@ from rich.markup import escape
 
 from outlast.cli.runner import Context
 from outlast.cli.show.follow_task import headline, summary_line
-from outlast.cli.show.output import Output
+from outlast.cli.show.output import Column, FittingTable, Output
 from outlast.cli.show.progress import TaskProgress
-from outlast.cli.show.tables import Column, FittingTable
 from outlast.client import Task
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ from typing import Any
 from rich.markup import escape
 
 from outlast.activities.json_numbers import exact_json
-from outlast.cli.connection import cli_error
-from outlast.cli.runner import Context
-from outlast.cli.show.output import Output
+from outlast.cli.runner import Context, cli_error
+from outlast.cli.show.output import Output, ahead, local_time, one_line, printable
 from outlast.cli.show.progress import TaskProgress
 from outlast.cli.show.task_display import approval_text
-from outlast.cli.show.wording import ahead, local_time, one_line, printable
 from outlast.client import Conflict, Event, InputRequest, InvalidRequest, NotFound, Task
 
 Answer = dict[str, Any]

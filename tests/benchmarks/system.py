@@ -16,9 +16,9 @@ import httpx
 import psutil
 from temporalio.client import Client
 
-from outlast.deploy.local import private_files
 from outlast.deploy.local.config import Component, StackConfig
 from outlast.deploy.local.stack import Stack
+from outlast.deploy.local.state import ensure_sandbox_token
 from tests.benchmarks.rest_caller import RestCaller
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
@@ -120,7 +120,7 @@ async def running_system(
     on with the data directory `on`, which stays.
     """
     with new_data_dir() if on is None else nullcontext(on) as data_dir:
-        token = private_files.ensure_sandbox_token(data_dir)
+        token = ensure_sandbox_token(data_dir)
         port = free_port()
         sandbox = _sandbox_command(data_dir, port, token, in_process, runs_at_once)
         config = free_ports_config(

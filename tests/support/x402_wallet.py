@@ -7,7 +7,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from outlast.deploy.local.sandbox.payments import ACCEPTS, signed_bytes
+from outlast.deploy.local.sandbox.accounts import ACCEPTS, signed_bytes
 
 TERMS = next(entry for entry in ACCEPTS if entry["scheme"] == "exact")
 _NEVER = 4_102_444_800

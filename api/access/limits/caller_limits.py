@@ -1,21 +1,259 @@
-"""Limits of each caller: requests over time, and concurrent streams, waits, queries, starts and lists."""
+"""Limits of each caller: requests over time, concurrent work, slots for large bodies, and bytes held for slow readers.
 
+Parsing, checking and encrypting a large body can block the event loop for 200 ms. So the large bodies of one caller are
+processed one after another, with pauses while others are served. A client that does not read its responses would fill
+the memory: streams take room before they read, and wait if there is none.
+"""
+
+import asyncio
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Literal
+from weakref import WeakValueDictionary
 
-from outlast.api.access.limits.caller_slots import CallerSlots, ServedCallers
 from outlast.api.access.limits.rate_limits import Clock, TokenBucket
-from outlast.api.access.limits.unread_bytes import UnreadBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests
 from outlast.api.metrics import LIMIT_NEAR, LIMIT_USED, LIMITED
+
+_SMALL_BYTES = 16 * 1024
+"""Smaller messages are not counted."""
+_UNREAD_AFTER_SECONDS = 1.0
+
+
+class UnreadBytes:
+    """The budgets of all callers in this process."""
+
+    def __init__(self, policy: PolicySource) -> None:
+        self._policy = policy
+        self._rooms: WeakValueDictionary[str, CallerRoom] = WeakValueDictionary()
+
+    def room_of(self, caller_id: str) -> "CallerRoom":
+        """Return the room of a caller: the same object while it is in use."""
+        return self._rooms.setdefault(caller_id, CallerRoom(self._policy, caller_id))
+
+    def share_of(self, caller_id: str) -> float:
+        """Return the used share of a caller's budget."""
+        room = self._rooms.get(caller_id)
+        return 0.0 if room is None else room.used_bytes / room.limit_bytes
+
+
+class CallerRoom:
+    """The room of one caller, as readers of outputs and datasets take it (`activities.outputs.store.room.Room`)."""
+
+    def __init__(self, policy: PolicySource, caller_id: str) -> None:
+        self._policy = policy
+        self._caller_id = caller_id
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.used_bytes = 0
+        self.unread_answers_bytes = 0
+        """Bytes of whole responses in memory that have waited for their clients for a second."""
+
+    @property
+    def limit_bytes(self) -> int:
+        """The whole budget."""
+        return self._policy.of(self._caller_id).limits.unread_bytes
+
+    @property
+    def is_scarce(self) -> bool:
+        """See `Room`."""
+        return bool(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """True while nothing more fits."""
+        return self.used_bytes >= self.limit_bytes
+
+    @contextmanager
+    def counted(self, size_bytes: int) -> Generator[None]:
+        """Count a response that is in memory already, and that ends with the block. It is unread after a second."""
+        if size_bytes <= _SMALL_BYTES:
+            yield
+            return
+        unread = 0
+
+        def has_waited() -> None:
+            nonlocal unread
+            unread = size_bytes
+            self.unread_answers_bytes += unread
+
+        self.used_bytes += size_bytes
+        waiting = asyncio.get_running_loop().call_later(_UNREAD_AFTER_SECONDS, has_waited)
+        try:
+            yield
+        finally:
+            waiting.cancel()
+            self.unread_answers_bytes -= unread
+            self.add(-size_bytes)
+
+    @asynccontextmanager
+    async def hold(self, size_bytes: int) -> AsyncGenerator["HeldRoom"]:
+        """Implement `Room`, in order of arrival."""
+        if self._waiting or not self._fits(size_bytes):
+            await self._granted(size_bytes)
+        else:
+            self.used_bytes += size_bytes
+        held = HeldRoom(self, size_bytes)
+        try:
+            yield held
+        finally:
+            held.holds(0)
+
+    def add(self, size_bytes: int) -> None:
+        """Change the use, and grant the waiting requests that now fit."""
+        self.used_bytes += size_bytes
+        while self._waiting and self._fits(self._waiting[0][0]):
+            size, grant = self._waiting.popleft()
+            if not grant.cancelled():
+                self.used_bytes += size
+                grant.set_result(None)
+
+    def _fits(self, size_bytes: int) -> bool:
+        """A size above the whole budget fits while the room is empty."""
+        return self.used_bytes == 0 or self.used_bytes + size_bytes <= self.limit_bytes
+
+    async def _granted(self, size_bytes: int) -> None:
+        grant = asyncio.get_running_loop().create_future()
+        self._waiting.append((size_bytes, grant))
+        try:
+            await grant
+        except asyncio.CancelledError:
+            is_granted = grant.done() and not grant.cancelled()
+            with suppress(ValueError):
+                self._waiting.remove((size_bytes, grant))
+            self.add(-size_bytes if is_granted else 0)
+            raise
+
+
+@dataclass
+class HeldRoom:
+    """Room that is held, see `Held`."""
+
+    _room: CallerRoom
+    _size_bytes: int
+
+    def holds(self, size_bytes: int) -> None:
+        """See `Held`."""
+        more, self._size_bytes = size_bytes - self._size_bytes, size_bytes
+        self._room.add(more)
+
+
+_RECENT_SECONDS = 1.0
+_REST_TIMES = 2
+"""Ratio of a pause to the use of the slot before it."""
+_MAX_REST_SECONDS = 2.0
+_MAX_SECONDS = 3.0
+"""Maximum time of a use of a slot with its pause."""
+
+
+class ServedCallers:
+    """The callers whose requests this process has served within the last second."""
+
+    def __init__(self) -> None:
+        self._latest = ("", 0.0)
+        self._before = ("", 0.0)
+        """The latest request of another caller than that of the latest one."""
+
+    def note(self, caller_id: str) -> None:
+        """Record that this caller is being served."""
+        if self._latest[0] != caller_id:
+            self._before = self._latest
+        self._latest = (caller_id, asyncio.get_running_loop().time())
+
+    def others_than(self, caller_id: str) -> bool:
+        """Check whether another caller was served within the last second."""
+        other, at = self._latest if self._latest[0] != caller_id else self._before
+        return other != "" and asyncio.get_running_loop().time() - at < _RECENT_SECONDS
+
+
+class CallerSlots:
+    """Concurrency limit for each caller in this process; further work waits in order.
+
+    While other callers are served, a pause follows each use of a slot. A slot is released after three seconds at the
+    latest, so that stalled work does not block all other work of its caller.
+    """
+
+    def __init__(self, served: ServedCallers | None = None) -> None:
+        """Without `served` there are no rests."""
+        self._served = served
+        self._gates: WeakValueDictionary[tuple[str, int], asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def slot(
+        self, caller_id: str, *, at_once: int = 1, wait_seconds: float | None = None
+    ) -> AsyncGenerator[None]:
+        """Wait for one of the caller's `at_once` slots, and hold it during the block. Raises `TimeoutError`."""
+        # A gate lives as long as a request of the caller waits, is at work or rests: each holds a reference.
+        gate = self._gates.setdefault((caller_id, at_once), asyncio.Semaphore(at_once))
+        async with asyncio.timeout(wait_seconds):
+            await gate.acquire()
+        clock = asyncio.get_running_loop()
+        began, place = clock.time(), _Place(gate)
+        clock.call_later(_MAX_SECONDS, place.leave)
+        try:
+            yield
+        finally:
+            if self._served is not None and self._served.others_than(caller_id):
+                clock.call_later(min(_REST_TIMES * (clock.time() - began), _MAX_REST_SECONDS), place.leave)
+            else:
+                place.leave()
+
+
+class _Place:
+    """A place at a gate."""
+
+    def __init__(self, gate: asyncio.Semaphore) -> None:
+        self._gate: asyncio.Semaphore | None = gate
+
+    def leave(self) -> None:
+        """Release the place. Does nothing the second time."""
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            gate.release()
+
+
+_slot: ContextVar["BodySlot | None"] = ContextVar("outlast_body_slot", default=None)
+
+
+class BodySlot:
+    """A slot for the work on the large body of a request. A request that waits releases it early."""
+
+    def __init__(self, slots: CallerSlots, caller_id: str) -> None:
+        self._slots = slots
+        self._caller_id = caller_id
+        self._ended = asyncio.Event()
+        self._begun = asyncio.Event()
+        self._holding: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Wait for the slot; the code that serves the request may release it with `leave_body_slot`."""
+        self._holding = asyncio.create_task(self._hold())
+        await self._begun.wait()
+        _slot.set(self)
+
+    def end(self) -> None:
+        """Release the slot for the caller's next large body. Does nothing the second time."""
+        self._ended.set()
+
+    async def _hold(self) -> None:
+        async with self._slots.slot(self._caller_id):
+            self._begun.set()
+            await self._ended.wait()
+
+
+def leave_body_slot() -> None:
+    """Release the body slot of the current request, which only waits from here on."""
+    slot = _slot.get()
+    if slot is not None:
+        slot.end()
+
 
 _NEAR = 0.5
 _MAX_CALLERS = 20

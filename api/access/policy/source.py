@@ -12,8 +12,8 @@ from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]  # t
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.policy.contracts import CallerEntry, KeyEntry, Policy
 from outlast.api.access.policy.policy_file import PolicyError, PolicyText, read_policy_text, shrinkage, weak_points
-from outlast.api.audit.contracts import AuditEvent
 from outlast.api.audit.log import AuditLog
+from outlast.api.audit.records import AuditEvent
 from outlast.api.metrics import POLICY_LOADS, POLICY_REFUSED
 
 _MOST_MERGED_MILLISECONDS = 500

@@ -17,7 +17,7 @@ from outlast.activities.storages.datasets import simplified_schema
 from outlast.api.errors import InvalidCall, TaskNotFound, UnfitInput, UnpaidCall
 from outlast.api.mcp.dialects.apify_arguments import coerced_object, first_violation, quick_first_violation
 from outlast.api.mcp.dialects.dialect import Dialect
-from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.mcp.protocol.request_meta import ProgressFacts, ProgressNote
 from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
 from outlast.api.mcp.widgets import Surface, widget_page
 from outlast.api.tasks.arguments import WAIT_ARGUMENT

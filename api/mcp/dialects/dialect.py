@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.api.catalog.portable_schemas import PortableTool, repaired
 from outlast.api.errors import InvalidCall
-from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.mcp.protocol.request_meta import ProgressFacts, ProgressNote
 from outlast.api.mcp.resource_definitions import PlatformAddress, Resource
 from outlast.api.tasks.task_text import still_working
 from outlast.contracts.tasks import Task

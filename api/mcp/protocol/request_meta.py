@@ -1,4 +1,4 @@
-"""Keys of `_meta` in a `tools/call`, and `requestState` (MCP 2026-07-28).
+"""Keys of `_meta` in a `tools/call`, `requestState` (MCP 2026-07-28), and notifications of its progress.
 
 `requestState` identifies the task whose questions a repeated call answers. Clients store it, so it is encrypted for its
 caller and tool: a changed state, and that of another caller, are refused.
@@ -6,9 +6,11 @@ caller and tool: a changed state, and that of another caller, are refused.
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, cast
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import SecretStr, TypeAdapter, ValidationError
@@ -17,6 +19,7 @@ from outlast.activities.contracts import Caller, SealedSecret
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets import SecretSealer
 from outlast.api.local_calls import merged_options
+from outlast.api.mcp.protocol.versions import Context
 from outlast.contracts.options import CallOptions, options_of, to_wire
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts import tool_calls
@@ -141,4 +144,62 @@ def _invalid_state() -> MCPError:
     return MCPError(
         INVALID_PARAMS,
         "This requestState was not issued to you for this tool. Send the one of the last input_required result.",
+    )
+
+
+@dataclass(frozen=True)
+class ProgressNote:
+    """One step of a call for its client. Without `done`, `ProgressSteps` counts the steps."""
+
+    message: str
+    done: float | None = None
+    total: float | None = None
+    meta: Mapping[str, Any] | None = None
+    """The `_meta` of the notification."""
+
+
+@dataclass(frozen=True)
+class ProgressFacts:
+    """An event of a task, with the Actor and the run, if known."""
+
+    event: str
+    data: Mapping[str, Any]
+    actor: str | None = None
+    run_id: str | None = None
+
+
+class ProgressSteps:
+    """The steps of one call, from the events of its task: each is reported once."""
+
+    def __init__(self, note_of: Callable[[ProgressFacts], ProgressNote | None], actor: str | None = None) -> None:
+        """`note_of` words an event; `actor` is the Actor that the call runs, as it was named."""
+        self._note_of = note_of
+        self._actor = actor
+        self._progress = 0.0
+        self._run_id: str | None = None
+        self._last: str | None = None
+
+    def after(self, event: str, data: Mapping[str, Any]) -> ProgressNote | None:
+        """Return the note of an event, with its progress; None if it is not reported, or was reported before."""
+        started = data.get("run_id")
+        self._run_id = started if isinstance(started, str) else self._run_id
+        note = self._note_of(ProgressFacts(event, data, self._actor, self._run_id))
+        if note is None or (note.done is None and note.message == self._last):
+            return None
+        self._last = note.message
+        self._progress = self._progress + 1 if note.done is None else note.done
+        return replace(note, done=self._progress)
+
+
+def wants_progress(ctx: Context) -> bool:
+    """Check whether the client requested progress."""
+    return "progress_token" in (ctx.meta or {})
+
+
+def progress_notification(ctx: Context, note: ProgressNote, meta: Mapping[str, Any]) -> types.ProgressNotification:
+    """Return the notification for the request of `ctx` as the SDK makes it, with `meta` as its `_meta`."""
+    token: object = (ctx.meta or {}).get("progress_token")
+    params = {"progress": note.done, "total": note.total, "message": note.message}
+    return types.ProgressNotification(
+        params=types.ProgressNotificationParams.model_validate({"progressToken": token, **params, "_meta": dict(meta)})
     )

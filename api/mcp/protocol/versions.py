@@ -1,17 +1,20 @@
-"""The two protocol versions: 2025-11-25 (`legacy`: handshake, sessions) and 2026-07-28 (`modern`: stateless).
+"""The two protocol versions, 2025-11-25 (`legacy`: handshake, sessions) and 2026-07-28 (`modern`), and their errors.
 
-`legacy` and `modern` are terms of the MCP SDK.
+`legacy` and `modern` are terms of the MCP SDK; the latter is stateless.
 """
 
-from collections.abc import Mapping
-from typing import Any, cast
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar, cast
 
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 from starlette.requests import Request
 
+from outlast.api.errors import ApiError, InvalidCall, StorageFull
 from outlast.workflows.tools.framework.selection import ClientFacts
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
@@ -103,3 +106,38 @@ def is_handshake_era(request: Request) -> bool:
     """Check for a revision with a handshake, such as 2025-11-25; the SDK decides by the header alone."""
     version = request.headers.get("mcp-protocol-version")
     return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+log = logging.getLogger("outlast.mcp")
+Value = TypeVar("Value")
+
+
+async def with_mcp_errors(awaited: Awaitable[Value], *, except_for: type[ApiError] | None = None) -> Value:
+    """The value of `awaited`. Raises an `MCPError` for each `ApiError`; errors of type `except_for` pass unchanged."""
+    try:
+        return await awaited
+    except ApiError as error:
+        if except_for is not None and isinstance(error, except_for):
+            raise
+        raise as_mcp_error(error) from error
+
+
+def as_mcp_error(error: ApiError) -> MCPError:
+    """`error` in the form of JSON-RPC."""
+    is_ours = error.status >= 500 and not isinstance(error, StorageFull)
+    code = INTERNAL_ERROR if is_ours else INVALID_PARAMS
+    data: dict[str, Any] = {"type": error.slug}
+    if isinstance(error, InvalidCall):
+        data["error"] = error.envelope.model_dump(mode="json", exclude_none=True)
+    return MCPError(code, str(error), data=data)
+
+
+async def hide_defects(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Middleware. The SDK answers a client of 2025-11-25 with the text of the exception, which may hold anything."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except Exception as error:
+        log.exception("The MCP request %r has failed.", ctx.method)
+        raise MCPError(INTERNAL_ERROR, "The server failed unexpectedly; its log has the details.") from error

@@ -1,7 +1,20 @@
 """Runs on the platform: starts, adoptions, failovers, aborts, and their cost."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, number, row, runbook, stacked, workflows
-from outlast.deploy.grafana.boards.queries import increase, quantile, rate
+from outlast.deploy.grafana.board import (
+    Board,
+    Limits,
+    Query,
+    Unit,
+    graph,
+    increase,
+    number,
+    quantile,
+    rate,
+    row,
+    runbook,
+    stacked,
+    workflows,
+)
 
 _RUNS = 'outlast_actor_runs_total{namespace="$namespace"}'
 _SPENT = 'outlast_spend_usd_sum{namespace="$namespace"}'

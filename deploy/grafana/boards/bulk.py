@@ -1,7 +1,19 @@
 """Batches, schedules, reused answers, and webhooks."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, row, runbook, stacked, workflows
-from outlast.deploy.grafana.boards.queries import increase, rate, share
+from outlast.deploy.grafana.board import (
+    Board,
+    Limits,
+    Query,
+    Unit,
+    graph,
+    increase,
+    rate,
+    row,
+    runbook,
+    share,
+    stacked,
+    workflows,
+)
 
 _NS = 'namespace="$namespace"'
 _BATCHES = workflows("Open batches", "WorkflowType = 'BatchWorkflow' AND ExecutionStatus = 'Running'")

@@ -1,7 +1,21 @@
 """State of the service: rate, errors, duration, backlog, open tasks and spending."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, number, row, runbook, stacked, workflows
-from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
+from outlast.deploy.grafana.board import (
+    Board,
+    Limits,
+    Query,
+    Unit,
+    graph,
+    increase,
+    number,
+    quantile,
+    rate,
+    row,
+    runbook,
+    share,
+    stacked,
+    workflows,
+)
 
 _CALLS = 'outlast_tool_calls_total{namespace="$namespace"}'
 _FAILED = 'outlast_tool_calls_total{namespace="$namespace", outcome="failed"}'

@@ -1,7 +1,19 @@
 """The output store and its sweeps, the audit log, the policy file."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, row, runbook, stacked, workflows
-from outlast.deploy.grafana.boards.queries import increase, quantile, rate
+from outlast.deploy.grafana.board import (
+    Board,
+    Limits,
+    Query,
+    Unit,
+    graph,
+    increase,
+    quantile,
+    rate,
+    row,
+    runbook,
+    stacked,
+    workflows,
+)
 
 _NS = 'namespace="$namespace"'
 _OUTPUTS = f'{_NS}, task_queue="outlast-outputs"'

@@ -1,7 +1,6 @@
 """The Temporal server: requests, errors, waiting times, database, billable actions."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, row, runbook, stacked
-from outlast.deploy.grafana.boards.queries import quantile, rate
+from outlast.deploy.grafana.board import Board, Limits, Query, Unit, graph, quantile, rate, row, runbook, stacked
 
 _LINKS = [runbook("temporal-server")]
 _ERRORS = 'service_error_with_type{error_type!~".*(NotFound|AlreadyStarted|Canceled|InvalidArgument).*"}'

@@ -1,7 +1,21 @@
 """Tools: calls, failures, durations, sizes of answers."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, Variable, graph, row, runbook, stacked, workflows
-from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
+from outlast.deploy.grafana.board import (
+    Board,
+    Limits,
+    Query,
+    Unit,
+    Variable,
+    graph,
+    mean,
+    quantile,
+    rate,
+    row,
+    runbook,
+    share,
+    stacked,
+    workflows,
+)
 
 _OF = 'namespace="$namespace", tool=~"$tool"'
 _CALLS = f"outlast_tool_calls_total{{{_OF}}}"

@@ -1,7 +1,21 @@
 """Conversations with models: turns, tokens, caches, and time outside the models."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, Variable, graph, row, runbook, stacked, workflows
-from outlast.deploy.grafana.boards.queries import mean, quantile, rate, share
+from outlast.deploy.grafana.board import (
+    Board,
+    Limits,
+    Query,
+    Unit,
+    Variable,
+    graph,
+    mean,
+    quantile,
+    rate,
+    row,
+    runbook,
+    share,
+    stacked,
+    workflows,
+)
 
 _NS = 'namespace="$namespace"'
 _TURNS = f"outlast_turns_total{{{_NS}}}"

@@ -1,7 +1,21 @@
 """Capacity of the workers: slots, pollers, waiting times, caches, failures."""
 
-from outlast.deploy.grafana.board import Board, Limits, Query, Unit, Variable, graph, row, runbook, stacked, workflows
-from outlast.deploy.grafana.boards.queries import increase, quantile, rate, share
+from outlast.deploy.grafana.board import (
+    Board,
+    Limits,
+    Query,
+    Unit,
+    Variable,
+    graph,
+    increase,
+    quantile,
+    rate,
+    row,
+    runbook,
+    share,
+    stacked,
+    workflows,
+)
 
 _OF = 'namespace="$namespace", task_queue=~"$queue"'
 _FREE = f"temporal_worker_task_slots_available{{{_OF}}}"

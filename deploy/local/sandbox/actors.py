@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from outlast.deploy.local.sandbox.accounts import User
-from outlast.deploy.local.sandbox.errors import ApiError
-from outlast.deploy.local.sandbox.formats import JsonObject, derived_id
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, derived_id
 
 if TYPE_CHECKING:
     import jsonschema

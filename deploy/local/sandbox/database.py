@@ -15,8 +15,7 @@ from typing import NamedTuple, cast
 
 import orjson
 
-from outlast.deploy.local.sandbox.errors import not_found
-from outlast.deploy.local.sandbox.formats import JsonObject
+from outlast.deploy.local.sandbox.formats import JsonObject, not_found
 
 Value = str | int | float | bytes | None
 DAMAGED = "Its record in the sandbox's database is damaged: replace it, or delete it."

@@ -22,10 +22,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from outlast.deploy.local.sandbox.actors import Actor
-from outlast.deploy.local.sandbox.datasets import Datasets
 from outlast.deploy.local.sandbox.formats import JsonObject, iso, now
 from outlast.deploy.local.sandbox.runs import Run, pricing_info
-from outlast.deploy.local.sandbox.storages import KeyValueStores
+from outlast.deploy.local.sandbox.storages import Datasets, KeyValueStores
 
 # The trap keeps the shell alive when the Actor gets SIGTERM, so that the exit code is still written.
 _SHELL = 'trap : TERM; "$@"; code=$?; echo $code > "$0.part" && mv "$0.part" "$0"'

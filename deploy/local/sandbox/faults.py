@@ -19,8 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.deploy.local.sandbox.database import Database
-from outlast.deploy.local.sandbox.errors import ApiError, error_response
-from outlast.deploy.local.sandbox.formats import JsonObject, now
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, error_response, now
 from outlast.deploy.local.sandbox.runs import Runs
 
 _IDS = re.compile(r"(?<=/)(?:[A-Za-z0-9]{17}|[a-z0-9-]+~[a-z0-9-]+)(?=/|$)")

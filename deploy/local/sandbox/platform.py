@@ -9,20 +9,18 @@ from typing import TextIO, cast
 
 from starlette.requests import Request
 
-from outlast.deploy.local.sandbox.accounts import Limits, User, Users, token_from_file
+from outlast.deploy.local.sandbox.accounts import Limits, Settlements, User, Users, payment_of, token_from_file
 from outlast.deploy.local.sandbox.actors import load_catalogue
 from outlast.deploy.local.sandbox.database import Database, Page
-from outlast.deploy.local.sandbox.datasets import DatasetFiles, Datasets
-from outlast.deploy.local.sandbox.errors import not_found
 from outlast.deploy.local.sandbox.execution import Surroundings
 from outlast.deploy.local.sandbox.faults import Counters, Faults
-from outlast.deploy.local.sandbox.payments import Settlements, payment_of
+from outlast.deploy.local.sandbox.formats import not_found
 from outlast.deploy.local.sandbox.request_queues import RequestQueues
 from outlast.deploy.local.sandbox.runs import Run, Runs
 from outlast.deploy.local.sandbox.saved_tasks import SavedTasks
 from outlast.deploy.local.sandbox.schedules import Schedules
 from outlast.deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
-from outlast.deploy.local.sandbox.storages import KeyValueStores, Kind, SignedLinks, Storages
+from outlast.deploy.local.sandbox.storages import DatasetFiles, Datasets, KeyValueStores, Kind, SignedLinks, Storages
 from outlast.deploy.local.sandbox.supervisor import Supervisor
 from outlast.deploy.local.sandbox.webhooks import Webhooks
 

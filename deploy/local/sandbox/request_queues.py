@@ -10,8 +10,7 @@ import sqlite3
 import orjson
 
 from outlast.deploy.local.sandbox.database import DAMAGED, Database, document_of
-from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter, not_found
-from outlast.deploy.local.sandbox.formats import JsonObject, iso, now
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, invalid_parameter, iso, not_found, now
 
 
 def request_id_of(unique_key: str) -> str:

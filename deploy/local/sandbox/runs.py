@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, fields
 import orjson
 
 from outlast.deploy.local.sandbox.database import DAMAGED, Database, Page, Value, document_of
-from outlast.deploy.local.sandbox.errors import not_found
-from outlast.deploy.local.sandbox.formats import JsonObject, iso, iso_or_none, now
+from outlast.deploy.local.sandbox.formats import JsonObject, iso, iso_or_none, not_found, now
 
 FINAL_STATUSES = frozenset({"SUCCEEDED", "FAILED", "ABORTED", "TIMED-OUT"})
 OPEN_STATUSES = ("READY", "RUNNING", "TIMING-OUT", "ABORTING")

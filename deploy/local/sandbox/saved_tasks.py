@@ -12,8 +12,7 @@ import orjson
 
 from outlast.deploy.local.sandbox.actors import Actor
 from outlast.deploy.local.sandbox.database import DAMAGED, Database, Page, document_of
-from outlast.deploy.local.sandbox.errors import ApiError
-from outlast.deploy.local.sandbox.formats import JsonObject, iso, new_id, now
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, iso, new_id, now
 
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{1,61})[a-zA-Z0-9]")
 _OPTIONS = ("build", "timeoutSecs", "memoryMbytes", "maxItems", "maxTotalChargeUsd", "restartOnError")

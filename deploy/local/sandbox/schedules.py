@@ -13,8 +13,7 @@ import orjson
 from cronsim import CronSim, CronSimError
 
 from outlast.deploy.local.sandbox.database import DAMAGED, Database, Page, document_of
-from outlast.deploy.local.sandbox.errors import ApiError, not_found
-from outlast.deploy.local.sandbox.formats import JsonObject, iso, iso_or_none, new_id, now
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, iso, iso_or_none, new_id, not_found, now
 
 RUN_ACTOR, RUN_TASK = "RUN_ACTOR", "RUN_ACTOR_TASK"
 _ALIASES = {

@@ -14,8 +14,7 @@ from typing import Any, cast
 import orjson
 
 from outlast.deploy.local.sandbox.database import Database, document_of
-from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter, not_found
-from outlast.deploy.local.sandbox.formats import JsonObject, iso, new_id, now
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, invalid_parameter, iso, new_id, not_found, now
 from outlast.deploy.local.sandbox.runs import Run, Runs
 from outlast.deploy.local.sandbox.settings import Settings
 

@@ -7,14 +7,14 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from outlast.api.access.oauth.issuer import Issuer, IssuerError
+from outlast.api.access.oauth.access_tokens import Issuer, IssuerError
 from outlast.api.access.oauth.resource import WELL_KNOWN, metadata_address
 from outlast.api.access.policy.policy_file import PolicyError, read_policy_text, weak_points
 from outlast.api.settings import ApiSettings
-from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.checks import Check, fail, ok, skip, warn
 from outlast.cli.checks.machine import NO_METRICS, http_response, metrics_of_the_api
 from outlast.cli.options import Options
-from outlast.cli.show.wording import counted
+from outlast.cli.show.output import counted
 
 _POLICY = "Policy"
 _IN_FORCE = "Policy in force"

@@ -14,15 +14,14 @@ import psutil
 from pydantic import SecretStr
 
 from outlast.activities.secrets import secret_from_file
-from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.checks import Check, fail, ok, skip, warn
 from outlast.cli.checks.machine import Clock, clock_at, http_response
-from outlast.cli.connection import cli_error, trying_once
 from outlast.cli.options import Options
-from outlast.cli.show.wording import counted
+from outlast.cli.runner import cli_error, trying_once
+from outlast.cli.show.output import counted
 from outlast.client import AsyncClient, Connection, Readiness, errors
-from outlast.deploy.local.external_services import APIFY_API_BASE_URL
-from outlast.deploy.local.private_files import SANDBOX_TOKEN_FILE
-from outlast.deploy.local.state import ProcessState, StackState
+from outlast.deploy.local.config import APIFY_API_BASE_URL
+from outlast.deploy.local.state import SANDBOX_TOKEN_FILE, ProcessState, StackState
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,18 @@ from pydantic import SecretStr
 
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets import SecretSealer
-from outlast.cli.checks.check import Check, fail, ok, skip, warn
-from outlast.cli.connection import trying_once
+from outlast.cli.checks import Check, fail, ok, skip, warn
 from outlast.cli.options import Options
-from outlast.cli.show.wording import size
+from outlast.cli.runner import trying_once
+from outlast.cli.show.output import size
 from outlast.client import ConnectionFailed, OutlastError
 from outlast.deploy.local import ports
+from outlast.deploy.local.config import look_outside
 from outlast.deploy.local.data_directory import TEMPORAL_DATABASE, broken_parts
 from outlast.deploy.local.errors import MissingServerError, StackError
-from outlast.deploy.local.external_services import look_outside
-from outlast.deploy.local.private_files import is_private
+from outlast.deploy.local.state import is_private
 from outlast.deploy.local.temporal_server import find_executable
-from outlast.disk_space import free_bytes, written_places
+from outlast.paths import free_bytes, written_places
 
 _LIMITS = "Limits"
 _SERIES = "outlast_limit_near_ratio"

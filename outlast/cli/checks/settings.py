@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings
 from outlast.activities.failures.exceptions import StoreUnavailable
 from outlast.activities.object_store import OutputObjects
 from outlast.api.settings import ApiSettings
-from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.checks import Check, fail, ok, skip, warn
 from outlast.deploy.local.sandbox.actors import broken_folders
 from outlast.fingerprints import StoreOwner, owner_key, ring_problem
 from outlast.worker.bootstrap import unknown_variables

@@ -14,14 +14,14 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.stuck_tasks.assess import reported
+from outlast.api.operations import served_queues
 from outlast.api.settings import ApiSettings
-from outlast.api.temporal.queue_states import served_queues
-from outlast.cli.checks.check import Check, fail, ok, skip, warn
+from outlast.cli.checks import Check, fail, ok, skip, warn
 from outlast.cli.checks.components import Surroundings
-from outlast.cli.show.wording import counted, duration
+from outlast.cli.show.output import counted, duration
 from outlast.contracts.operations import QueueState, WorkerState
+from outlast.deploy.local.config import look_outside
 from outlast.deploy.local.errors import StackError
-from outlast.deploy.local.external_services import look_outside
 from outlast.worker.connection import connect_plainly
 from outlast.worker.search_attributes import missing_search_attributes
 from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE

@@ -14,7 +14,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from outlast.cli.errors import BadInput
+from outlast.cli.options import BadInput
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 5.0

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from outlast.cli.errors import BadInput, CliError, ExitCode
+from outlast.cli.options import BadInput, CliError, ExitCode
 from outlast.cli.prompts import typed_lines
 from outlast.cli.runner import Context, server_command
 

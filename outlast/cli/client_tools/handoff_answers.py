@@ -11,9 +11,9 @@ from pydantic import BaseModel, JsonValue
 from rich.markup import escape
 
 from outlast.cli.client_tools.browser_tabs import JsonObject, Wanted, answer_with_tabs
-from outlast.cli.connection import cli_error
-from outlast.cli.errors import BadInput
+from outlast.cli.options import BadInput
 from outlast.cli.prompts import Lines
+from outlast.cli.runner import cli_error
 from outlast.cli.show.output import Output
 from outlast.client import AsyncClient, ClientTool, HandoffEvent, NoAnswer, OpenHandoff, errors
 

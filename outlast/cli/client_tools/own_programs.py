@@ -11,8 +11,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from outlast.cli.args import names_in
-from outlast.cli.errors import BadInput
+from outlast.cli.options import BadInput, names_in
 from outlast.client import ClientTool, NoAnswer, OpenHandoff
 from outlast.client.client_tools import DEFAULT_TIMEOUT_SECONDS
 

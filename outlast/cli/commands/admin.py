@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import time_option
+from outlast.cli.options import CliError, ExitCode, time_option
 from outlast.cli.runner import local_command
 from outlast.cli.show.output import Output
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, DataDirOption
+from outlast.cli.options import DEFAULT_DATA_DIR, CliError, DataDirOption, ExitCode
 from outlast.cli.runner import local_command
 from outlast.cli.show.output import Output
 
 if TYPE_CHECKING:
     from outlast.activities.secrets import SecretSealer
-    from outlast.api.audit.chain import ChainReport
+    from outlast.api.audit.records import ChainReport
 
 app = typer.Typer(name="audit", no_args_is_help=True, help="Verify the audit log.")
 
@@ -38,7 +37,7 @@ async def verify(
     Compare the last number and code with those that you noted before: a log cannot prove that its last records were
     not removed.
     """
-    from outlast.api.audit.chain import KEY_PURPOSE, verify  # noqa: PLC0415 (pydantic)
+    from outlast.api.audit.records import KEY_PURPOSE, verify  # noqa: PLC0415 (pydantic)
 
     reports = verify(files, _ring(seal_keys or data_dir / "seal.keys").derived_keys(KEY_PURPOSE))
     is_broken = any(report.problems for report in reports)

@@ -13,11 +13,9 @@ import typer
 from rich.markup import escape
 
 from outlast.cli.commands.stack import stack_errors
-from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR
+from outlast.cli.options import DEFAULT_DATA_DIR, CliError, ExitCode
 from outlast.cli.runner import local_command
-from outlast.cli.show.output import Output
-from outlast.cli.show.wording import counted, size
+from outlast.cli.show.output import Output, counted, size
 from outlast.cli.stack_options import StackDataDirOption
 
 if TYPE_CHECKING:

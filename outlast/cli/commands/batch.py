@@ -13,15 +13,21 @@ from typing import Annotated, Literal, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import Span, names_in, parse_span, read_arguments
-from outlast.cli.connection import complete_tool
-from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.cli.options import CsvOption, CsvSafeOption, DetachOption
-from outlast.cli.runner import Context, server_command
-from outlast.cli.show.output import Rows
+from outlast.cli.options import (
+    BadInput,
+    CliError,
+    CsvOption,
+    CsvSafeOption,
+    DetachOption,
+    ExitCode,
+    Span,
+    names_in,
+    parse_span,
+    read_arguments,
+)
+from outlast.cli.runner import Context, complete_tool, server_command
+from outlast.cli.show.output import Column, Rows, ago, counted, duration, local_time, one_line, styled_status
 from outlast.cli.show.progress import TaskProgress
-from outlast.cli.show.tables import Column
-from outlast.cli.show.wording import ago, counted, duration, local_time, one_line, styled_status
 from outlast.client import Batch
 from outlast.client.requests import RowFilter
 from outlast.contracts.options import BatchChanges, BatchOptions

@@ -8,8 +8,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from outlast.cli.args import names_in
-from outlast.cli.errors import BadInput, ExitCode
+from outlast.cli.options import BadInput, ExitCode, names_in
 from outlast.cli.runner import Context, server_command
 from outlast.client import Event, SessionOptions
 

@@ -5,11 +5,8 @@ from typing import Annotated, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import read_arguments
-from outlast.cli.connection import complete_tool
-from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import DetachOption
-from outlast.cli.runner import Context, server_command
+from outlast.cli.options import CliError, DetachOption, ExitCode, read_arguments
+from outlast.cli.runner import Context, complete_tool, server_command
 from outlast.cli.show import follow_task
 from outlast.client import Task, TaskAnswer
 from outlast.contracts.options import CallOptions

@@ -12,12 +12,10 @@ import typer
 from pydantic import JsonValue
 from rich.markup import escape
 
-from outlast.cli.args import json_object, names_in
-from outlast.cli.connection import cli_error
-from outlast.cli.errors import BadInput, ExitCode
+from outlast.cli.options import BadInput, ExitCode, json_object, names_in
 from outlast.cli.prompts import Lines, ask_until_accepted, print_question, typed_lines
-from outlast.cli.runner import Context, server_command
-from outlast.cli.show.wording import one_line, printable
+from outlast.cli.runner import Context, cli_error, server_command
+from outlast.cli.show.output import one_line, printable
 from outlast.client import Event, MessageOptions, NotFound, OutlastError, Session, SessionOptions
 
 _SHOWN_CHARS = 100

@@ -13,14 +13,11 @@ from rich.markup import escape
 
 from outlast.cli.commands.call import wait_for_answer
 from outlast.cli.commands.stack import StackReport, address_table, checked_config, stack_errors
-from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR, Options, TokenOption
+from outlast.cli.options import DEFAULT_DATA_DIR, CliError, ExitCode, Options, TokenOption
 from outlast.cli.order_demo import TOOLS, Order
 from outlast.cli.runner import Context, connected, local_command
 from outlast.cli.show.follow_task import summary_line
-from outlast.cli.show.output import Output
-from outlast.cli.show.tables import Column, FittingTable
-from outlast.cli.show.wording import counted, one_line, styled_status
+from outlast.cli.show.output import Column, FittingTable, Output, counted, one_line, styled_status
 from outlast.cli.stack_options import DemoFlags, StackDataDirOption
 from outlast.client import NotFound, Task, TaskAnswer
 from outlast.paths import checkout

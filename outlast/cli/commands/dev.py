@@ -10,8 +10,7 @@ from rich.markup import escape
 from outlast.cli.commands.stack import StackReport, checked_config, data_dir_flag, serve_stack
 from outlast.cli.options import DEFAULT_DATA_DIR
 from outlast.cli.runner import local_command
-from outlast.cli.show.output import Output
-from outlast.cli.show.tables import Entries
+from outlast.cli.show.output import Entries, Output
 from outlast.cli.stack_options import DevFlags, StackDataDirOption
 from outlast.deploy.local.state import StackEvent, StackEventKind
 

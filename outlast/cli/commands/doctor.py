@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from outlast.cli.connection import as_cli_errors
-from outlast.cli.errors import ExitCode
-from outlast.cli.options import Options
-from outlast.cli.runner import local_command
-from outlast.cli.show.output import Output, with_commands
-from outlast.cli.show.tables import Entries
+from outlast.cli.options import ExitCode, Options
+from outlast.cli.runner import as_cli_errors, local_command
+from outlast.cli.show.output import Entries, Output, with_commands
 
 if TYPE_CHECKING:
-    from outlast.cli.checks.check import Check
+    from outlast.cli.checks import Check
 
 _MARKS = {"ok": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[bold red]✗[/]", "skip": "[dim]-[/]"}
 

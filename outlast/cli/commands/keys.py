@@ -14,12 +14,9 @@ import typer
 from pydantic import ValidationError
 
 from outlast.cli.commands.policy import named_file
-from outlast.cli.connection import trying_once
-from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.cli.options import Options
-from outlast.cli.runner import local_command
-from outlast.cli.show.output import Output
-from outlast.cli.show.tables import Column
+from outlast.cli.options import BadInput, CliError, ExitCode, Options
+from outlast.cli.runner import local_command, trying_once
+from outlast.cli.show.output import Column, Output
 from outlast.client import OutlastError
 
 if TYPE_CHECKING:

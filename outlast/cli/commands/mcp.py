@@ -10,9 +10,8 @@ import typer
 from pydantic import SecretStr
 
 from outlast.cli.commands.stack import checked_config, stack_errors
-from outlast.cli.errors import BadInput, CliError, ExitCode
 from outlast.cli.install.command import install, uninstall
-from outlast.cli.options import DEFAULT_DATA_DIR, expanded
+from outlast.cli.options import DEFAULT_DATA_DIR, BadInput, CliError, ExitCode, expanded
 from outlast.cli.runner import finish
 from outlast.cli.show.output import LoggedOutput, Output
 from outlast.cli.stack_options import (

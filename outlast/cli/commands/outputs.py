@@ -7,12 +7,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import Span, names_in, parse_span
-from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.cli.options import Options
+from outlast.cli.options import BadInput, CliError, ExitCode, Options, Span, names_in, parse_span
 from outlast.cli.runner import Context, connected, local_command, server_command
-from outlast.cli.show.output import Output, Rows
-from outlast.cli.show.wording import ahead, local_time, size
+from outlast.cli.show.output import Output, Rows, ahead, local_time, size
 from outlast.client import AsyncStream, RowSelection, StoredOutput
 from outlast.client.whole_files import whole_file
 

@@ -7,14 +7,10 @@ from typing import Annotated, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import read_arguments
 from outlast.cli.commands import call as calling
-from outlast.cli.errors import ExitCode
-from outlast.cli.options import DetachOption
+from outlast.cli.options import DetachOption, ExitCode, read_arguments
 from outlast.cli.runner import Context, server_command
-from outlast.cli.show.output import Rows
-from outlast.cli.show.tables import Column
-from outlast.cli.show.wording import ago, local_time, one_line
+from outlast.cli.show.output import Column, Rows, ago, local_time, one_line
 from outlast.client import SavedCall
 from outlast.contracts.options import SavedCallOptions
 

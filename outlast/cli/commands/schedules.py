@@ -9,14 +9,9 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack, cast
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import parse_usd, read_arguments, until_of
-from outlast.cli.connection import complete_tool
-from outlast.cli.errors import BadInput
-from outlast.cli.options import time_option
-from outlast.cli.runner import Context, server_command
-from outlast.cli.show.output import Rows
-from outlast.cli.show.tables import Column
-from outlast.cli.show.wording import ago, duration, local_time, one_line, styled_status
+from outlast.cli.options import BadInput, parse_usd, read_arguments, time_option, until_of
+from outlast.cli.runner import Context, complete_tool, server_command
+from outlast.cli.show.output import Column, Rows, ago, duration, local_time, one_line, styled_status
 from outlast.client import Firing, Schedule
 from outlast.contracts.options import ScheduleOptions, SharedOptions, options_of, to_wire
 

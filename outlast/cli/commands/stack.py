@@ -13,12 +13,9 @@ from rich.console import Group
 from rich.markup import escape
 from rich.status import Status
 
-from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.cli.options import DEFAULT_DATA_DIR
+from outlast.cli.options import DEFAULT_DATA_DIR, BadInput, CliError, ExitCode
 from outlast.cli.runner import local_command
-from outlast.cli.show.output import Output
-from outlast.cli.show.tables import Column, Entries, FittingTable
-from outlast.cli.show.wording import duration
+from outlast.cli.show.output import Column, Entries, FittingTable, Output, duration
 from outlast.cli.stack_options import StackDataDirOption, UpFlags
 from outlast.deploy.local.state import StackAddresses, StackEvent, StackEventKind
 
@@ -131,7 +128,7 @@ async def up(
 
 
 async def _start(output: Output, config: "StackConfig") -> None:
-    from outlast.deploy.local.external_services import look_outside  # noqa: PLC0415
+    from outlast.deploy.local.config import look_outside  # noqa: PLC0415
     from outlast.deploy.local.plan import components_to_run, require_embedded  # noqa: PLC0415
     from outlast.deploy.local.shared_stack import start_detached  # noqa: PLC0415
 
@@ -166,7 +163,7 @@ async def checked_config(given: Mapping[str, Any]) -> "StackConfig":
 
     Raises `BadInput`, with a line for each wrong setting, before anything is started.
     """
-    from outlast.cli.checks.check import Health  # noqa: PLC0415
+    from outlast.cli.checks import Health  # noqa: PLC0415
     from outlast.cli.checks.components import Surroundings, check_platform  # noqa: PLC0415
     from outlast.cli.checks.settings import check_actors, check_store, check_variables  # noqa: PLC0415
     from outlast.deploy.local.config import StackConfig  # noqa: PLC0415

@@ -6,13 +6,10 @@ from typing import Annotated, Any, Literal, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.args import read_arguments
 from outlast.cli.commands import call as calling
-from outlast.cli.connection import complete_asking, complete_task, complete_tool
-from outlast.cli.errors import BadInput, CliError, ExitCode
-from outlast.cli.options import DetachOption, time_option
+from outlast.cli.options import BadInput, CliError, DetachOption, ExitCode, read_arguments, time_option
 from outlast.cli.prompts import ask_until_accepted, typed_lines
-from outlast.cli.runner import Context, server_command
+from outlast.cli.runner import Context, complete_asking, complete_task, complete_tool, server_command
 from outlast.cli.show import follow_task
 from outlast.cli.show.task_display import TASK_COLUMNS, show_waiting, task_row, task_sheet
 from outlast.client import Task

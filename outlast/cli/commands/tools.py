@@ -8,11 +8,8 @@ from typing import Annotated, Any, cast
 import typer
 from rich.markup import escape
 
-from outlast.cli.connection import complete_tool
-from outlast.cli.runner import Context, server_command
-from outlast.cli.show.output import Output
-from outlast.cli.show.tables import Column, Entries
-from outlast.cli.show.wording import one_line, printable
+from outlast.cli.runner import Context, complete_tool, server_command
+from outlast.cli.show.output import Column, Entries, Output, one_line, printable
 from outlast.client import Tool
 
 _EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}

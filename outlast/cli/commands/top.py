@@ -12,11 +12,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from outlast.cli.connection import waiting_text
 from outlast.cli.options import time_option
-from outlast.cli.runner import Context, server_command
-from outlast.cli.show.tables import Column, FittingTable
-from outlast.cli.show.wording import ago, counted, duration, one_line, styled_status
+from outlast.cli.runner import Context, server_command, waiting_text
+from outlast.cli.show.output import Column, FittingTable, ago, counted, duration, one_line, styled_status
 from outlast.client import Operations, OutlastError, UsageOptions, UsageReport, Waiting
 
 _QUEUE_PREFIX = "outlast-"

@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from outlast.cli.errors import BadInput
-from outlast.cli.options import CsvOption, CsvSafeOption
+from outlast.cli.options import BadInput, CsvOption, CsvSafeOption
 from outlast.cli.runner import Context, server_command
-from outlast.cli.show.tables import Column
+from outlast.cli.show.output import Column
 from outlast.client import UsageOptions, UsageReport
 
 _DAYS = ["%Y-%m-%d"]

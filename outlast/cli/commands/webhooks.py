@@ -5,11 +5,9 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from outlast.cli.errors import BadInput
-from outlast.cli.options import time_option
+from outlast.cli.options import BadInput, time_option
 from outlast.cli.runner import Context, server_command
-from outlast.cli.show.tables import Column
-from outlast.cli.show.wording import counted
+from outlast.cli.show.output import Column, counted
 from outlast.client import Delivery, Webhook
 
 app = typer.Typer(

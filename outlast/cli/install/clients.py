@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pydantic import JsonValue
 
-from outlast.cli.errors import BadInput
+from outlast.cli.options import BadInput
 
 Platform = Literal["linux", "darwin", "win32"]
 ClientName = Literal["claude-code", "claude-desktop", "cursor", "vscode", "windsurf", "codex", "gemini"]

@@ -11,7 +11,6 @@ import typer
 from rich.markup import escape
 
 from outlast.cli.commands.stack import stack_errors
-from outlast.cli.errors import BadInput
 from outlast.cli.install.clients import (
     CLIENTS,
     ClientName,
@@ -25,9 +24,9 @@ from outlast.cli.install.clients import (
     variables_of,
 )
 from outlast.cli.install.config_files import Change, installed, planned
+from outlast.cli.options import BadInput
 from outlast.cli.runner import local_command
-from outlast.cli.show.output import Output
-from outlast.cli.show.tables import Column
+from outlast.cli.show.output import Column, Output
 from outlast.cli.stack_options import PANEL_OF_CONNECTION, ConnectionFlags, connection_query
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Reads configuration files of clients, and replaces them as a whole, with a copy of the old file."""
+"""Reads configuration files of clients, and replaces them as a whole, with a copy of the old file; TOML."""
 
 import codecs
 import copy
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,9 +17,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pydantic import JsonValue
 
-from outlast.cli.errors import CliError, ExitCode
-from outlast.cli.install import json_text, toml_text
+from outlast.cli.install import json_text
 from outlast.cli.install.clients import McpClient
+from outlast.cli.options import CliError, ExitCode
 
 _PRIVATE = 0o600
 
@@ -134,7 +135,7 @@ def _lines(client: McpClient, name: str, value: JsonValue) -> list[str]:
     if value is None:
         return []
     if client.syntax == "toml" and isinstance(value, dict):
-        return toml_text.dumped((client.servers, name), value).splitlines()
+        return dumped_toml((client.servers, name), value).splitlines()
     return f"{json.dumps(name)}: {json.dumps(value, indent=2, ensure_ascii=False)}".splitlines()
 
 
@@ -216,7 +217,7 @@ def planned(client: McpClient, path: Path, name: str, entry: dict[str, JsonValue
     file = read_config(path)
     try:
         before = _parsed_text(client, file.text)
-    except (json_text.NotJson, toml_text.NotToml) as error:
+    except (json_text.NotJson, NotToml) as error:
         raise _by_hand(client, path, f"it is not {client.syntax.upper()} ({error})", name, entry) from None
     was = _entry_of(client, before, name)
     if was == entry:
@@ -224,7 +225,7 @@ def planned(client: McpClient, path: Path, name: str, entry: dict[str, JsonValue
     try:
         text = _edited(client, file.text, name, entry)
         as_meant = _parsed_text(client, text) == _expected(client, before, name, entry)
-    except (json_text.NotJson, json_text.CannotEdit, toml_text.NotToml) as error:
+    except (json_text.NotJson, json_text.CannotEdit, NotToml) as error:
         raise _by_hand(client, path, str(error), name, entry) from None
     if not as_meant:
         raise _by_hand(client, path, f"{client.servers!r} is written in a way that cannot be edited", name, entry)
@@ -235,20 +236,20 @@ def installed(client: McpClient, path: Path, name: str) -> bool:
     """Return whether the server is in the file; False also if the file cannot be read."""
     try:
         return _entry_of(client, _parsed_text(client, read_config(path).text), name) is not None
-    except (CliError, json_text.NotJson, toml_text.NotToml):
+    except (CliError, json_text.NotJson, NotToml):
         return False
 
 
 def _parsed_text(client: McpClient, text: str) -> JsonValue:
     if client.syntax == "toml":
-        return toml_text.parsed(text)
+        return parsed_toml(text)
     return json_text.parsed(text) if text.strip() else {}
 
 
 def _edited(client: McpClient, text: str, name: str, entry: dict[str, JsonValue] | None) -> str:
     path = (client.servers, name)
     if client.syntax == "toml":
-        return toml_text.without_table(text, path) if entry is None else toml_text.with_table(text, path, entry)
+        return without_table(text, path) if entry is None else with_table(text, path, entry)
     return json_text.without_member(text, path) if entry is None else json_text.with_member(text, path, entry)
 
 
@@ -280,3 +281,71 @@ def _by_hand(client: McpClient, path: Path, reason: str, name: str, entry: dict[
     shown = tuple(line[2:] for line in difference(client, name, None, entry))
     hint = f"Correct it and run the command again, or add these lines to {client.servers!r} by hand ({client.source})."
     return CliError(message, exit_code=ExitCode.FAILED, hint=hint, lines=shown)
+
+
+_HEADER = re.compile(r"\s*\[")
+
+
+class NotToml(Exception):
+    """The text is not TOML. The message is the position of the error."""
+
+
+def parsed_toml(text: str) -> JsonValue:
+    """Return the tables of the text. Raises `NotToml`."""
+    try:
+        return cast(JsonValue, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"at (line \d+, column \d+|end of document)", str(error))
+        # No part of the text: it can contain secrets.
+        raise NotToml(place[1] if place else "somewhere") from None
+
+
+def dumped_toml(path: tuple[str, str], value: dict[str, JsonValue]) -> str:
+    """Return the lines of the table at `path`."""
+    import tomlkit  # noqa: PLC0415 (20 ms)
+
+    return tomlkit.dumps({path[0]: {path[1]: value}}).removeprefix(f"[{path[0]}]\n")
+
+
+def with_table(text: str, path: tuple[str, str], value: dict[str, JsonValue]) -> str:
+    """Return the text with `value` as the table at `path`: in its old place, otherwise at the end."""
+    kept, at = _without(text, path)
+    lines = dumped_toml(path, value)
+    if at is not None:
+        return f"{kept[:at]}{lines}{kept[at:]}"
+    gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{gap}{lines}"
+
+
+def without_table(text: str, path: tuple[str, str]) -> str:
+    """Return the text without the table at `path`."""
+    kept, at = _without(text, path)
+    return kept if at is None else kept[:at].rstrip("\n") + "\n" * bool(kept[:at].strip()) + kept[at:]
+
+
+def _without(text: str, path: tuple[str, str]) -> tuple[str, int | None]:
+    """Return the text without the lines of the table and its subtables, and their position."""
+    names = r"\s*\.\s*".join(rf"""["']?{re.escape(name)}["']?""" for name in path)
+    kept: list[str] = []
+    taken: list[str] = []
+    at: int | None = None
+    for line in text.splitlines(keepends=True):
+        if _HEADER.match(line):
+            is_taken = re.match(rf"\s*\[\s*{names}\s*(\.[^\]]*)?\]", line) is not None
+            if not is_taken:
+                kept += _belongs_to_next(taken)
+            elif at is None:
+                at = sum(map(len, kept))
+            taken = [line] if is_taken else []
+            kept += [] if is_taken else [line]
+        else:
+            (taken or kept).append(line)
+    return "".join(kept + _belongs_to_next(taken)), at
+
+
+def _belongs_to_next(lines: list[str]) -> list[str]:
+    """Return the comments and empty lines at the end, which belong to the next table."""
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    return lines[end:]

@@ -8,13 +8,12 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 from rich.markup import escape
 
-from outlast.cli.connection import waiting_note, waiting_text
-from outlast.cli.errors import CliError, ExitCode
+from outlast.cli.options import CliError, ExitCode
 from outlast.cli.prompts import answering
-from outlast.cli.runner import Context
+from outlast.cli.runner import Context, waiting_note, waiting_text
+from outlast.cli.show.output import duration, one_line, size, styled_status
 from outlast.cli.show.progress import TaskProgress
 from outlast.cli.show.task_display import age_seconds, took
-from outlast.cli.show.wording import duration, one_line, size, styled_status
 from outlast.client import Conflict, Event, InputRequest, Task, Waiting
 
 _LABELS = {"status_message": "status", "isomorphic_handoff": "handed over", "input_answered": "answered"}

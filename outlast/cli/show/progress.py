@@ -15,8 +15,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from outlast.cli.show.output import Output
-from outlast.cli.show.wording import clock, one_line
+from outlast.cli.show.output import Output, clock, one_line
 
 _DONE_OF_TOTAL = re.compile(r"(?<![\w./])(\d[\d,]*(?:\.\d+)?)\s*(?:/|\bof\b)\s*(\d[\d,]*(?:\.\d+)?)(?![\w/]|\.\d)")
 

@@ -9,9 +9,7 @@ from rich.markup import escape
 
 from outlast.activities.unicode_text import printable
 from outlast.cli.runner import Context
-from outlast.cli.show.output import Rows
-from outlast.cli.show.tables import Column
-from outlast.cli.show.wording import ago, ahead, counted, duration, local_time, one_line, styled_status
+from outlast.cli.show.output import Column, Rows, ago, ahead, counted, duration, local_time, one_line, styled_status
 from outlast.client import Handoff, OpenHandoff, Run, Task
 
 _WAITING_COLUMNS = (

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.api.errors import InvalidCall
 from outlast.api.mcp.dialects.dialect import Dialect
-from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.mcp.protocol.request_meta import ProgressFacts, ProgressNote
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.tool import Category, Tool

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.checks import components, machine
-from outlast.cli.checks.check import Check
+from outlast.cli.checks import Check, components, machine
 from outlast.deploy.local.errors import MissingServerError
 from outlast.deploy.local.state import StackAddresses, StackState
 from tests.integration.cli.conftest import Outlast

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
-from outlast.cli.errors import CliError
 from outlast.cli.install.clients import CLIENTS, ClientName, Machine
 from outlast.cli.install.config_files import read_config
+from outlast.cli.options import CliError
 from tests.integration.cli.conftest import Outlast
 
 OUTLAST = str(Path(sys.executable).parent / "outlast")

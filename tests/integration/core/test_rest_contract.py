@@ -12,8 +12,8 @@ import pytest
 from temporalio.client import Client
 
 from outlast.activities.contracts import Caller
-from outlast.api.tasks.large_arguments import MAX_CALL_BYTES
-from outlast.api.temporal.temporal_names import TASK_WORKFLOW
+from outlast.api.tasks.recorded_arguments import MAX_CALL_BYTES
+from outlast.api.temporal.history_details import TASK_WORKFLOW
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus, TaskSummary, ToolCall, ToolResult
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started

@@ -14,12 +14,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from outlast.deploy.local import private_files
-from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.config import StackConfig, look_outside
 from outlast.deploy.local.data_directory import broken_parts, take_over
-from outlast.deploy.local.external_services import look_outside
 from outlast.deploy.local.shared_stack import stop_running
-from outlast.deploy.local.state import find_running
+from outlast.deploy.local.state import ensure_sandbox_token, ensure_seal_keys, find_running
 from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
 from tests.support.processes.module_process import started_module
@@ -57,8 +55,8 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Used:
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Parts as another stack has them."""
     folder = tmp_path_factory.mktemp("foreign")
-    private_files.ensure_seal_keys(folder)
-    private_files.ensure_sandbox_token(folder)
+    ensure_seal_keys(folder)
+    ensure_sandbox_token(folder)
     (folder / "temporal").mkdir()
     (folder / "sandbox").mkdir()
     with closing(sqlite3.connect(folder / "temporal" / "temporal.db")) as database:

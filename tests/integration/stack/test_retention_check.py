@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.checks.check import Check
+from outlast.cli.checks import Check
 from outlast.cli.checks.components import Surroundings
 from outlast.cli.checks.temporal import check_namespace
 from outlast.deploy.local.config import Component

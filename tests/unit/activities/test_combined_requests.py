@@ -20,9 +20,9 @@ from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.webhooks.contracts import EnqueueInput, QueueSummary
 from outlast.activities.webhooks.queues import WebhookQueues
 from outlast.api.access.callers import CallerResolver
-from outlast.api.access.oauth.issuer import IssuerKeys, KeySet
+from outlast.api.access.oauth.access_tokens import IssuerKeys, KeySet
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.http.kept_answer import KeptAnswer
+from outlast.api.rest.operator_routes import KeptAnswer
 from outlast.api.settings import ApiSettings
 from outlast.workflows.handler_api.run_starts import outlasting_cancellation
 from tests.support.http.issuer import SigningKey

@@ -16,9 +16,8 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.adapters import BACK_ENDS
-from outlast.api.adapters.message_formats import pieces_of
-from outlast.api.adapters.model_calls import ModelCall, Outcome, read_call
-from outlast.api.adapters.runner import CallScope
+from outlast.api.adapters.adapter import CallScope
+from outlast.api.adapters.message_formats import ModelCall, Outcome, pieces_of, read_call
 from outlast.api.catalog.portable_schemas import FIELD_NAME, TOOL_NAME, fitting_names, portable, repaired
 from outlast.api.errors import BadRequest
 from outlast.api.mcp.tool_lists import tool_entries

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from outlast.activities.contracts import Caller
 from outlast.activities.secrets import SecretSealer
-from outlast.api.audit.chain import KEY_PURPOSE, ChainReport, verify
-from outlast.api.audit.contracts import AuditEvent, AuditRecord
 from outlast.api.audit.log import AuditError, AuditFiles, AuditLog
+from outlast.api.audit.records import KEY_PURPOSE, AuditEvent, AuditRecord, ChainReport, verify
 from outlast.api.errors import AuditUnavailable, TaskNotFound
 from tests.support.stacks.service import SEAL_KEYS
 

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from outlast.api.access.limits.caller_limits import CallerLimits
-from outlast.api.access.limits.caller_slots import CallerSlots
+from outlast.api.access.limits.caller_limits import CallerLimits, CallerSlots
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import TooManyRequests

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from outlast.api.access.oauth.issuer import IssuerError, IssuerKeys, KeySet
+from outlast.api.access.oauth.access_tokens import IssuerError, IssuerKeys, KeySet
 from outlast.api.errors import IssuerUnavailable
 from tests.support.http.issuer import SigningKey
 

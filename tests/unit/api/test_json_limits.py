@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.api.http.json_limits import JsonLimits
+from outlast.api.http.request_body import JsonLimits
 
 ODD = st.text('"\\[]{},: \n\u2028é', max_size=8)
 DOCUMENTS = st.recursive(

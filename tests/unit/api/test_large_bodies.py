@@ -7,12 +7,11 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from outlast.activities.contracts import Caller
-from outlast.api.access.limits.caller_slots import BodySlot, CallerSlots, ServedCallers, leave_body_slot
+from outlast.api.access.limits.caller_limits import BodySlot, CallerSlots, ServedCallers, leave_body_slot
 from outlast.api.access.principal import Principal
-from outlast.api.http.credentials import PRINCIPAL_STATE
+from outlast.api.http.dependencies import PRINCIPAL_STATE
 from outlast.api.http.exchange import Exchange
-from outlast.api.http.json_limits import JsonLimits
-from outlast.api.http.request_body import BodyChecks
+from outlast.api.http.request_body import BodyChecks, JsonLimits
 
 LARGE = b'{"text": "' + b"x" * 70_000 + b'"}'
 

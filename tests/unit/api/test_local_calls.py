@@ -3,7 +3,7 @@
 import pytest
 
 from outlast.api.access.principal import LOCAL
-from outlast.api.adapters.runner import CallScope
+from outlast.api.adapters.adapter import CallScope
 from outlast.api.local_calls import LocalCall
 from outlast.contracts.batches import BatchSettings
 from outlast.workflows.contracts.tool_calls import CallOptions

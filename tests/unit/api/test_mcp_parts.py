@@ -15,7 +15,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.secrets import SecretSealer
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import BadRequest
-from outlast.api.http.json_limits import JsonLimits
+from outlast.api.http.request_body import JsonLimits
 from outlast.api.mcp.client_questions import parsed_answers
 from outlast.api.mcp.connections import selection_from
 from outlast.api.mcp.protocol.request_meta import RequestStates

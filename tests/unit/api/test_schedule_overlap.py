@@ -10,9 +10,9 @@ from temporalio.client import ScheduleState
 from outlast.activities.contracts import Caller
 from outlast.activities.schedules.contracts import Due
 from outlast.api.errors import ScheduleRefused
+from outlast.api.saved_calls import DueCalls
 from outlast.api.schedules.client import changed_order
 from outlast.api.schedules.specification import specification
-from outlast.api.schedules.stored_calls import DueCalls
 from outlast.contracts.schedules import ScheduleChanges, ScheduleRequest
 from outlast.workflows.schedules.contracts import FiringInput, Overlap, Spending, Timing
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from outlast.api.access.limits.unread_bytes import CallerRoom, UnreadBytes
+from outlast.api.access.limits.caller_limits import CallerRoom, UnreadBytes
 from outlast.api.access.policy.contracts import Limits
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.settings import ApiSettings

@@ -6,7 +6,7 @@ import pytest
 
 from outlast.api.mcp.dialects.apify import ApifyDialect
 from outlast.api.mcp.dialects.apify_arguments import coerced_object, first_violation, quick_first_violation
-from outlast.api.mcp.protocol.progress_notes import ProgressFacts, ProgressNote
+from outlast.api.mcp.protocol.request_meta import ProgressFacts, ProgressNote
 
 DIALECT = ApifyDialect()
 SCHEMA: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from hashlib import sha256
 from typing import Any
 
-from outlast.api.tasks.sealing import secret_fields
+from outlast.api.tasks.recorded_arguments import secret_fields
 from outlast.workflows.tools.apify.actor_tool import tool_name
 from outlast.workflows.tools.apify.input_schema import actor_input_schema, decoded, shown_schema
 from outlast.workflows.tools.registry import actor_tool_of

@@ -7,7 +7,7 @@ import pytest
 from outlast.activities.contracts import Caller
 from outlast.activities.platform_requests.activities import with_text_at, without
 from outlast.activities.secrets import SecretSealer, open_values
-from outlast.api.tasks.sealing import seal_arguments
+from outlast.api.tasks.recorded_arguments import seal_arguments
 from outlast.workflows.tools.registry import tools_of
 from tests.support.stacks.service import SEAL_KEYS
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.args import read_arguments
-from outlast.cli.errors import BadInput, ExitCode
+from outlast.cli.options import BadInput, ExitCode, read_arguments
 
 
 def test_json_is_taken_as_it_is() -> None:

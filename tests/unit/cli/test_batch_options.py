@@ -8,9 +8,8 @@ from typer.main import get_command
 from typer.models import OptionInfo
 
 from outlast.cli.commands.batch import check_source, progress_line, state_line
-from outlast.cli.errors import BadInput
 from outlast.cli.main import command_line
-from outlast.cli.option_flags import flags_of, read_flags
+from outlast.cli.options import BadInput, flags_of, read_flags
 from outlast.client import Batch
 from outlast.contracts.options import BatchOptions, CallOptions, Option, SavedCallOptions, SharedOptions, options_of
 

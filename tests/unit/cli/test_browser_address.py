@@ -3,7 +3,7 @@
 import pytest
 
 from outlast.cli.client_tools.browser_tabs import checked_browser_url
-from outlast.cli.errors import BadInput
+from outlast.cli.options import BadInput
 
 
 @pytest.mark.parametrize(

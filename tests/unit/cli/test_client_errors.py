@@ -5,8 +5,8 @@ import json
 import httpx
 import pytest
 
-from outlast.cli.connection import cli_error
-from outlast.cli.errors import CliError, ExitCode
+from outlast.cli.options import CliError, ExitCode
+from outlast.cli.runner import cli_error
 from outlast.client import ConnectionFailed, NoServer, OutlastError, WaitTimedOut
 from outlast.client.retries import api_error
 

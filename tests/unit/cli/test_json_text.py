@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from outlast.cli.install import toml_text
+from outlast.cli.install import config_files
 from outlast.cli.install.json_text import CannotEdit, NotJson, parsed, with_member, without_member
 
 PATH = ("mcpServers", "outlast")
@@ -118,11 +118,11 @@ notes = '''
 
 def test_a_toml_table_is_replaced_where_it_stands() -> None:
     path = ("mcp_servers", "outlast")
-    changed = toml_text.with_table(TOML, path, {"command": "new", "args": ["mcp"]})
+    changed = config_files.with_table(TOML, path, {"command": "new", "args": ["mcp"]})
     assert changed == TOML.replace('"old"\n\n[mcp_servers.outlast.env]\nA = "1"\n', '"new"\nargs = ["mcp"]\n')
-    removed = toml_text.without_table(TOML, path)
+    removed = config_files.without_table(TOML, path)
     assert removed == TOML.replace(
         '[mcp_servers.outlast]\ncommand = "old"\n\n[mcp_servers.outlast.env]\nA = "1"\n\n', ""
     )
-    added = toml_text.with_table(removed, path, {"command": "new"})
+    added = config_files.with_table(removed, path, {"command": "new"})
     assert added == f'{removed}\n[mcp_servers.outlast]\ncommand = "new"\n'

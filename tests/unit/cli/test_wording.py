@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from outlast.cli.args import parse_duration
-from outlast.cli.show.wording import ago, clock, duration, one_line, printable, size
+from outlast.cli.options import parse_duration
+from outlast.cli.show.output import ago, clock, duration, one_line, printable, size
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

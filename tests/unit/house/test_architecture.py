@@ -40,7 +40,7 @@ def test_imports_point_down_and_each_contract_notices_when_they_do_not(house: Pa
     forbidden = {
         "Floors": ("activities/failures/classify.py", "import outlast.workflows.contracts.tool_calls"),
         "The stack": ("deploy/local/plan.py", "import outlast.api.settings"),
-        "Front doors": ("api/adapters/runner.py", "import outlast.api.rest.task_routes"),
+        "Front doors": ("api/adapters/adapter.py", "import outlast.api.rest.task_routes"),
         "Only the command line": ("api/tasks/fair_queue.py", "import outlast.deploy.local.config"),
         "What the front doors share": ("api/catalog/catalog.py", "import mcp"),
         "Contracts lie": ("activities/dispatch/contracts.py", "import httpx"),

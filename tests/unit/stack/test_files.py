@@ -1,15 +1,24 @@
 import base64
 from pathlib import Path
 
-from outlast.deploy.local import private_files
 from outlast.deploy.local.processes import numbered, rotate, tail
-from outlast.deploy.local.state import StackAddresses, StackState, find_running, http_url, read_state, write_state
+from outlast.deploy.local.state import (
+    SANDBOX_TOKEN_FILE,
+    StackAddresses,
+    StackState,
+    ensure_sandbox_token,
+    ensure_seal_keys,
+    find_running,
+    http_url,
+    read_state,
+    write_state,
+)
 
 
 def test_seal_keys_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) -> None:
-    path = private_files.ensure_seal_keys(tmp_path)
+    path = ensure_seal_keys(tmp_path)
     first = path.read_text()
-    assert private_files.ensure_seal_keys(tmp_path).read_text() == first
+    assert ensure_seal_keys(tmp_path).read_text() == first
     assert path.stat().st_mode & 0o777 == 0o600
     key_id, _, key = first.strip().partition(":")
     assert key_id
@@ -17,8 +26,8 @@ def test_seal_keys_are_made_once_and_readable_by_their_owner_only(tmp_path: Path
 
 
 def test_the_sandbox_token_stays_the_same(tmp_path: Path) -> None:
-    assert private_files.ensure_sandbox_token(tmp_path) == private_files.ensure_sandbox_token(tmp_path)
-    assert (tmp_path / private_files.SANDBOX_TOKEN_FILE).stat().st_mode & 0o777 == 0o600
+    assert ensure_sandbox_token(tmp_path) == ensure_sandbox_token(tmp_path)
+    assert (tmp_path / SANDBOX_TOKEN_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_logs_are_rotated_and_the_oldest_is_dropped(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from outlast.deploy.local import data_directory
-from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.config import StackConfig, look_outside
 from outlast.deploy.local.data_directory import VERSION_FILE, LastVersion, take_over, write_last_version
 from outlast.deploy.local.errors import IncompleteDataError, NewerDataError
-from outlast.deploy.local.external_services import look_outside
 
 
 @pytest.mark.parametrize(

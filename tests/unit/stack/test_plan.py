@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from outlast.deploy.local.config import Component, StackConfig
-from outlast.deploy.local.external_services import Outside, look_outside
+from outlast.deploy.local.config import Component, Outside, StackConfig, look_outside
 from outlast.deploy.local.plan import Planner, StackPlan, components_to_run, pick_ports
 from outlast.deploy.local.processes import ChildSpec
 from tests.support.stacks.stack_config import clean_environment, free_ports_config

@@ -69,7 +69,7 @@ def _required(schema: JsonObject) -> list[JsonValue]:
 def _field(field: JsonObject, guessed: JsonObject, *, must: bool) -> JsonObject:
     shaped = {key: field[key] for key in _KEPT if key in field}
     if field.get("isSecret") is True:
-        shaped["writeOnly"] = True  # Entry points encrypt these fields (`api/tasks/sealing.py`).
+        shaped["writeOnly"] = True  # Entry points encrypt these fields (`api/tasks/recorded_arguments.py`).
     if "items" not in shaped and isinstance(guessed.get("items"), dict) and guessed["items"]:
         shaped["items"] = guessed["items"]
     if not shaped.get("properties") and guessed.get("properties"):

@@ -8,8 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.actors import Actor, is_visible, prepared_input
-from outlast.deploy.local.sandbox.errors import not_found
-from outlast.deploy.local.sandbox.formats import JsonObject, derived_id, iso
+from outlast.deploy.local.sandbox.formats import JsonObject, derived_id, iso, not_found
 from outlast.deploy.local.sandbox.http import query
 from outlast.deploy.local.sandbox.http.query import data_response, flag, json_response
 from outlast.deploy.local.sandbox.platform import Platform

@@ -9,8 +9,8 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from outlast.deploy.local.sandbox.errors import EXCEPTION_HANDLERS
 from outlast.deploy.local.sandbox.faults import CountingMiddleware, FaultMiddleware
+from outlast.deploy.local.sandbox.formats import EXCEPTION_HANDLERS
 from outlast.deploy.local.sandbox.http.actors import ActorRoutes
 from outlast.deploy.local.sandbox.http.control import ControlRoutes
 from outlast.deploy.local.sandbox.http.request_queues import RequestQueueRoutes

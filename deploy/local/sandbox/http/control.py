@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from outlast.deploy.local.sandbox.errors import ApiError, not_found
+from outlast.deploy.local.sandbox.formats import ApiError, not_found
 from outlast.deploy.local.sandbox.http.query import body_object, json_response
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.settings import is_loopback

@@ -11,8 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from outlast.deploy.local.sandbox.database import Page
-from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter
-from outlast.deploy.local.sandbox.formats import JsonObject, line_of, parse_document, parse_iso
+from outlast.deploy.local.sandbox.formats import (
+    ApiError,
+    JsonObject,
+    invalid_parameter,
+    line_of,
+    parse_document,
+    parse_iso,
+)
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_PAGE = 1000

@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from outlast.deploy.local.sandbox.errors import ApiError
-from outlast.deploy.local.sandbox.formats import JsonObject, iso
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, iso
 from outlast.deploy.local.sandbox.http.query import body_bytes, body_object, data_response, flag, integer, names
 from outlast.deploy.local.sandbox.http.storages import StorageRoutes, path_text
 from outlast.deploy.local.sandbox.platform import Platform

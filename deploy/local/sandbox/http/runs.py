@@ -12,9 +12,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlast.deploy.local.sandbox.accounts import User
-from outlast.deploy.local.sandbox.errors import ApiError
 from outlast.deploy.local.sandbox.execution import read_log
-from outlast.deploy.local.sandbox.formats import now
+from outlast.deploy.local.sandbox.formats import ApiError, now
 from outlast.deploy.local.sandbox.http import query
 from outlast.deploy.local.sandbox.http.query import body_object, data_response, flag
 from outlast.deploy.local.sandbox.http.starts import Start, StartedBy, StartOptions, check_resurrection, start_run

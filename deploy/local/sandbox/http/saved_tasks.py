@@ -8,8 +8,7 @@ from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.accounts import User
 from outlast.deploy.local.sandbox.actors import Actor
-from outlast.deploy.local.sandbox.errors import ApiError
-from outlast.deploy.local.sandbox.formats import JsonObject
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject
 from outlast.deploy.local.sandbox.http import query
 from outlast.deploy.local.sandbox.http.query import body_object, data_response, json_response
 from outlast.deploy.local.sandbox.http.starts import Start, StartedBy, StartOptions, start_run

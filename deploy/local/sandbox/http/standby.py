@@ -27,8 +27,8 @@ from outlast.deploy.local.orphans import die_with_parent
 from outlast.deploy.local.ports import any_free
 from outlast.deploy.local.sandbox.accounts import User, Users
 from outlast.deploy.local.sandbox.actors import Actor, Catalogue
-from outlast.deploy.local.sandbox.errors import ApiError
 from outlast.deploy.local.sandbox.execution import standby_environment
+from outlast.deploy.local.sandbox.formats import ApiError
 
 if TYPE_CHECKING:
     import httpx

@@ -14,8 +14,7 @@ from starlette.requests import Request
 
 from outlast.deploy.local.sandbox.accounts import User, checked_memory
 from outlast.deploy.local.sandbox.actors import Actor, prepared_input
-from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter
-from outlast.deploy.local.sandbox.formats import JsonObject, new_id, now
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, invalid_parameter, new_id, now
 from outlast.deploy.local.sandbox.http.query import integer_or_none, number_or_none
 from outlast.deploy.local.sandbox.platform import Platform
 from outlast.deploy.local.sandbox.runs import Run

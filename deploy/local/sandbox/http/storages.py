@@ -12,14 +12,12 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from outlast.deploy.local.sandbox.accounts import User
-from outlast.deploy.local.sandbox.datasets import INDEX_STEP, NO_LIMIT, Part, in_thread
-from outlast.deploy.local.sandbox.errors import ApiError, invalid_parameter, not_found
-from outlast.deploy.local.sandbox.formats import JsonObject, iso, now, parse
+from outlast.deploy.local.sandbox.formats import ApiError, JsonObject, invalid_parameter, iso, not_found, now, parse
 from outlast.deploy.local.sandbox.http import dataset_views as views
 from outlast.deploy.local.sandbox.http import query
 from outlast.deploy.local.sandbox.http.query import data_response, flag, integer
 from outlast.deploy.local.sandbox.platform import Platform
-from outlast.deploy.local.sandbox.storages import Kind
+from outlast.deploy.local.sandbox.storages import INDEX_STEP, NO_LIMIT, Kind, Part, in_thread
 
 RUN_PREFIXES = ("/v2/actor-runs/{run_id}", "/v2/acts/{actor_id}/runs/last", "/v2/actors/{actor_id}/runs/last")
 """Paths of a run. Its default storages are below them."""

@@ -8,8 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from outlast.deploy.local.sandbox.errors import not_found
-from outlast.deploy.local.sandbox.formats import iso
+from outlast.deploy.local.sandbox.formats import iso, not_found
 from outlast.deploy.local.sandbox.http.query import data_response, response_with_page_of
 from outlast.deploy.local.sandbox.platform import Platform
 

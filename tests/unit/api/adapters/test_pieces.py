@@ -8,8 +8,7 @@ import pytest
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.conversations.contracts import MediaPart, ToolCallPart
 from outlast.activities.llm.providers.requests import SHOWN, result_content
-from outlast.api.adapters.message_formats import details, pieces_of
-from outlast.api.adapters.model_calls import ModelCall, Outcome
+from outlast.api.adapters.message_formats import ModelCall, Outcome, details, pieces_of
 from outlast.api.tasks.task_text import still_working
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import Handoff, InputRequest

@@ -10,7 +10,7 @@ from outlast.api.access.policy.contracts import ALL_SCOPES, CallerEntry, Policy,
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.errors import ApproverNeeded
-from outlast.api.tasks.approvers import Approvers, after_approval, require_approver
+from outlast.api.tasks.admission import Approvers, after_approval, require_approver
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import Handoff, InputRequest
 from outlast.workflows.contracts.tool_calls import PermissionRuling, TaskStatus

@@ -13,7 +13,7 @@ from temporalio.client import Client
 from outlast.activities.contracts import Caller
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.runs.contracts import RunState
-from outlast.api.access.limits.unread_bytes import UnreadBytes
+from outlast.api.access.limits.caller_limits import UnreadBytes
 from outlast.api.access.policy.contracts import Policy
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.errors import BadRequest

@@ -9,13 +9,13 @@ from temporalio.client import Client
 
 from outlast.activities.contracts import Caller
 from outlast.activities.pacing import Looks
-from outlast.api.access.limits.unread_bytes import UnreadBytes
+from outlast.api.access.limits.caller_limits import UnreadBytes
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.batches import client as batches
 from outlast.api.tasks import handoffs
 from outlast.api.tasks.client import TaskClient
-from outlast.api.temporal import turn_events
+from outlast.api.temporal import session_events
 from outlast.contracts.batches import Batch
 from outlast.contracts.events import TurnStreamEvent
 from outlast.contracts.handoffs import OpenHandoff
@@ -49,7 +49,7 @@ class NoHandoffs(handoffs.Handoffs):
         return []
 
 
-class SilentTurn(turn_events.TurnEventLog):
+class SilentTurn(session_events.TurnEventLog):
     async def follow(self, **_: Any) -> AsyncGenerator[TurnStreamEvent]:
         await asyncio.Event().wait()
         yield cast(TurnStreamEvent, None)
@@ -60,7 +60,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> NotedLooks:
     noted = NotedLooks()
     monkeypatch.setattr(batches, "DESCRIPTIONS", noted)
     monkeypatch.setattr(handoffs, "LISTS", noted)
-    monkeypatch.setattr(turn_events, "DESCRIPTIONS", noted)
+    monkeypatch.setattr(session_events, "DESCRIPTIONS", noted)
     return noted
 
 

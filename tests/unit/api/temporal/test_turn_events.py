@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.api.errors import BadRequest
-from outlast.api.temporal.turn_events import NamedData, StepText, position_of
+from outlast.api.temporal.session_events import NamedData, StepText, position_of
 
 
 def read(told: list[NamedData]) -> str:

@@ -1,18 +1,124 @@
-"""The chain of an audit log: every line has the code of its predecessor, computed with a secret key.
+"""The records of the audit log: their fields, the origin of a request, and the chain of codes over the lines.
 
-`verify` finds lines that were changed, removed, moved or inserted, and remains of a crash.
+Every line has the code of its predecessor, computed with a secret key. `verify` finds lines that were changed, removed,
+moved or inserted, and remains of a crash.
 """
 
 import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Final, cast
+from typing import Annotated, Final, cast
 
-from outlast.api.audit.contracts import AuditRecord, ChainStart
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from outlast.activities.failures.classify import redact
+
+MAX_TEXT_CHARS = 200
+
+
+def _cut(text: object) -> object:
+    return redact(text[: 2 * MAX_TEXT_CHARS])[:MAX_TEXT_CHARS] if isinstance(text, str) else text
+
+
+CutText = Annotated[str, BeforeValidator(_cut)]
+"""Text that a caller may have chosen: cut, and without what looks like a secret. JSON escapes the rest."""
+
+
+class AuditEvent(StrEnum):
+    """The action that was done, or refused."""
+
+    TASK_STARTED = "task.started"
+    TASK_CANCELLED = "task.cancelled"
+    TASK_RESURRECTED = "task.resurrected"
+    TASK_ANSWERED = "task.answered"
+    TASK_APPROVED = "task.approved"
+    TASK_DECLINED = "task.declined"
+    TURN_STARTED = "turn.started"
+    TURN_CANCELLED = "turn.cancelled"
+    SESSION_CREATED = "session.created"
+    SESSION_UPDATED = "session.updated"
+    SESSION_DELETED = "session.deleted"
+    SESSION_EXPORTED = "session.exported"
+    SESSION_IMPORTED = "session.imported"
+    BATCH_STARTED = "batch.started"
+    BATCH_CANCELLED = "batch.cancelled"
+    BATCH_RETRIED = "batch.retried"
+    BATCH_RESUMED = "batch.resumed"
+    SCHEDULE_CREATED = "schedule.created"
+    SCHEDULE_UPDATED = "schedule.updated"
+    SCHEDULE_DELETED = "schedule.deleted"
+    SCHEDULE_PAUSED = "schedule.paused"
+    SCHEDULE_RESUMED = "schedule.resumed"
+    SCHEDULE_TRIGGERED = "schedule.triggered"
+    SCHEDULE_BACKFILLED = "schedule.backfilled"
+    CALL_SAVED = "call.saved"
+    SAVED_CALL_DELETED = "saved_call.deleted"
+    WEBHOOK_CREATED = "webhook.created"
+    WEBHOOK_CHANGED = "webhook.changed"
+    WEBHOOK_ROTATED = "webhook.rotated"
+    WEBHOOK_DELETED = "webhook.deleted"
+    WEBHOOK_TESTED = "webhook.tested"
+    WEBHOOK_REPLAYED = "webhook.replayed"
+    OUTPUT_READ = "output.read"
+    OUTPUT_DELETED = "output.deleted"
+    RESOURCE_READ = "resource.read"
+    CREDENTIALS_REFUSED = "credentials.refused"
+    PERMISSION_REFUSED = "permission.refused"
+    SCOPE_REFUSED = "scope.refused"
+    POLICY_LOADED = "policy.loaded"
+    POLICY_REFUSED = "policy.refused"
+    KEY_ADDED = "key.added"
+    KEY_CHANGED = "key.changed"
+    KEY_REMOVED = "key.removed"
+    LOG_OPENED = "log.opened"
+    LOG_GAP = "log.gap"
+
+
+class AuditRecord(BaseModel):
+    """One record. There is no field for arguments, answers or credentials."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC), description="UTC, when it was recorded.")
+    event: AuditEvent
+    outcome: CutText = Field(default="ok", description="`ok`, `repeated`, or the slug of the error that it ended with.")
+    caller: CutText | None = None
+    door: str | None = Field(
+        default=None, description="`rest`, `mcp`, `adapter`, `mcp-stdio`, `schedule` or `library`."
+    )
+    remote: CutText | None = Field(default=None, description="Address of the client.")
+    request: str | None = Field(default=None, description="The response's `X-Request-Id`.")
+    tool: CutText | None = None
+    actor: CutText | None = None
+    task: CutText | None = None
+    batch: CutText | None = None
+    schedule: CutText | None = None
+    saved_call: CutText | None = Field(default=None, description="Name of a saved call.")
+    session: CutText | None = None
+    turn: CutText | None = None
+    webhook: CutText | None = Field(default=None, description="Id of a webhook, or of a delivery.")
+    output: CutText | None = Field(default=None, description="Locator.")
+    key: CutText | None = Field(default=None, description="Id of an API key.")
+    detail: CutText | None = Field(default=None, description="A rule of the operator, or numbers.")
+
+
+class ChainStart(BaseModel):
+    """Additional fields of the first record of a file or after a restart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    chain: str = Field(description="Id of the chain, the same in all of its files.")
+    mac_key: str = Field(description="Id of the sealing key from which the key of the next records is derived.")
+    torn_bytes: int = Field(default=0, description="Bytes before this record that a crash left of an unfinished one.")
+
 
 KEY_PURPOSE: Final = "outlast audit log"
 """Purpose under which the chain's keys are derived from the encryption keys."""
@@ -177,3 +283,45 @@ def _pieces(path: Path) -> Iterator[tuple[Line | None, bytes]]:
     with path.open("rb") as file:
         while piece := file.readline(_MAX_LINE_BYTES):
             yield (read_line(piece) if piece.endswith(b"\n") else None), piece
+
+
+REQUEST_ID_HEADER = "X-Request-Id"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The entry point, the address of the client and the id of the request."""
+
+    door: str = "library"
+    remote: str | None = None
+    request_id: str | None = None
+    key: str | None = None
+    """Id of the request's API key in the policy, if any."""
+
+
+_origin = ContextVar[Origin | None]("outlast_origin", default=None)
+
+
+def current_origin() -> Origin:
+    """Return the origin of the request that is being served."""
+    return _origin.get() or Origin()
+
+
+def set_origin(origin: Origin) -> None:
+    """Set the origin of the request that this task serves from now on."""
+    _origin.set(origin)
+
+
+def set_key(key: str | None) -> None:
+    """Set the API key of the request that this task serves."""
+    _origin.set(replace(current_origin(), key=key))
+
+
+@contextmanager
+def served_from(origin: Origin) -> Generator[None]:
+    """Attribute the actions of the block to another request than the one that this task serves."""
+    token = _origin.set(origin)
+    try:
+        yield
+    finally:
+        _origin.reset(token)
