@@ -35,8 +35,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.object_store import EncryptedObjects, OutputObjects
 from outlast.activities.secrets import SecretSealer, secret_from_file, store_credentials
-from outlast.worker.payloads.converter import EncryptingCodec, lean_data_converter
-from outlast.worker.payloads.external_storage import external_storage
+from outlast.worker.payloads import EncryptingCodec, external_storage, lean_data_converter
 from outlast.worker.settings import Settings
 from outlast.workflows.versioning import VersionedRunner
 

@@ -31,7 +31,7 @@ from outlast.activities.runs.contracts import RunState, has_money_left, is_cut_s
 from outlast.activities.spending.contracts import ReserveInput, Spend, exact_usd
 from outlast.activities.spending.ledger import Ledgers, refused_by_cap
 from outlast.worker.ended_runs import abnormal, ended_call, taken_up
-from outlast.worker.payloads.external_storage import UNREADABLE
+from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import (

@@ -28,7 +28,7 @@ from outlast.api.temporal import schedule_view
 from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.visibility import derived_id, old_page, read_page_token, schedules_query, write_page_token
 from outlast.contracts import schedules as contracts
-from outlast.worker.payloads.external_storage import UNREADABLE
+from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.schedules.contracts import FiringInput, Spending, Timing
 

@@ -23,7 +23,7 @@ from outlast.api.temporal.errors import temporal_errors, unreadable_words
 from outlast.api.temporal.task_view import memo_model
 from outlast.api.temporal.visibility import is_running, page_of, running_tasks_query, sessions_query
 from outlast.contracts import sessions as contracts
-from outlast.worker.payloads.external_storage import UNREADABLE
+from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts import turns as turn_contracts
 from outlast.workflows.contracts.search_attributes import SESSION

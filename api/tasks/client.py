@@ -34,7 +34,7 @@ from outlast.api.temporal.task_events import Position, position_of, stream_event
 from outlast.contracts.events import TaskEvent, TaskEventName
 from outlast.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
 from outlast.worker.ended_runs import abnormal
-from outlast.worker.payloads.external_storage import UNREADABLE
+from outlast.worker.payloads import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts import tool_calls as calls

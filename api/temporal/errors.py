@@ -21,8 +21,7 @@ from outlast.api.errors import (
     TemporalBusy,
     TemporalUnavailable,
 )
-from outlast.worker.payloads.converter import PayloadUnreadable
-from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
+from outlast.worker.payloads import PayloadLost, PayloadUnavailable, PayloadUnreadable
 
 WORKER_SECONDS = 30.0
 """Longest wait for an answer."""

@@ -30,8 +30,7 @@ from outlast.activities.secrets import ContentDamaged, ContentKeyMissing
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable
 from outlast.api.temporal.errors import is_outage, temporal_errors
-from outlast.worker.payloads.converter import PayloadUnreadable
-from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
+from outlast.worker.payloads import PayloadLost, PayloadUnavailable, PayloadUnreadable
 
 DESCRIPTIONS: Final = Looks(per_second=50)
 """Looks at single workflows. With 1,000 streams, each shows a new status message within 20 seconds."""

@@ -30,7 +30,7 @@ from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
 from outlast.contracts.tasks import Task
-from outlast.worker.payloads.external_storage import UNREADABLE
+from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome, digest_of_rows, rows_as_lines
 from outlast.workflows.session import SessionWorkflow

@@ -14,8 +14,7 @@ from outlast.activities.secrets import masked
 from outlast.api.temporal.history_details import error_of_stuck, was_cancelled
 from outlast.api.temporal.task_view import memo_model
 from outlast.contracts.schedules import Firing, Schedule
-from outlast.worker.payloads.converter import PayloadUnreadable
-from outlast.worker.payloads.external_storage import UNREADABLE
+from outlast.worker.payloads import UNREADABLE, PayloadUnreadable
 from outlast.workflows.contracts import memo
 from outlast.workflows.schedules.contracts import FiringInput, FiringProgress, FiringStatus
 

@@ -30,7 +30,7 @@ from outlast.api.temporal.task_view import memo_model, owner_of
 from outlast.api.temporal.visibility import deliveries_query, owned, page_of, tests_query
 from outlast.api.webhooks.client import WebhookClient
 from outlast.contracts import webhooks as contracts
-from outlast.worker.payloads.external_storage import UNREADABLE
+from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 

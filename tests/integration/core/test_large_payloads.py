@@ -11,7 +11,7 @@ from temporalio.worker import Replayer, Worker
 
 from outlast.activities.object_store import OutputObjects, payloads_prefix
 from outlast.worker.connection import OutlastPlugin
-from outlast.worker.payloads.external_storage import PayloadLost
+from outlast.worker.payloads import PayloadLost
 from outlast.workflows.tool_call import ToolCallWorkflow
 from tests.support.calls.tasks import WAIT, completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.api.temporal import history
-from outlast.worker.payloads.external_storage import PayloadLost, PayloadUnavailable
+from outlast.worker.payloads import PayloadLost, PayloadUnavailable
 from outlast.workflows.contracts.turns import turn_workflow_id
 from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, streamed, turn_events

@@ -16,7 +16,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.llm.activities import ModelActivities
 from outlast.activities.llm.contracts import CallModelInput, ModelStep
-from outlast.worker.payloads.converter import lean_data_converter
+from outlast.worker.payloads import lean_data_converter
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities
 

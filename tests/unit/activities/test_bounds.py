@@ -19,7 +19,7 @@ from outlast.activities.bounds import (
 )
 from outlast.activities.json_numbers import exact_json, number_flaws
 from outlast.activities.spending.contracts import exact_usd
-from outlast.worker.payloads.converter import LeanJSONPayloadConverter
+from outlast.worker.payloads import LeanJSONPayloadConverter
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
 NO_AMOUNTS = ("1e30", "1e400", "1e-3000", "NaN", "Infinity", "-0", "-1", "1e900000", "0", "1000000000.1", "1e-13")

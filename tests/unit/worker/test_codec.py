@@ -12,7 +12,7 @@ from outlast.activities.secrets import (
     ContentDamaged,
     ContentKeyMissing,
 )
-from outlast.worker.payloads.converter import EncryptingCodec
+from outlast.worker.payloads import EncryptingCodec
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 JSON = {"encoding": b"json/plain"}

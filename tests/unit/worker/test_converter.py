@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from outlast.activities.contracts import Caller, Contract
 from outlast.activities.runs.contracts import Budget, RunSpec, StartRunInput
-from outlast.worker.payloads.converter import lean_data_converter
+from outlast.worker.payloads import lean_data_converter
 from outlast.worker.service import serving
 from outlast.workflows.contracts.tool_calls import (
     ImageContent,

@@ -16,7 +16,7 @@ from temporalio.converter import (
 
 from outlast.activities.object_store import OutputObjects, StoredPayload, parse_payload_key, payload_key
 from outlast.activities.outputs.output_format import MAX_REFERENCES, reference_to, references_in
-from outlast.worker.payloads.external_storage import PayloadDriver, PayloadLost, external_storage
+from outlast.worker.payloads import PayloadDriver, PayloadLost, external_storage
 
 DIGEST = "0" * 64
 LARGE = Payload(data=b"x" * 300_000)

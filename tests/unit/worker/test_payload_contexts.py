@@ -15,7 +15,7 @@ from temporalio.worker._command_aware_visitor import CommandInfo
 from outlast.activities.object_store import OutputObjects
 from outlast.activities.secrets import SecretSealer
 from outlast.worker.connection import AlikePayloadsRunner, OutlastPlugin
-from outlast.worker.payloads.converter import EncryptingCodec
+from outlast.worker.payloads import EncryptingCodec
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
