@@ -138,7 +138,7 @@ async def used_stack(config: StackConfig, on_wait: Callable[[], None] = lambda: 
 async def _joined(config: StackConfig, on_wait: Callable[[], None]) -> StackAddresses:
     starting: subprocess.Popen[bytes] | None = None
     is_first = True
-    deadline = time.monotonic() + _READY_SECONDS
+    deadline = time.monotonic() + max(_READY_SECONDS, 2 * config.ready_timeout_seconds)
     while time.monotonic() < deadline:
         state = find_running(config.data_dir)
         url = state.addresses.api_url if state else None

@@ -76,7 +76,7 @@ _GROUPS: dict[str, _Commands] = {
 """Commands by the panel of the help that lists them."""
 _FIRST_STEPS = (
     ("outlast demo", "See a tool call survive its worker."),
-    ("outlast dev FILE", "Start everything with tools of yours, and reload them when they change."),
+    ("outlast dev FILE", "Start everything, with tools of yours."),
     ("outlast call TOOL -a NAME=VALUE", "Call a tool."),
 )
 

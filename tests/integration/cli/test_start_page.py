@@ -19,7 +19,7 @@ def test_outlast_alone_shows_three_commands_and_the_names_of_all(fake_api: FakeA
     assert max(map(len, lines)) <= 80
     assert [line.split("  ")[1] for line in lines if line.startswith("  outlast ")] == [
         "outlast demo",
-        "outlast up --tools-from FILE",
+        "outlast dev FILE",
         "outlast call TOOL -a NAME=VALUE",
     ]
     app = command_line()
