@@ -346,14 +346,14 @@ async def test_a_call_without_arguments_may_say_nothing(http: httpx.AsyncClient,
 
 
 @ADAPTER
-async def test_tools_and_fields_with_odd_names_are_offered_and_found_again(
+async def test_fields_with_odd_names_are_offered_and_found_again(
     http: httpx.AsyncClient, adapter: type[AdapterDoor]
 ) -> None:
     door = adapter(http)
     url = f"/v1/adapters/{door.provider}/tools"
     listed = (await http.get(url, params={"tools": "dev"})).raise_for_status().json()["tools"]
     plain = [{**tool, **tool.pop("function", {})} for tool in listed]
-    (odd,) = [tool for tool in plain if tool["name"].startswith("shelf-of-odd-names")]
+    (odd,) = [tool for tool in plain if tool["name"].startswith("shelf-of-odd-fields")]
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"]) for tool in plain)
     schema = odd.get("input_schema") or odd["parameters"]
     (field,) = schema["required"]

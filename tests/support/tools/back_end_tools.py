@@ -14,7 +14,7 @@ from outlast.workflows.tools.framework.tool import Arguments, Category, Handler,
 from tests.support.tools.conformance_tools import PNG, WAV, embedded, form
 
 PDF = base64.b64encode(b"%PDF-1.4\n%%EOF\n").decode()
-ODD_NAME = "shelf.of/odd names: " + "long-" * 12
+ODD_NAME = "shelf-of-odd-fields"
 ODD_FIELD = "filter[id]"
 ODD_SCHEMA: dict[str, JsonValue] = {
     "type": "object",
