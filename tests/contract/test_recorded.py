@@ -39,6 +39,7 @@ DELIBERATE = {
     ),
     r"(no such|unknown) tool: .*(hint|text) was .*Did you mean call-actor": "there are more tools of a similar name",
     r"rest: .*/task/(finished_at|expires_at) was null": "the answer to a call has the end of its task, as GET has it",
+    r"unknown tool: /body/error/message was .* is .*Did you mean call-actor": "MCP errors name similar tools",
     r"/(hint|text) was .*Mend every violation": "a hint says it in plainer words",
 }
 """Differences (regular expressions over `set: exchange: difference`) that other issues made, and why."""

@@ -15,6 +15,7 @@ from outlast.workflows.contracts.sessions import (
     TASK_COMPLETED_SIGNAL,
     TURN_ENDED_SIGNAL,
 )
+from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL
 from outlast.workflows.contracts.tool_calls import RUN_STOPPED_SIGNAL
 from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.retention import RetentionWorkflow
@@ -25,7 +26,12 @@ from outlast.workflows.turn import TurnWorkflow
 from outlast.workflows.versioning import behaviour_of
 
 NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
-    ToolCallWorkflow: ("ToolCallWorkflow", {"attempts_fail", "release"}, {"submit_input"}, set()),
+    ToolCallWorkflow: (
+        "ToolCallWorkflow",
+        {"attempts_fail", "release", "tool_step"},
+        {"submit_input"},
+        {"tool_journal"},
+    ),
     SessionWorkflow: (
         "SessionWorkflow",
         {"task_completed", "call_refused", "posted", "turn_ended"},
@@ -58,7 +64,8 @@ def test_calls_and_turns_stay_with_their_version_and_what_lives_long_moves_on() 
 
 
 def test_signals_that_are_sent_by_name_are_handled() -> None:
-    assert NAMES[ToolCallWorkflow][1] == {ATTEMPTS_FAIL_SIGNAL, RELEASE_SIGNAL}
+    assert NAMES[ToolCallWorkflow][1] == {ATTEMPTS_FAIL_SIGNAL, RELEASE_SIGNAL, STEP_SIGNAL}
+    assert NAMES[ToolCallWorkflow][3] == {JOURNAL_QUERY}
     assert NAMES[NothingToRelease][1] == {RELEASE_SIGNAL}
     assert NAMES[DispatchWorkflow][1] == {LOOK_SIGNAL}
     session, turn = NAMES[SessionWorkflow][1], NAMES[TurnWorkflow][1]
