@@ -28,6 +28,7 @@ from tests.support.calls.tasks import Event, completed, events, result_of, sleep
 from tests.support.calls.turns import named, new_session, streamed
 from tests.support.calls.webhooks import delivery_of
 from tests.support.eventually import eventually
+from tests.support.http.webhooks import receiving_webhooks
 from tests.support.providers.script import Call, by_position, says
 from tests.support.providers.server import running_provider
 from tests.support.stacks.api_server import connect
@@ -110,14 +111,15 @@ async def _fired(api: httpx.AsyncClient) -> dict[str, str]:
 
 
 async def _webhooks(api: httpx.AsyncClient) -> dict[str, str]:
-    """A call that a subscription and a webhook of its own hear of, both at an address that nothing is posted to."""
-    nowhere = "http://localhost:8080/hooks"
-    secret = "whsec_" + "cmVjb3Jk" * 4
-    webhook = (await api.post("/v1/webhooks", json={"url": nowhere, "events": ["task.completed"]})).json()
-    own = {"url": nowhere, "secret": secret, "events": ["task.completed"]}
-    heard = await completed(api, sleeper_call(0.1) | {"options": {"webhooks": [own]}})
-    task_id = heard["task"]["id"]
-    lost = await delivery_of(api, task_id, "undelivered", webhook_id=webhook["id"])
+    """A call that a subscription and a webhook of its own hear of. The receiver wants no events."""
+    with receiving_webhooks() as receiver:
+        receiver.otherwise = 410
+        secret = "whsec_" + "cmVjb3Jk" * 4
+        webhook = (await api.post("/v1/webhooks", json={"url": receiver.url, "events": ["task.completed"]})).json()
+        own = {"url": receiver.url, "secret": secret, "events": ["task.completed"]}
+        heard = await completed(api, sleeper_call(0.1) | {"options": {"webhooks": [own]}})
+        task_id = heard["task"]["id"]
+        lost = await delivery_of(api, task_id, "undelivered", webhook_id=webhook["id"])
     await api.post(f"/v1/webhooks/{webhook['id']}/rotate", json={})
     await api.patch(f"/v1/webhooks/{webhook['id']}", json={"enabled": False})
     await api.delete(f"/v1/webhooks/{webhook['id']}")
