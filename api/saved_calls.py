@@ -249,7 +249,7 @@ class SavedCallClient:
             most,
             listed=lambda: self._store.keys(caller.id),
             exists=exists,
-            refusal=f"You have {most} saved calls, the maximum (`saved_calls` in the operator's policy). Delete one first.",
+            refusal=f"You have {most} saved calls, the maximum (`saved_calls` in the operator's policy). Delete one.",
         )
 
 
