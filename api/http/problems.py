@@ -209,10 +209,11 @@ def body_too_complex(path: str, detail: str) -> JSONResponse:
 
 def _violation(entry: Any) -> Violation:
     location = entry["loc"][1:] if entry["loc"][0] == "body" else entry["loc"]
-    if (
-        entry["type"] == "json_invalid"
-    ):  # the framework puts the reason into the context, and the position into the place
-        found = Violation.at((), f"{entry['ctx']['error']} at character {location[0] + 1 if location else 1}")
+    if entry["type"] == "json_invalid":  # the framework puts the reason into the context
+        reason = entry["ctx"]["error"]
+        is_body = not location or isinstance(location[0], int)  # and of a body the position into the place
+        position = location[0] + 1 if location and is_body else 1
+        found = Violation.at((), f"{reason} at character {position}") if is_body else Violation.at(location, reason)
     elif entry["type"] == "missing" and not location:
         found = Violation.at((), "The request has no body: send JSON")
     else:

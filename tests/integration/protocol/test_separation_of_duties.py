@@ -181,7 +181,9 @@ async def test_whoever_may_approve_finds_what_waits_and_nobody_else_does(people:
         assert (handoff.task_id, handoff.key, handoff.approvers) == (task["id"], "approval", ("legal",))
         assert await asyncio.to_thread(boss.handoffs, "call-actor") == ()
     table = await run("boss", "waiting")
-    assert [line.split()[:3] for line in table.stdout.splitlines()[1:]] == [[task["id"], "deploy", "key:agent"]]
+    listed, _, arguments = table.stdout.partition("\nARGUMENTS\n")
+    assert [line.split()[:3] for line in listed.splitlines()[1:]] == [[task["id"], "deploy", "key:agent"]]
+    assert "site" in arguments
     assert "outlast tasks answer TASK --yes" in table.stderr
     stranger = await run("eve", "waiting")
     assert (stranger.stdout, stranger.stderr) == ("", "Nothing waits for you.\n")
