@@ -223,7 +223,7 @@ def _parsed(text: str, kinds: Kinds) -> JsonValue:
 
 
 def _with_kind(violation: Violation, value: JsonValue) -> Violation:
-    if not any(words in violation.message for words in ("valid", "of type", "of types")):
+    if not any(words in violation.message for words in ("valid", "of type", "of types", "should be an object")):
         return violation
     sent = _kind_at(value, violation.path)
     if sent is None:
