@@ -12,6 +12,8 @@ from typing import Annotated, Any, LiteralString
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
+MAX_LOCATOR_CHARS = 64
+"""Length of the locator of a stored output."""
 MAX_USD = Decimal(1_000_000_000)
 USD_DECIMALS = 12
 MAX_COUNT = 1_000_000_000

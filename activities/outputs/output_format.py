@@ -20,13 +20,13 @@ from typing import Literal
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from outlast.activities.bounds import MAX_LOCATOR_CHARS
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.exceptions import OutputDamaged, OutputError
 from outlast.activities.outputs.contracts import FieldSummary, OutputKind, OutputScope, StoredOutput
 
 _FORM = re.compile(r"out_([a-z2-7]{13})_([a-z2-7]{32})_([a-z2-7]{6})")
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-MAX_LOCATOR_CHARS = 64
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
+from outlast.activities.bounds import MAX_LOCATOR_CHARS
 from outlast.activities.contracts import ErrorEnvelope
 from outlast.activities.conversations.contracts import ImagePart, ModelMessage, Part, TextPart
 from outlast.activities.llm.contracts import ControlName, Effort, ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputKind
-from outlast.activities.outputs.output_format import MAX_LOCATOR_CHARS
 from outlast.contracts.base import MadeOf, Open, Response, absent
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
