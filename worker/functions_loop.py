@@ -65,12 +65,15 @@ class FunctionsLoop:
         context = copy_context()
         running = _Running(tool, info.workflow_id or "", shown, counter.add)
         started: list[asyncio.Task[Any]] = []
+        is_cancelled = threading.Event()
 
         async def run() -> tuple[Any, BaseException | None]:
             task = asyncio.current_task()
             assert task is not None
             started.append(task)
             self._running[task] = running
+            if is_cancelled.is_set():  # before this loop had a turn for the function
+                task.cancel()
             try:
                 return await function, None
             except BaseException as error:  # noqa: BLE001 (raised on the caller's loop: here, sys.exit() would end this one)
@@ -84,6 +87,7 @@ class FunctionsLoop:
         except asyncio.CancelledError:
             if ended.cancelled():
                 raise
+            is_cancelled.set()
             self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in started])
             value, error = await asyncio.shield(ended)
         if error is not None:
@@ -99,16 +103,14 @@ class FunctionsLoop:
                 _logger.exception("an asyncio task of a tool raised %s", type(error).__name__)
 
     def _watch(self) -> None:
-        reported: float | None = None
+        is_reported = False
         while True:
             self._loop.call_soon_threadsafe(self._turned)
             time.sleep(_LOOK_SECONDS)
             blocked = time.monotonic() - self._turned_at
-            if blocked < BLOCKED_SECONDS:
-                reported = None
-            elif reported is None:
-                reported = blocked
+            if blocked >= BLOCKED_SECONDS and not is_reported:
                 self._report(blocked)
+            is_reported = blocked >= BLOCKED_SECONDS
 
     def _turned(self) -> None:
         self._turned_at = time.monotonic()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -29,6 +30,7 @@ from outlast.workflows.tools.framework.plain_functions import (
     PlainFunctionResult,
 )
 from outlast.workflows.tools.framework.results import as_result
+from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.framework.tool_context import ToolContext
 from outlast.workflows.tools.loader import base_tools
@@ -62,9 +64,9 @@ class PlainFunctions:
             definition, arguments = self._tool_and_arguments(request)
             approval = definition.approval
             try:
-                if approval is None or not await asyncio.to_thread(approval.is_due, arguments):
+                if approval is None or not await in_thread(request.tool, partial(approval.is_due, arguments)):
                     return ApprovalDecision(is_due=False)
-                message = await asyncio.to_thread(approval.message_for, arguments)
+                message = await in_thread(request.tool, partial(approval.message_for, arguments))
             except Exception as error:  # noqa: BLE001 (a defect of the tool)
                 raise _logged_defect(request, error) from None
             return ApprovalDecision(is_due=True, message=message, seconds=approval.deadline.total_seconds())

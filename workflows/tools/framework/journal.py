@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, cast
@@ -260,9 +261,10 @@ def _exception_of(failure: StepFailure) -> Exception:
     for part in failure.name.split("."):
         found = getattr(found, part, None)
     if isinstance(found, type) and issubclass(found, Exception):
-        error = found.__new__(found)
-        error.args = (failure.message,)
-        return error
+        with suppress(Exception):  # a class with a constructor of its own
+            error = found.__new__(found)
+            error.args = (failure.message,)
+            return error
     return StepFailed(f"{failure.name}: {failure.message}")
 
 

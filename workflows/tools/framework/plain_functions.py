@@ -89,6 +89,7 @@ async def decide_approval(ctx: HandlerContext) -> ApprovalDecision:
             task_queue=FUNCTIONS_TASK_QUEUE,
             start_to_close_timeout=timedelta(seconds=30),
             schedule_to_close_timeout=remaining(call),
+            retry_policy=RetryPolicy(maximum_attempts=5),  # a condition that hangs would hang again
             summary=f"approval of {call.tool}",
         )
 
