@@ -164,6 +164,8 @@ async def _check_access(client: AsyncClient) -> list[Check]:
         return [skip("Credential", "not tried"), fail("Tools", error.message, cli_error(error).hint or "")]
     found = [_credential(client.connection)]
     actors = [tool.name for tool in tools if tool.actor]
+    if not actors and not any(tool.name == "call-actor" for tool in tools):
+        return [*found, ok("Tools", f"{counted(len(tools), 'tool')}, without those of Apify")]
     if not actors:
         advice = "Check the platform and OUTLAST_DEFAULT_ACTORS; the API's log says which Actor was left out."
         return [*found, warn("Tools", f"{counted(len(tools), 'tool')}, no tools of Actors", advice)]
