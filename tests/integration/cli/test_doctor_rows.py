@@ -102,7 +102,7 @@ def test_an_api_without_temporal_without_actors_and_with_a_platform_that_is_down
     fake_api.on("GET", "/v2/users/me", Answer({}, 503))
     fake_api.on("GET", "/healthz", Answer("ok"))
     fake_api.on("GET", "/readyz", Answer({"ready": False, "checks": {"temporal": "failing", "worker": "unknown"}}))
-    tool = {"name": "get-actor-run", "category": "runs", "description": "Get a run."}
+    tool = {"name": "call-actor", "category": "runs", "description": "Get a run."}
     fake_api.on("GET", "/v1/tools", Answer({"tools": [tool]}), problem(503, "Down", "Temporal is down."))
     found = rows(outlast)
     assert found["Platform"] == ("fail", f"{fake_api.url} answers 503")
