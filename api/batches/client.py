@@ -376,7 +376,7 @@ async def progress_events(
     shown: contracts.Batch | None = None
     with DESCRIPTIONS.follower():
         while batch.status is BatchStatus.WORKING:
-            if batch != shown:
+            if shown is None or (batch != shown and not _is_older(batch, shown)):
                 shown = batch
                 yield _event("progress", batch)
             await asyncio.sleep(DESCRIPTIONS.pause_seconds(_LOOK_SECONDS))
@@ -385,6 +385,14 @@ async def progress_events(
             except errors.TemporalUnavailable:
                 continue
     yield _event("ended", batch)
+
+
+def _is_older(batch: contracts.Batch, shown: contracts.Batch) -> bool:
+    """Whether `batch` was read between the end of a round and the workflow's record of it, which still lacks the round.
+
+    Neither count decreases otherwise: only items that failed run again.
+    """
+    return batch.completed < shown.completed or batch.cost_usd < shown.cost_usd
 
 
 def _event(name: str, batch: contracts.Batch) -> BatchEvent:

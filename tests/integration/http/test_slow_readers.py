@@ -35,6 +35,7 @@ async def serving(tmp_path: Path, **settings: Any) -> AsyncIterator[httpx.AsyncC
             "seal_keys": SecretStr(SEAL_KEYS),
             "api_keys": SecretStr(f"ann:{ANN},bob:{BOB}"),
             "default_actors": "",
+            "default_tools": "actors,docs",  # also if another test has loaded tools of its own
             **settings,
         }
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -71,6 +72,30 @@ async def test_followers_of_batches_share_their_looks(looks: NotedLooks) -> None
         return batch
 
     await _follow(lambda: batches.progress_events(batch, look), looks)
+
+
+async def test_a_batch_that_is_read_before_its_round_is_recorded_is_not_told_of(looks: NotedLooks) -> None:
+    """Between the two, its description has neither the round's counts nor those that the round began with."""
+    first = Batch(
+        id="b", tool="t", mode="default", status=BatchStatus.WORKING, created_at=datetime.now(UTC), total=9, waiting=9,
+        results="r", options={},
+    )  # fmt: skip
+    read = [
+        first.model_copy(update={"completed": completed, "cost_usd": cost_usd, "failed": failed, "status": status})
+        for completed, cost_usd, failed, status in (
+            (2, 0.2, 1, BatchStatus.WORKING),
+            (0, 0.0, 0, BatchStatus.WORKING),
+            (2, 0.1, 1, BatchStatus.WORKING),
+            (2, 0.2, 0, BatchStatus.WORKING),
+            (9, 0.9, 0, BatchStatus.COMPLETED),
+        )
+    ]
+
+    async def look() -> Batch:
+        return read.pop(0)
+
+    told = [event.data async for event in batches.progress_events(first, look)]
+    assert [(batch.get("completed"), batch.get("failed")) for batch in told] == [(0, 0), (2, 1), (2, 0), (9, 0)]
 
 
 async def test_followers_of_handoffs_share_their_looks(looks: NotedLooks) -> None:
