@@ -17,9 +17,9 @@ service = service_fixture(
     callers={"ann": ANN, "bob": BOB, **OTHERS},
     settings={
         "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
-        "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.2",
+        "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.1",
         "OUTLAST_WEBHOOK_TIMEOUT_SECONDS": "1",
-        "OUTLAST_WEBHOOK_RETRY_HOURS": "0.004",
+        "OUTLAST_WEBHOOK_RETRY_HOURS": "0.006",
         "OUTLAST_LIMITS": '{"webhooks": 6, "webhook_deliveries": 25, "webhook_tests": 3}',
     },
 )
