@@ -125,7 +125,8 @@ async def test_events_for_a_receiver_that_hangs_cost_few_attempts_and_arrive_in_
     paused.touch()
     silence.unlink()
     await chaos.stack.bring_up()
-    await eventually(receiver.received, interval_seconds=0.01)
+    # The pauses between attempts have doubled for as long as the events were awaited above.
+    await eventually(receiver.received, 400, interval_seconds=0.01)
     chaos.stack.worker.kill()  # while the events are being delivered
     paused.unlink()
     await chaos.stack.bring_up()
