@@ -180,6 +180,22 @@ async def test_a_failure_that_the_function_caught_is_raised_again(attempts: Atte
     assert attempts.ran == ["charge", "refund"]
 
 
+class Declined(Refused):
+    """An exception with a constructor of its own, which no message alone can call."""
+
+    def __init__(self, amount: int, *, reason: str) -> None:
+        super().__init__(f"{amount} were declined: {reason}")
+
+
+async def test_an_exception_with_its_own_constructor_is_of_its_class_again(attempts: Attempts) -> None:
+    context = attempts.context()
+    with pytest.raises(Declined):
+        await context.step(attempts.step(error=Declined(5, reason="no funds")), 1)
+    await context.step(attempts.step(), 2)
+    with pytest.raises(Declined, match="5 were declined: no funds"):
+        await attempts.context().step(attempts.step(), 1)
+
+
 async def test_an_exception_of_an_unknown_class_is_step_failed(attempts: Attempts) -> None:
     local = type("Local", (Exception,), {"__module__": "nowhere"})
     context = attempts.context()
