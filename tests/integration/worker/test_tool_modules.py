@@ -38,7 +38,7 @@ BROKEN = {
     "no tools": ("TOOLS = None\n", "my_tools.py) has no tools: write @tool above a function."),
     "a builder that was not finished": (
         "from outlast import tool\n\nWAVE = tool('wave').describe('Waves.')\n",
-        "my_tools.py) has no tools: WAVE is not finished: call .build() at its end.",
+        "my_tools.py): the tool 'wave' (WAVE) is not finished: call .build() at its end, and list it in TOOLS.",
     ),
     "an entry that is no tool": (
         "def wave(): ...\n\nTOOLS = [wave]\n",
