@@ -23,11 +23,10 @@ from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
 from outlast.api.temporal.errors import temporal_errors
 from outlast.worker.bootstrap import settings_of_process
-from outlast.worker.connection import connect
+from outlast.worker.connection import StoreOwnership, connect
 from outlast.worker.otlp.traces import start_tracing
 from outlast.worker.ready_file import ready_file
 from outlast.worker.search_attributes import register_search_attributes
-from outlast.worker.store_owner import StoreOwnership
 from outlast.worker.telemetry import build_runtime
 from outlast.workflows.tools.extensions import ExtensionError, load_extensions
 from outlast.workflows.tools.registry import offer_on_demand

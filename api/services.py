@@ -22,8 +22,7 @@ from outlast.api.audit.log import AuditFiles, AuditLog
 from outlast.api.audit.records import KEY_PURPOSE
 from outlast.api.batches.client import BatchClient, StoredRows
 from outlast.api.batches.starter import BatchStarter
-from outlast.api.catalog.absent_tools import AbsentTools
-from outlast.api.catalog.builtin_tools import BuiltinTools
+from outlast.api.catalog.builtin_tools import AbsentTools, BuiltinTools
 from outlast.api.catalog.catalog import Catalogue
 from outlast.api.catalog.payment_terms import PaymentTerms
 from outlast.api.operations import OperationsReader

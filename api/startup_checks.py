@@ -7,8 +7,7 @@ from outlast.api.catalog.builtin_tools import OFF, ON
 from outlast.api.settings import ApiSettings, split_names
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES
 from outlast.workflows.tools.framework.tool import Category
-from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES
+from outlast.workflows.tools.registry import MODES, base_tools
 
 _ACTOR = re.compile(r"[\w-]+[/~][\w.-]+|[A-Za-z0-9]{17}", re.ASCII)
 """`user/name`, `user~name`, or an Actor's id."""

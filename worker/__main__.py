@@ -17,7 +17,7 @@ from temporalio.service import RPCError
 from outlast.activities import apify
 from outlast.activities.failures.exceptions import SealError
 from outlast.worker.bootstrap import settings_of_process
-from outlast.worker.connection import connect, temporal_certificate_end, worker_identity
+from outlast.worker.connection import StoreOwnership, connect, temporal_certificate_end, worker_identity
 from outlast.worker.failover import taking_over
 from outlast.worker.otlp.metrics import sending_metrics, series_at
 from outlast.worker.otlp.traces import start_tracing
@@ -25,7 +25,6 @@ from outlast.worker.ready_file import ready_file
 from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.service import serving
 from outlast.worker.settings import WorkerSettings
-from outlast.worker.store_owner import StoreOwnership
 from outlast.worker.stuck_tasks import ending_stuck_tasks
 from outlast.worker.sweep_schedule import ensure_sweep_schedule
 from outlast.worker.telemetry import export_certificate_end, start_telemetry

@@ -33,8 +33,7 @@ from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.framework.tool_context import ToolContext
-from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import UnknownTool
+from outlast.workflows.tools.registry import UnknownTool, base_tools
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """A workflow decodes the answer before it is stored."""

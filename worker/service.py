@@ -35,14 +35,13 @@ from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.webhooks.activities import WebhookActivities
 from outlast.activities.webhooks.posting import WebhookPoster
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
-from outlast.worker.connection import output_objects, sealer_from
+from outlast.worker.connection import StoreOwnership, output_objects, sealer_from
 from outlast.worker.functions_loop import FunctionsLoop
 from outlast.worker.item_tasks import WorkflowItemTasks
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.schedule_work import WorkflowWork
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
-from outlast.worker.store_owner import StoreOwnership
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.contracts.queues import (
     FUNCTIONS_TASK_QUEUE,
@@ -59,9 +58,11 @@ from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.stuck import EndStuckWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
-from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
-from outlast.workflows.webhooks.queue import WebhookQueueWorkflow
-from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
+from outlast.workflows.webhooks.deliveries import (
+    WebhookDeliveryWorkflow,
+    WebhookQueueWorkflow,
+    WebhookSubscriptionsWorkflow,
+)
 
 WORKFLOWS = (
     ToolCallWorkflow,

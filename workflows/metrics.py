@@ -12,9 +12,9 @@ from temporalio import workflow
 from outlast.activities.llm.contracts import ModelStep
 from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.spending.contracts import Cap, Settlement
+from outlast.workflows.contracts.sessions import TurnResult
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall, ToolResult
 from outlast.workflows.contracts.tool_masks import Resolution
-from outlast.workflows.contracts.turns import TurnResult
 from outlast.workflows.tools.registry import executor_kind, metric_label
 
 

@@ -27,25 +27,23 @@ from outlast.workflows.contracts.sessions import (
     POSTED_SIGNAL,
     TASK_COMPLETED_SIGNAL,
     TURN_ENDED_SIGNAL,
-    Posted,
-    SelfCorrectionView,
-    SessionEvent,
-    SessionState,
-    corrected,
-)
-from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
-from outlast.workflows.contracts.turns import (
     AdoptConversation,
     BeginTurn,
     Budgets,
+    Posted,
+    SelfCorrectionView,
+    SessionEvent,
     SessionListing,
     SessionOverview,
     SessionProfile,
+    SessionState,
     TurnEnded,
     TurnPlace,
     TurnRef,
+    corrected,
     turn_workflow_id,
 )
+from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
 from outlast.workflows.turns.budgets import left, total
 
 

@@ -40,7 +40,19 @@ from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
 from outlast.workflows.contracts.self_correction import CallOutcome, Verdict, observe, verdict_on
-from outlast.workflows.contracts.sessions import CALL_REFUSED_SIGNAL, TURN_ENDED_SIGNAL, session_workflow_id
+from outlast.workflows.contracts.sessions import (
+    CALL_REFUSED_SIGNAL,
+    TURN_ENDED_SIGNAL,
+    Ending,
+    StepSeconds,
+    TurnEnded,
+    TurnInput,
+    TurnReport,
+    TurnResult,
+    TurnState,
+    TurnStatus,
+    session_workflow_id,
+)
 from outlast.workflows.contracts.tool_calls import (
     RUN_STOPPED_SIGNAL,
     CallRefused,
@@ -51,16 +63,6 @@ from outlast.workflows.contracts.tool_calls import (
     ToolResult,
 )
 from outlast.workflows.contracts.tool_masks import Resolution
-from outlast.workflows.contracts.turns import (
-    Ending,
-    StepSeconds,
-    TurnEnded,
-    TurnInput,
-    TurnReport,
-    TurnResult,
-    TurnState,
-    TurnStatus,
-)
 from outlast.workflows.handler_api.activity_calls import tool_errors
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.handler_api.observability import log_accepted, upsert_search_attributes

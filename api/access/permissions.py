@@ -21,8 +21,7 @@ if TYPE_CHECKING:  # the tools take half a second to load, which a check of the 
     from outlast.workflows.tools.framework.tool import Tool
 import difflib
 
-from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES
+from outlast.workflows.tools.registry import MODES, base_tools
 
 _STRICTNESS: tuple[str, ...] = get_args(Action)
 _BY_ID = re.compile(r"([A-Za-z0-9]{17})(?::[^*]+)?")

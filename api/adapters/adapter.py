@@ -42,8 +42,7 @@ from outlast.workflows.tools.core.standard_selection import TASK_COMPANIONS
 from outlast.workflows.tools.extensions import load_extensions
 from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
-from outlast.workflows.tools.loader import ToolSet, base_tools, tool_set
-from outlast.workflows.tools.registry import UnknownTool, unknown_tool
+from outlast.workflows.tools.registry import ToolSet, UnknownTool, base_tools, tool_set, unknown_tool
 from outlast.workflows.turns.steps import cut_off_call
 
 MAX_CALLS = 128

@@ -33,7 +33,7 @@ from outlast.api.temporal.history_details import error_of_stuck
 from outlast.api.temporal.task_view import memo_model
 from outlast.api.temporal.visibility import batches_query, derived_id, owned, page_of
 from outlast.contracts import batches as contracts
-from outlast.contracts.events import BatchEvent
+from outlast.contracts.tasks import BatchEvent
 from outlast.worker.payloads import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary, LegRequest

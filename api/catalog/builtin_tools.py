@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Self
 
+from outlast.activities.contracts import Caller, ErrorEnvelope
+from outlast.api.access.permissions import CallName, PermissionRules
+from outlast.api.access.policy.source import PolicySource
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.standard_selection import companion_names
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES
 from outlast.workflows.tools.framework.tool import Category
-from outlast.workflows.tools.loader import ToolSet, base_tools, tool_set
-from outlast.workflows.tools.registry import companions_of, own_tools
+from outlast.workflows.tools.registry import MODES, ToolSet, base_tools, companions_of, own_tools, tool_set
 
 ON, OFF = "on", "off"
 
@@ -53,3 +55,43 @@ class BuiltinTools:
 
 EVERY_BUILTIN_TOOL = BuiltinTools()
 OWN_TOOLS = BuiltinTools(frozenset())
+
+
+@dataclass(frozen=True)
+class AbsentTools:
+    """Explains errors about unknown tools. Callers are told nothing about tools that the policy denies them."""
+
+    builtin: BuiltinTools
+    policy: PolicySource
+
+    def explained(
+        self, unknown: ErrorEnvelope, name: str, mode: str, caller: Caller, *, by_connection: bool = False
+    ) -> ErrorEnvelope:
+        """Return the error with the reason why `name` is not offered, if it exists.
+
+        `by_connection` is True if connections select their tools; otherwise all tools of the mode are offered.
+        """
+        name = TOOL_ALIASES.get(name, name)
+        ruling = PermissionRules.of(self.policy.current).ruling(caller.id, (CallName(name),))
+        if mode not in MODES or (ruling is not None and ruling.action == "deny"):
+            return unknown
+        reason = self._reason(name, mode, by_connection=by_connection)
+        if reason is None:
+            return unknown
+        hint = "Until then, use one of the available tools."
+        return unknown.model_copy(update={"message": reason, "hint": hint})
+
+    def _reason(self, name: str, mode: str, *, by_connection: bool) -> str | None:
+        if by_connection and name in self.builtin.offered(mode).tools:
+            how = f"add `?tools={name}` to the address, or `--tools {name}` to `outlast mcp`"
+            return f"This connection has not selected the tool {name!r}. To select it, {how}, beside the other tools."
+        is_of_actor = "--" in name
+        if name in base_tools(mode).tools or (is_of_actor and not self.builtin.has_actors):
+            return f"This server does not offer {name!r}: its operator has not chosen it in OUTLAST_BUILTIN_TOOLS."
+        modes = [other for other in MODES if name in self.builtin.offered(other).tools]
+        if modes:
+            return f"The mode {mode!r} has no tool {name!r}. To get it, connect with `?mode={modes[0]}`."
+        if by_connection and is_of_actor:
+            how = "add `?actors=USER/NAME` to the address, or `--actors USER/NAME` to `outlast mcp`"
+            return f"This connection has no tool {name!r}. To select the tool of an Actor, {how}."
+        return None

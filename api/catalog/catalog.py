@@ -33,14 +33,17 @@ from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection
 from outlast.workflows.tools.framework.tool import Tool, values_at
-from outlast.workflows.tools.loader import ToolSet, base_tools, load_tools, tool_set
 from outlast.workflows.tools.registry import (
     MODES,
+    ToolSet,
     UnknownTool,
     actor_tool_of,
+    base_tools,
+    load_tools,
     loaded_tools,
     mcp_tools_of,
     selection_rules,
+    tool_set,
 )
 
 log = logging.getLogger("outlast.api")

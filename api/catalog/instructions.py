@@ -7,8 +7,7 @@ from pathlib import Path
 from outlast.activities.skills import SkillCard, SkillFolder
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.tools.framework.mode import Instruction
-from outlast.workflows.tools.loader import ToolSet
-from outlast.workflows.tools.registry import MODES
+from outlast.workflows.tools.registry import MODES, ToolSet
 
 _WHAT_IT_IS = Instruction("Outlast runs tools as durable tasks.")
 _WHAT_IT_IS_WITH_ACTORS = Instruction(

@@ -53,8 +53,7 @@ from outlast.workflows.tools.common.add_actor import ADD_ACTOR, ADDED_ACTOR_META
 from outlast.workflows.tools.common.invalid import shown_input
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
-from outlast.workflows.tools.loader import ToolSet
-from outlast.workflows.tools.registry import UnknownTool
+from outlast.workflows.tools.registry import ToolSet, UnknownTool
 
 _LEVELS: tuple[str, ...] = get_args(types.LoggingLevel)
 _LOG_LEVEL_META = "io.modelcontextprotocol/logLevel"

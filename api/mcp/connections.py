@@ -28,8 +28,7 @@ from outlast.api.http.dependencies import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
 from outlast.api.services import Services
 from outlast.workflows.tools.framework.selection import Parameters, Selection, UnknownName
-from outlast.workflows.tools.loader import ToolSet, normalised_mode
-from outlast.workflows.tools.registry import MODES, selection_rules
+from outlast.workflows.tools.registry import MODES, ToolSet, normalised_mode, selection_rules
 
 PAYMENT_SIGNATURE_HEADER = "payment-signature"
 _MAX_CONNECTIONS = 10_000

@@ -23,8 +23,7 @@ from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, STATE_EVENTS
 from outlast.api.mcp.protocol.versions import Context, require_legacy, require_tasks
 from outlast.api.mcp.resource_methods import ResourceMethods, RowsUri, task_id_of
 from outlast.api.tasks.client import TaskClient
-from outlast.contracts.events import TaskEvent
-from outlast.contracts.tasks import Task
+from outlast.contracts.tasks import Task, TaskEvent
 
 _STATE = "outlast_watchers"
 _Watchers = dict[str, "asyncio.Task[None]"]

@@ -19,8 +19,7 @@ from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.versions import Context, with_mcp_errors
 from outlast.api.tasks.arguments import waits, with_wait_argument
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.loader import ToolSet
-from outlast.workflows.tools.registry import MODES
+from outlast.workflows.tools.registry import MODES, ToolSet
 
 METHOD = "tools/list"
 _MAX_OFFERS = 32

@@ -25,7 +25,7 @@ from outlast.contracts.sessions import (
     SessionTitle,
     Turn,
 )
-from outlast.workflows.contracts.turns import TurnStatus
+from outlast.workflows.contracts.sessions import TurnStatus
 
 providers_router = APIRouter(prefix="/v1/providers", tags=["sessions"], route_class=KnownParametersRoute)
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=KnownParametersRoute)

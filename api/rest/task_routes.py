@@ -23,11 +23,11 @@ from outlast.api.http.dependencies import (
 from outlast.api.http.event_stream import begun_soon, event_stream, lines_response, sse_response
 from outlast.api.http.problems import documented_problems
 from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
-from outlast.contracts.events import RowsWanted
 from outlast.contracts.handoffs import HandoffList
 from outlast.contracts.tasks import (
     CallBody,
     ResurrectRequest,
+    RowsWanted,
     SubmittedInput,
     Task,
     TaskAnswer,

@@ -35,13 +35,13 @@ from outlast.api.temporal.history_details import was_cancelled
 from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.temporal.visibility import owned
 from outlast.contracts.sessions import Session, SessionRequest, Turn, TurnSummary
-from outlast.workflows.contracts.sessions import session_workflow_id
-from outlast.workflows.contracts.turns import (
+from outlast.workflows.contracts.sessions import (
     SessionOverview,
     SessionProfile,
     TurnRef,
     TurnReport,
     TurnStatus,
+    session_workflow_id,
 )
 from outlast.workflows.session import SessionWorkflow
 

@@ -25,7 +25,7 @@ from outlast.api.temporal.visibility import is_running, page_of, running_tasks_q
 from outlast.contracts import sessions as contracts
 from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import memo
-from outlast.workflows.contracts import turns as turn_contracts
+from outlast.workflows.contracts import sessions as recorded
 from outlast.workflows.contracts.search_attributes import SESSION
 from outlast.workflows.contracts.sessions import KEPT_EVENTS
 from outlast.workflows.session import SessionWorkflow
@@ -110,9 +110,7 @@ class SessionCollection:
             overview = await self.sessions.overview(caller, session_id)
             blocks = self.kept.newest_first(caller, session_id, overview.conversation)
             turns = [_exported(block) async for block in blocks]
-            settings = contracts.SessionRequest.model_validate(
-                (overview.profile or turn_contracts.SessionProfile()).asked
-            )
+            settings = contracts.SessionRequest.model_validate((overview.profile or recorded.SessionProfile()).asked)
             return contracts.SessionExport(title=overview.title, settings=settings, turns=tuple(reversed(turns)))
 
     async def import_(self, caller: Caller, imported: contracts.SessionExport) -> contracts.Session:
@@ -136,7 +134,7 @@ class SessionCollection:
         blocks = [partial(_block, turn, renamed) for turn in imported.turns]
         conversations = await self.kept.begin(caller, session.id, blocks)
         turns = _turn_refs(imported, conversations, session.began or datetime.now(UTC))
-        adopted = turn_contracts.AdoptConversation(
+        adopted = recorded.AdoptConversation(
             title=imported.title,
             turns=turns[-KEPT_EVENTS:],
             turn_count=len(turns),
@@ -150,9 +148,9 @@ class SessionCollection:
 async def _entry(execution: WorkflowExecution) -> contracts.SessionEntry:
     session_id = execution.typed_search_attributes.get(SESSION) or ""
     try:
-        listing = await memo_model(
-            execution, memo.SESSION, turn_contracts.SessionListing
-        ) or turn_contracts.SessionListing(began=execution.start_time)
+        listing = await memo_model(execution, memo.SESSION, recorded.SessionListing) or recorded.SessionListing(
+            began=execution.start_time
+        )
     except UNREADABLE as error:
         return contracts.SessionEntry(id=session_id, began=execution.start_time, damaged=unreadable_words(error))
     return contracts.SessionEntry(id=session_id, **listing.model_dump())
@@ -167,7 +165,7 @@ def _message(block: stored.Block, number: int) -> contracts.SessionMessage:
 
 
 def _exported(block: stored.Block) -> contracts.ExportedTurn:
-    report = turn_contracts.TurnReport.model_validate(block.about)
+    report = recorded.TurnReport.model_validate(block.about)
     return contracts.ExportedTurn(
         id=report.turn_id,
         message_id=report.message_id,
@@ -181,14 +179,14 @@ def _exported(block: stored.Block) -> contracts.ExportedTurn:
 
 def _block(turn: contracts.ExportedTurn, renamed: Mapping[str, str], before: stored.ConversationRef) -> stored.Block:
     """The block of an imported turn."""
-    report = turn_contracts.TurnReport(
+    report = recorded.TurnReport(
         turn_id=turn.id,
         message_id=turn.message_id,
         status=turn.status,
         reason=turn.reason,
         text=turn.text,
         before=before,
-        spent=turn_contracts.Spent(),
+        spent=recorded.Spent(),
     )
     messages = tuple(_unsigned(with_locators(message, renamed)) for message in turn.messages)
     return stored.Block(messages=messages, about=report.model_dump(mode="json", exclude_none=True))
@@ -205,12 +203,12 @@ def _unsigned(message: stored.ModelMessage) -> stored.ModelMessage:
 
 def _turn_refs(
     imported: contracts.SessionExport, conversations: Sequence[stored.ConversationRef], began: datetime
-) -> tuple[turn_contracts.TurnRef, ...]:
-    turns: list[turn_contracts.TurnRef] = []
+) -> tuple[recorded.TurnRef, ...]:
+    turns: list[recorded.TurnRef] = []
     for turn, conversation in zip(imported.turns, conversations, strict=True):
         before = turns[-1] if turns else None
         turns.append(
-            turn_contracts.TurnRef(
+            recorded.TurnRef(
                 turn_id=turn.id,
                 message_id=turn.message_id,
                 parent=before.turn_id if before else None,

@@ -19,12 +19,12 @@ from outlast.api.catalog.instructions import offered_skills, server_instructions
 from outlast.api.catalog.portable_schemas import PortableTool, fitting_names, portable
 from outlast.api.errors import BadRequest, ModelForbidden
 from outlast.contracts.sessions import MessageRequest, ModelEntry, ProviderEntry, ProviderList, SessionRequest
+from outlast.workflows.contracts.sessions import Budgets, CarriedRule, SessionProfile, ToolSnapshot, TurnTool
 from outlast.workflows.contracts.tool_masks import canonical
-from outlast.workflows.contracts.turns import Budgets, CarriedRule, SessionProfile, ToolSnapshot, TurnTool
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES, Selection
-from outlast.workflows.tools.loader import tool_set
+from outlast.workflows.tools.registry import tool_set
 from outlast.workflows.turns.steps import system_text
 
 DefinitionHook = Callable[[Definition], Definition]

@@ -34,10 +34,10 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_events import TurnEventLog, position_of
 from outlast.api.temporal.visibility import derived_id, owned
 from outlast.api.webhooks.client import Listeners
-from outlast.contracts.events import TurnStreamEvent
 from outlast.contracts.sessions import MessageRequest, Turn
+from outlast.contracts.tasks import TurnStreamEvent
 from outlast.worker.stuck_tasks import cancel_workflow
-from outlast.workflows.contracts import turns
+from outlast.workflows.contracts import sessions as recorded
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.turn import TurnWorkflow, turn_attributes
@@ -106,7 +106,7 @@ class TurnClient:
         # Before the turn is registered, so that a conversation that cannot continue leaves no turn behind.
         await self.kept.check(caller, session_id, before.head or profile.prompt)
         turn, place = await self._place(caller, session_id, turn_id, request, before)
-        turn_input = turns.TurnInput(
+        turn_input = recorded.TurnInput(
             caller=caller,
             session_id=session_id,
             turn_id=turn_id,
@@ -189,7 +189,7 @@ class TurnClient:
         return await self.turn(caller, session_id, turn_id)
 
     async def _retried(
-        self, caller: Caller, session_id: str, turn_id: str | None, overview: turns.SessionOverview
+        self, caller: Caller, session_id: str, turn_id: str | None, overview: recorded.SessionOverview
     ) -> "_EndedTurn | None":
         if turn_id is None:
             return None
@@ -206,7 +206,7 @@ class TurnClient:
         return _EndedTurn(result, (await self.kept.turn(caller, session_id, result.conversation)).messages)
 
     async def _removed_turn(
-        self, caller: Caller, session_id: str, turn_id: str, overview: turns.SessionOverview
+        self, caller: Caller, session_id: str, turn_id: str, overview: recorded.SessionOverview
     ) -> "_EndedTurn":
         """A turn that Temporal has removed, from the store. Raises `TurnNotFound`, `ConversationLost`."""
         turn = _turn_of(overview, turn_id)
@@ -215,13 +215,13 @@ class TurnClient:
         if turn.conversation is None:
             raise errors.ConversationLost(f"The messages of turn {turn_id} are no longer kept.")
         block = await self.kept.turn(caller, session_id, turn.conversation)
-        return _EndedTurn(turns.TurnReport.model_validate(block.about), block.messages)
+        return _EndedTurn(recorded.TurnReport.model_validate(block.about), block.messages)
 
     async def _place(
         self, caller: Caller, session_id: str, turn_id: str, request: MessageRequest, before: ConversationRef
-    ) -> tuple[turns.TurnRef, turns.TurnPlace]:
+    ) -> tuple[recorded.TurnRef, recorded.TurnPlace]:
         """The turn's place in the session. Raises `TurnRunning`, `BudgetUsedUp`."""
-        asked = turns.BeginTurn(
+        asked = recorded.BeginTurn(
             turn_id=turn_id,
             message_id=request.message_id or turn_id,
             retry_of=request.retry_of_assistant_message_id,
@@ -242,7 +242,7 @@ class TurnClient:
             )
         return place.turn, place
 
-    async def _refuse_running(self, caller: Caller, session_id: str, turn: turns.TurnRef) -> None:
+    async def _refuse_running(self, caller: Caller, session_id: str, turn: recorded.TurnRef) -> None:
         """Raise `TurnRunning` unless the turn has certainly ended."""
         try:
             description = await self._described(caller, session_id, turn.turn_id)
@@ -254,12 +254,14 @@ class TurnClient:
             message = f"Turn {turn.turn_id} has not ended. Wait for it or cancel it, then send the message again."
             raise errors.TurnRunning(message)
 
-    async def _result(self, caller: Caller, session_id: str, turn_id: str) -> turns.TurnResult:
-        workflow_id = turns.turn_workflow_id(caller.id, session_id, turn_id)
+    async def _result(self, caller: Caller, session_id: str, turn_id: str) -> recorded.TurnResult:
+        workflow_id = recorded.turn_workflow_id(caller.id, session_id, turn_id)
         with temporal_errors(missing=_turn_not_found(turn_id)):
             return await self.client.get_workflow_handle_for(TurnWorkflow.run, workflow_id).result()
 
-    async def _has_begun(self, caller: Caller, session_id: str, turn_id: str, overview: turns.SessionOverview) -> bool:
+    async def _has_begun(
+        self, caller: Caller, session_id: str, turn_id: str, overview: recorded.SessionOverview
+    ) -> bool:
         """Return whether a message was sent before, also if Temporal has removed its turn."""
         known = _turn_of(overview, turn_id)
         if known is not None and known.ended:
@@ -270,16 +272,16 @@ class TurnClient:
         return False
 
     async def _described(self, caller: Caller, session_id: str, turn_id: str) -> WorkflowExecutionDescription:
-        workflow_id = turns.turn_workflow_id(caller.id, session_id, turn_id)
+        workflow_id = recorded.turn_workflow_id(caller.id, session_id, turn_id)
         return await owned(self.client, workflow_id, caller, _turn_not_found(turn_id))
 
-    async def _start(self, turn_input: turns.TurnInput) -> None:
+    async def _start(self, turn_input: recorded.TurnInput) -> None:
         with temporal_errors(missing=_turn_not_found(turn_input.turn_id)), suppress(WorkflowAlreadyStartedError):
             caller_id = turn_input.caller.id
             await self.client.start_workflow(
                 TurnWorkflow.run,
                 turn_input,
-                id=turns.turn_workflow_id(caller_id, turn_input.session_id, turn_input.turn_id),
+                id=recorded.turn_workflow_id(caller_id, turn_input.session_id, turn_input.turn_id),
                 task_queue=TOOLS_TASK_QUEUE,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
@@ -293,15 +295,15 @@ class TurnClient:
 class _EndedTurn:
     """A turn that has ended, and its messages."""
 
-    report: turns.TurnReport
+    report: recorded.TurnReport
     messages: tuple[ModelMessage, ...]
 
 
-def _turn_of(overview: turns.SessionOverview, turn_id: str) -> turns.TurnRef | None:
+def _turn_of(overview: recorded.SessionOverview, turn_id: str) -> recorded.TurnRef | None:
     return next((turn for turn in overview.turns if turn.turn_id == turn_id), None)
 
 
-def _check_same_message(known: turns.TurnRef | None, request: MessageRequest) -> None:
+def _check_same_message(known: recorded.TurnRef | None, request: MessageRequest) -> None:
     """Raise `MessageDiffers` if another message was sent with this id."""
     if known is not None and known.asked_digest not in (None, _digest_of(request)):
         message = f"Message {request.message_id!r} was sent with another text or other parts. Send it with a new id."
@@ -339,7 +341,7 @@ def _parts(request: MessageRequest, retried: _EndedTurn | None) -> tuple[TextPar
     return tuple(part for part in retried.messages[0].parts if isinstance(part, TextPart | ImagePart))
 
 
-def _own_names(profile: turns.SessionProfile) -> dict[str, str]:
+def _own_names(profile: recorded.SessionProfile) -> dict[str, str]:
     return {tool.shown: tool.name for tool in profile.snapshot.tools if tool.shown != tool.name}
 
 
@@ -348,7 +350,7 @@ def _turn_not_found(turn_id: str) -> errors.TurnNotFound:
 
 
 def asked_options(
-    request: MessageRequest, profile: turns.SessionProfile, options: ModelOptions
+    request: MessageRequest, profile: recorded.SessionProfile, options: ModelOptions
 ) -> dict[str, JsonValue]:
     """The options of a turn, of its message or else its session, under the names of `MessageRequest`, for a retry."""
     requested = request.model_dump(

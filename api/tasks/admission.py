@@ -20,7 +20,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.audit.log import AuditLog
 from outlast.api.audit.records import AuditEvent
-from outlast.api.catalog.absent_tools import AbsentTools
+from outlast.api.catalog.builtin_tools import AbsentTools
 from outlast.api.catalog.catalog import CalledActor, Catalogue, MaskGate, narrowed, planned_actors, standby_refusal
 from outlast.api.errors import ApproverNeeded, InvalidCall, UnknownToolCalled, UnpaidCall
 from outlast.api.http.request_body import TEXT_WAS_REPLACED

@@ -31,8 +31,7 @@ from outlast.api.temporal import task_view, visibility
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors, unreadable_words
 from outlast.api.temporal.history_details import TASK_WORKFLOW, HistoryDetails, whole_outcome
 from outlast.api.temporal.task_events import Position, position_of, stream_events, task_events
-from outlast.contracts.events import TaskEvent, TaskEventName
-from outlast.contracts.tasks import Task, TaskAnswer, TaskListing, TaskPage, TaskRequest
+from outlast.contracts.tasks import Task, TaskAnswer, TaskEvent, TaskEventName, TaskListing, TaskPage, TaskRequest
 from outlast.worker.ended_runs import abnormal
 from outlast.worker.payloads import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow

@@ -17,9 +17,8 @@ from outlast.api.errors import TemporalUnavailable
 from outlast.api.tasks.client import MAX_PAGE, TaskClient
 from outlast.api.temporal.history import LISTS
 from outlast.api.temporal.task_events import handed_over
-from outlast.contracts.events import HandoffChange
 from outlast.contracts.handoffs import OpenHandoff
-from outlast.contracts.tasks import Task, TaskListing
+from outlast.contracts.tasks import HandoffChange, Task, TaskListing
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 MAX_HANDOFFS: Final = 1_000

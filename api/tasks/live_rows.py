@@ -29,8 +29,7 @@ from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.history import OUTAGE_PAUSE_SECONDS, OUTAGES
 from outlast.api.temporal.task_events import position_of, task_events
-from outlast.contracts.events import RowsEnd
-from outlast.contracts.tasks import Task
+from outlast.contracts.tasks import RowsEnd, Task
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 STORED = "output"

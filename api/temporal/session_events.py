@@ -35,12 +35,12 @@ from outlast.api.errors import SessionNotFound, TemporalUnavailable
 from outlast.api.temporal.errors import parts_of_id, temporal_errors
 from outlast.api.temporal.history import DESCRIPTIONS, RunFold, follow_history, time_of
 from outlast.api.temporal.visibility import owned
-from outlast.contracts.events import ConversationEvent, TurnEventName, TurnStreamEvent
+from outlast.contracts.tasks import ConversationEvent, TurnEventName, TurnStreamEvent
 from outlast.workflows.contracts import memo, sessions
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.self_correction import SelfCorrection
+from outlast.workflows.contracts.sessions import TurnEvents
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
-from outlast.workflows.contracts.turns import TurnEvents
 from outlast.workflows.turn import STEP_ACTIVITY_PREFIX
 
 _SESSION_EVENT_ID = re.compile(r"([0-9a-f]{8})-(\d{1,12})", re.ASCII)

@@ -29,8 +29,7 @@ from outlast.api.temporal import history as histories
 from outlast.api.temporal import history_details, task_view
 from outlast.api.temporal.errors import is_outage, parts_of_id
 from outlast.api.temporal.history_details import was_cancelled
-from outlast.contracts.events import AnswerEvent, HandoffEvent, TaskEvent, TaskEventName
-from outlast.contracts.tasks import Task
+from outlast.contracts.tasks import AnswerEvent, HandoffEvent, Task, TaskEvent, TaskEventName
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest, InputRequests, SubmitInput
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome

@@ -16,13 +16,11 @@ from typer.core import TyperGroup
 from outlast.cli.client_tools.command import client
 from outlast.cli.commands import (
     admin,
-    audit,
     batch,
     bench,
     keys,
     mcp,
     outputs,
-    policy,
     saved,
     schedules,
     sessions,
@@ -31,13 +29,11 @@ from outlast.cli.commands import (
     webhooks,
 )
 from outlast.cli.commands.backup import backup, restore
-from outlast.cli.commands.call import call
-from outlast.cli.commands.chat import chat
 from outlast.cli.commands.demo import demo
-from outlast.cli.commands.dev import dev
 from outlast.cli.commands.doctor import doctor
-from outlast.cli.commands.sessions import providers
-from outlast.cli.commands.stack import down, up
+from outlast.cli.commands.sessions import chat, providers
+from outlast.cli.commands.stack import dev, down, up
+from outlast.cli.commands.tasks import call
 from outlast.cli.commands.top import top
 from outlast.cli.commands.usage import usage
 from outlast.cli.options import SHARED_NAMES, ExitCode
@@ -71,7 +67,7 @@ _GROUPS: dict[str, _Commands] = {
         usage,
     ),
     "Agents and models": (mcp.app, client, chat, sessions.app, providers),
-    "Operation": (backup, restore, admin.app, keys.app, policy.app, audit.app, bench.app),
+    "Operation": (backup, restore, admin.app, keys.app, admin.policy_app, admin.audit_app, bench.app),
 }
 """Commands by the panel of the help that lists them."""
 _FIRST_STEPS = (

@@ -13,8 +13,8 @@ from outlast.client.http import (
     find_connection as find_connection,
 )
 from outlast.contracts.batches import Batch as Batch, BatchPage as BatchPage, BatchRow as BatchRow
-from outlast.contracts.events import Event as Event
-from outlast.contracts.events import TaskRow as TaskRow
+from outlast.contracts.tasks import Event as Event
+from outlast.contracts.tasks import TaskRow as TaskRow
 from outlast.contracts.handoffs import HandoffEvent as HandoffEvent, OpenHandoff as OpenHandoff
 from outlast.contracts.operations import (
     CallerHoldings as CallerHoldings,
@@ -30,7 +30,7 @@ from outlast.contracts.sessions import Model as Model, Provider as Provider
 from outlast.contracts.schedules import Firing as Firing, Schedule as Schedule
 from outlast.workflows.schedules.contracts import Interval as Interval
 from outlast.contracts.schedules import SavedCall as SavedCall
-from outlast.workflows.contracts.turns import Budgets as Budgets, Spent as Spent
+from outlast.workflows.contracts.sessions import Budgets as Budgets, Spent as Spent
 from outlast.contracts.answers import (
     Message as Message,
     MessageMedia as MessageMedia,

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from outlast.activities.llm.contracts import Usage
 from outlast.contracts.base import Open, Response
 from outlast.contracts.tasks import Task, ToolError
-from outlast.workflows.contracts.turns import FinishReason, TurnStatus
+from outlast.workflows.contracts.sessions import FinishReason, TurnStatus
 
 
 class Content(Response):

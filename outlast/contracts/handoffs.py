@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from outlast.contracts import events
+from outlast.contracts import tasks
 from outlast.contracts.base import Response, absent
 
 
-class OpenHandoff(events.HandoffEvent):
+class OpenHandoff(tasks.HandoffEvent):
     """A hand-off that waits for an answer: `POST /v1/tasks/{task_id}/input`, under `key`."""
 
     task_id: str

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from outlast.suggestions import suggested
 
 if TYPE_CHECKING:
-    from outlast.workflows.contracts.turns import Budgets
+    from outlast.workflows.contracts.sessions import Budgets
 
 LIMITS, REUSE, OUTPUT, CONTEXT, ITEMS, TIMES = "Limits", "Reuse", "Output", "Context", "Items", "Times"
 """Panels: groups of options in help texts and tables."""

@@ -24,9 +24,9 @@ from outlast.activities.conversations.contracts import ImagePart, ModelMessage, 
 from outlast.activities.llm.contracts import ControlName, Effort, ModelControls, Usage
 from outlast.activities.outputs.contracts import OutputKind
 from outlast.contracts.base import MadeOf, Open, Response, absent
+from outlast.workflows.contracts.sessions import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 from outlast.workflows.contracts.tool_calls import OutputOptions
 from outlast.workflows.contracts.tool_masks import TOOL_MASK_DESCRIPTION, ToolMask
-from outlast.workflows.contracts.turns import DEFAULT_MAX_STEPS, MAX_STEPS, Budgets, FinishReason, Spent, TurnStatus
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 
 MAX_TITLE = 200

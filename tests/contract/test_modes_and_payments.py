@@ -20,8 +20,7 @@ from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.phases import ClientPhase
 from outlast.workflows.tools.framework.selection import Selection
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.loader import load_tools
-from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of, selection_rules
+from outlast.workflows.tools.registry import COMMON, MODES, actor_tool_of, load_tools, selection_rules
 from outlast.workflows.tools.registry import tools_of as tools_of_mode
 from tests.support.calls.back_ends import AdapterDoor, AnthropicDoor, ChatDoor, ResponsesDoor, new_id
 from tests.support.eventually import eventually

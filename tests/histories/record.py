@@ -17,8 +17,7 @@ import httpx
 from temporalio.client import Client
 
 from outlast.activities.webhooks.contracts import queue_id, subscriptions_id
-from outlast.workflows.contracts.sessions import session_workflow_id
-from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.contracts.sessions import session_workflow_id, turn_workflow_id
 from tests.histories import commands
 from tests.histories.commands import UNRELEASED
 from tests.support.calls.batches import begun, carried_out, ended, sleepers

@@ -27,8 +27,8 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ContinueAsNewError
 
+from outlast.workflows.contracts.sessions import TurnInput, TurnResult
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
-from outlast.workflows.contracts.turns import TurnInput, TurnResult
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.turn import TurnWorkflow
 

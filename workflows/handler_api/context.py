@@ -26,16 +26,14 @@ from outlast.workflows.contracts.questions import (
 from outlast.workflows.contracts.steps import JournalState
 from outlast.workflows.contracts.tool_calls import Progress, TaskStatus, ToolCall
 from outlast.workflows.contracts.tool_masks import is_active
-from outlast.workflows.handler_api.conversation import Skills, UserMessages, Workspaces
-from outlast.workflows.handler_api.mcp_actors import McpActors
+from outlast.workflows.handler_api.conversation import Outputs, Skills, UserMessages, Workspaces
 from outlast.workflows.handler_api.observability import (
     TaskAttributes,
     log_task_event,
     spent_on,
     upsert_search_attributes,
 )
-from outlast.workflows.handler_api.outputs import Outputs
-from outlast.workflows.handler_api.platform import Actors, PlatformReads, PlatformWrites, Storages, Web
+from outlast.workflows.handler_api.platform import Actors, McpActors, PlatformReads, PlatformWrites, Storages, Web
 from outlast.workflows.handler_api.runs import Runs
 from outlast.workflows.webhooks.announcing import announce, subject_of
 

@@ -42,10 +42,16 @@ from outlast.activities.webhooks.contracts import BudgetWatch, WebhookEventType,
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import RUNS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall, changed_budget
-from outlast.workflows.handler_api.activity_calls import read_quickly, remaining, tool_errors
+from outlast.workflows.handler_api.activity_calls import (
+    NotStartedError,
+    RunStarts,
+    read_quickly,
+    remaining,
+    resurrected,
+    tool_errors,
+)
 from outlast.workflows.handler_api.failures import ToolError, envelope_of, is_deadline
 from outlast.workflows.handler_api.observability import TaskAttributes, log_task_event, spent_on, timed
-from outlast.workflows.handler_api.run_starts import NotStartedError, RunStarts, resurrected
 from outlast.workflows.webhooks.announcing import subject_of
 
 

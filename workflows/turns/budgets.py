@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from outlast.activities.llm.contracts import ModelStep, Usage
-from outlast.workflows.contracts.turns import Budgets, Spent
+from outlast.workflows.contracts.sessions import Budgets, Spent
 
 Number = TypeVar("Number", int, float)
 

@@ -32,7 +32,7 @@ from outlast.activities.conversations.contracts import (
 )
 from outlast.activities.llm.contracts import ModelStep, Usage
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
-from outlast.workflows.contracts.turns import TurnInput, TurnState
+from outlast.workflows.contracts.sessions import TurnInput, TurnState
 from outlast.workflows.handler_api.activity_calls import tool_errors
 from outlast.workflows.turns import events
 from outlast.workflows.turns.budgets import BudgetExceeded, summed

@@ -11,8 +11,8 @@ with workflow.unsafe.imports_passed_through():
 
 from outlast.activities.llm.contracts import ModelStep, Usage
 from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.sessions import Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.contracts.turns import Spent, StepSeconds, TurnEvent, TurnEvents, TurnResult
 from outlast.workflows.tools.common.invalid import shown_input
 from outlast.workflows.turns.steps import PlannedCall
 

@@ -17,9 +17,9 @@ from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TurnPiece
 from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.runs.contracts import Budget
+from outlast.workflows.contracts.sessions import MAX_PARALLEL_CALLS, CarriedRule, TurnInput, TurnState, TurnTool
 from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, ToolCall, ToolResult
 from outlast.workflows.contracts.tool_masks import Outcome, Resolution, masked_tool, resolve
-from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, CarriedRule, TurnInput, TurnState, TurnTool
 from outlast.workflows.tools.answers import answer_facts, answer_pieces, as_json
 from outlast.workflows.tools.common.invalid import invalid_result
 from outlast.workflows.tools.core.actor_names import (

@@ -24,16 +24,16 @@ from outlast.api.tasks.arguments import WAIT_ARGUMENT
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TaskStatus, TextContent, ToolResult
 from outlast.workflows.tools.apify import widgets
-from outlast.workflows.tools.apify.actor_tool import tool_name as actor_tool_name
 from outlast.workflows.tools.apify.answers import USAGE_META, compact, demand_for_payment, is_thrown
-from outlast.workflows.tools.apify.input_schema import shown_schema
-from outlast.workflows.tools.apify.report_problem import naming_reports
+from outlast.workflows.tools.apify.call_actor import shown_schema
+from outlast.workflows.tools.apify.call_actor import tool_name as actor_tool_name
+from outlast.workflows.tools.apify.docs import naming_reports
 from outlast.workflows.tools.apify.runs import GET_ACTOR_RUN
 from outlast.workflows.tools.apify.selection import REPORT
 from outlast.workflows.tools.core.payments import PAY_ID
 from outlast.workflows.tools.framework.frozen_json import FrozenObject
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
-from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import ToolSet
 
 _GUIDE = f"""# Paying per call
 

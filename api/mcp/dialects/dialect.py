@@ -20,7 +20,7 @@ from outlast.contracts.tasks import Task
 from outlast.suggestions import suggested
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolResult
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
-from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import ToolSet
 
 LEGACY_NOT_FOUND = -32002
 """MCP 2025-11-25, resources, error handling; 2026-07-28 uses -32602."""

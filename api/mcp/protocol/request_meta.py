@@ -23,8 +23,8 @@ from outlast.api.mcp.protocol.versions import Context
 from outlast.contracts.options import CallOptions, options_of, to_wire
 from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.workflows.contracts import tool_calls
-from outlast.workflows.contracts.declared_options import DeclaredOptions
 from outlast.workflows.contracts.tool_masks import normalised
+from outlast.workflows.contracts.unknown_fields import DeclaredOptions
 
 IDEMPOTENCY_META = "outlast/idempotency-key"
 """The same key and call give the same task."""

@@ -17,8 +17,7 @@ from outlast.deploy.local.sandbox.faults import Counters, Faults
 from outlast.deploy.local.sandbox.formats import not_found
 from outlast.deploy.local.sandbox.request_queues import RequestQueues
 from outlast.deploy.local.sandbox.runs import Run, Runs
-from outlast.deploy.local.sandbox.saved_tasks import SavedTasks
-from outlast.deploy.local.sandbox.schedules import Schedules
+from outlast.deploy.local.sandbox.saved_tasks import SavedTasks, Schedules
 from outlast.deploy.local.sandbox.settings import SHIPPED_ACTORS, Settings
 from outlast.deploy.local.sandbox.storages import DatasetFiles, Datasets, KeyValueStores, Kind, SignedLinks, Storages
 from outlast.deploy.local.sandbox.supervisor import Supervisor

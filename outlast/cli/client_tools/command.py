@@ -36,8 +36,12 @@ async def client(
     of --tools-from.
     """
     from outlast.cli.client_tools.browser_tabs import checked_browser_url  # noqa: PLC0415 (websockets)
-    from outlast.cli.client_tools.handoff_answers import Consent, Serving, offered  # noqa: PLC0415
-    from outlast.cli.client_tools.own_programs import own_tools  # noqa: PLC0415
+    from outlast.cli.client_tools.handoff_answers import (  # noqa: PLC0415
+        Consent,
+        Serving,
+        offered,
+        own_tools,
+    )
 
     browser_url = checked_browser_url(browser_url, allow_remote=allow_remote_browser)
     tools = offered(browser_url, own_tools(tools_from or ""))

@@ -32,7 +32,7 @@ async def doctor(output: Output, options: Options) -> ExitCode:
 
 
 async def _all_checks(options: Options) -> "list[Check]":
-    from outlast.cli.checks import access, components, machine, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
+    from outlast.cli.checks import components, machine, settings, temporal  # noqa: PLC0415 (httpx, cryptography, the Temporal SDK)
     from outlast.client.http import running_stack  # noqa: PLC0415
 
     data_dir, environment = options.data_dir, dict(os.environ)
@@ -45,7 +45,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         machine.check_disk(data_dir, environment),
         machine.check_seal_keys(data_dir, environment),
         machine.check_encryption(environment),
-        access.check_policy(environment),
+        components.check_policy(environment),
         *settings.check_variables(),
         await settings.check_store(data_dir),
         *await settings.check_store_owner(environment),
@@ -54,10 +54,10 @@ async def _all_checks(options: Options) -> "list[Check]":
         *([] if around.state else machine.check_ports(environment)),
         components.check_stack(around),
         *await components.check_server(options, around),
-        await access.check_policy_in_force(options),
+        await components.check_policy_in_force(options),
         await machine.check_limits(options),
         await components.check_platform(around),
-        await access.check_issuer(),
+        await components.check_issuer(),
         await components.check_metrics(around),
         await components.check_temporal_ui(around),
         await machine.check_clock(components.clocks(options, around)),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 from pydantic import ValidationError
 
-from outlast.cli.commands.policy import named_file
+from outlast.cli.commands.admin import named_file
 from outlast.cli.options import BadInput, CliError, ExitCode, Options
 from outlast.cli.runner import local_command, trying_once
 from outlast.cli.show.output import Column, Output

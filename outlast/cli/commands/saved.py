@@ -7,7 +7,7 @@ from typing import Annotated, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.commands import call as calling
+from outlast.cli.commands import tasks as calling
 from outlast.cli.options import DetachOption, ExitCode, read_arguments
 from outlast.cli.runner import Context, server_command
 from outlast.cli.show.output import Column, Rows, ago, local_time, one_line

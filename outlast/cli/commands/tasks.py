@@ -1,4 +1,4 @@
-"""`outlast tasks`: list, show, watch, collect, answer, cancel and resurrect tasks."""
+"""`outlast call`: call a tool as a task; `outlast tasks`: list, watch, collect, answer, cancel and resurrect tasks."""
 
 import sys
 from typing import Annotated, Any, Literal, Unpack
@@ -6,14 +6,113 @@ from typing import Annotated, Any, Literal, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.commands import call as calling
 from outlast.cli.options import BadInput, CliError, DetachOption, ExitCode, read_arguments, time_option
 from outlast.cli.prompts import ask_until_accepted, typed_lines
 from outlast.cli.runner import Context, complete_asking, complete_task, complete_tool, server_command
 from outlast.cli.show import follow_task
 from outlast.cli.show.task_display import TASK_COLUMNS, show_waiting, task_row, task_sheet
-from outlast.client import Task
-from outlast.contracts.options import ResurrectOptions
+from outlast.client import Task, TaskAnswer
+from outlast.contracts.options import CallOptions, ResurrectOptions
+
+_RESULT_SECONDS = 120
+
+ToolArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOOL",
+        help="Name of the tool (`outlast tools ls`), or an Actor as user/name.",
+        autocompletion=complete_tool,
+    ),
+]
+JsonArgument = Annotated[
+    str | None, typer.Argument(metavar="JSON", help="The arguments: a JSON object, @FILE, or - for standard input.")
+]
+PairOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg", "-a", metavar="NAME=VALUE", help="One argument; dots separate fields of objects. Repeatable."
+    ),
+]
+FollowRowsOption = Annotated[
+    bool, typer.Option("--follow-rows", help="Print the rows of its run as they arrive, as JSON lines.")
+]
+
+
+@server_command()
+async def call(
+    context: Context,
+    tool: ToolArgument,
+    arguments: JsonArgument = None,
+    arg: PairOption = None,
+    detach: DetachOption = False,
+    follow_rows: FollowRowsOption = False,
+    **options: Unpack[CallOptions],
+) -> ExitCode:
+    """Call a tool, show its progress, and print its answer.
+
+    The call is a durable task: Ctrl-C stops this command, not the task.
+
+    Examples:
+      outlast call outlast--sleeper '{"seconds": 5}'
+      outlast call call-actor -a actor=outlast/sleeper -a input.seconds=5
+      outlast call outlast--site-crawler @input.json --detach
+      outlast call outlast--site-crawler @input.json --reuse 6h
+      outlast call outlast--site-crawler @input.json --follow-rows > rows.jsonl
+    """
+    given = read_arguments(arguments, arg or [])
+    context.output.interrupted = CliError(
+        "Interrupted while the call was being sent; the server may have accepted it.",
+        exit_code=ExitCode.INTERRUPTED,
+        hint=f"`{context.options.command('tasks ls --limit 3')}` shows the newest tasks.",
+    )
+    task = await context.client.start(tool, given, **options)
+    return await follow(context, task, detach=detach, rows=follow_rows)
+
+
+async def follow(context: Context, task: Task, *, detach: bool, rows: bool = False) -> ExitCode:
+    """Follow `task` and print its answer; if detached, print its id."""
+    if not detach:
+        return show_answer(context, await wait_for_answer(context, task, rows=rows), with_rows=rows)
+    if context.output.as_json:
+        context.output.document(task.document())
+    else:
+        context.output.text(task.id)
+        context.suggest(watch=f"tasks watch {task.id}", result=f"tasks result {task.id} --wait 10m")
+    return ExitCode.OK
+
+
+async def wait_for_answer(context: Context, task: Task, *, rows: bool = False) -> TaskAnswer:
+    """Show the progress of `task`, and its `rows` if wanted, until its handler has returned."""
+    context.output.interrupted = follow_task.after_ctrl_c(context, task.id)
+    context.output.note(follow_task.headline(context, task))
+    if rows:
+        await follow_task.print_rows_beside_progress(context, task)
+    elif task.finished_at is None:
+        await follow_task.show_progress(context, task)
+    return await context.client.result(task.id, wait_seconds=_RESULT_SECONDS)
+
+
+def show_answer(context: Context, answer: TaskAnswer, *, with_rows: bool = False) -> ExitCode:
+    """Print an answer and return its exit code. After rows, only its first line or its error is printed, as a note."""
+    output, task, result = context.output, answer.task, answer.result
+    if output.as_json:
+        output.line(answer.document()) if with_rows else output.document(answer.document())
+    elif result is None:
+        doing = f": {task.status_message}" if task.status_message else "."
+        hint = f"`{context.options.command(f'tasks result {task.id} --wait 10m')}` waits for it."
+        output.error(CliError(f"Task {task.id} is {task.status}{doing}", exit_code=ExitCode.NOT_DONE, hint=hint))
+    else:
+        output.note(follow_task.summary_line(task))
+        if with_rows:
+            output.note(escape(result.text if result.is_error else result.text.partition("\n")[0]))
+        else:
+            output.text(result.text)
+        if result.locator is not None:
+            context.suggest(all_of_it=f"output get {result.locator} -o FILE")
+    if not task.is_final:
+        return ExitCode.NOT_DONE
+    return ExitCode.FAILED if result is not None and result.is_error else follow_task.exit_code_of(task)
+
 
 app = typer.Typer(
     name="tasks", no_args_is_help=True, help="List, show, watch, answer and cancel tasks, and collect results."
@@ -106,7 +205,7 @@ async def result(
     """Print the result of a task. The exit code is 6 if there is none yet."""
     if wait:
         context.output.interrupted = follow_task.after_ctrl_c(context, task_id)
-    return calling.show_answer(context, await context.client.result(task_id, wait_seconds=wait or 0))
+    return show_answer(context, await context.client.result(task_id, wait_seconds=wait or 0))
 
 
 @server_command(app)
@@ -169,7 +268,7 @@ async def resurrect(
       outlast tasks resurrect TASK --max-run-time 1h
       outlast tasks resurrect TASK --memory 4096 --force
     """
-    return await calling.follow(context, await context.client.resurrect(task_id, **changes), detach=detach)
+    return await follow(context, await context.client.resurrect(task_id, **changes), detach=detach)
 
 
 @server_command(app)

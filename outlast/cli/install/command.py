@@ -164,8 +164,11 @@ def _check_query(output: Output, query: Mapping[str, str]) -> None:
     """
     if not query.keys() & {"mode", "ui", "payment"}:
         return
-    from outlast.workflows.tools.loader import normalised_mode  # noqa: PLC0415 (server)
-    from outlast.workflows.tools.registry import MODES, selection_rules  # noqa: PLC0415 (server)
+    from outlast.workflows.tools.registry import (  # noqa: PLC0415 (server)
+        MODES,
+        normalised_mode,
+        selection_rules,
+    )
 
     mode = normalised_mode(query["mode"]) if "mode" in query else None
     if mode is None:

@@ -12,11 +12,10 @@ from typing import Self, Unpack
 from pydantic import JsonValue
 
 from outlast.activities.outputs.contracts import StoredOutput
-from outlast.client.asynchronous.batches import AsyncBatches
 from outlast.client.asynchronous.concurrency import sleep, write_file
 from outlast.client.asynchronous.schedules import AsyncSavedCalls, AsyncSchedules
 from outlast.client.asynchronous.sessions import AsyncSessions
-from outlast.client.asynchronous.tasks import AsyncTasks
+from outlast.client.asynchronous.tasks import AsyncBatches, AsyncTasks
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.http import Connection, HttpRequest, find_connection, path, query

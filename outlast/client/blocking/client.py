@@ -13,11 +13,10 @@ from typing import Self, Unpack
 from pydantic import JsonValue
 
 from outlast.activities.outputs.contracts import StoredOutput
-from outlast.client.blocking.batches import Batches
 from outlast.client.blocking.concurrency import sleep, write_file
 from outlast.client.blocking.schedules import SavedCalls, Schedules
 from outlast.client.blocking.sessions import Sessions
-from outlast.client.blocking.tasks import Tasks
+from outlast.client.blocking.tasks import Batches, Tasks
 from outlast.client.blocking.transport import Stream, Transport
 from outlast.client.blocking.webhooks import Webhooks
 from outlast.client.http import Connection, HttpRequest, find_connection, path, query

@@ -14,9 +14,9 @@ from outlast.client.http import HttpRequest, path, query
 from outlast.client.requests import PAGE_SIZE, import_body, message_body, session_body, timed_out, waiting
 from outlast.client.retries import document
 from outlast.contracts.answers import Message, MessagePage, Turn
-from outlast.contracts.events import Event
 from outlast.contracts.options import Body, MessageOptions, SessionOptions
 from outlast.contracts.sessions import Session, SessionEntry, SessionPage
+from outlast.contracts.tasks import Event
 
 
 class Sessions:

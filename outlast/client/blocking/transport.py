@@ -14,20 +14,24 @@ from pydantic import BaseModel
 
 from outlast.client.blocking.concurrency import sleep
 from outlast.client.errors import NotFound
-from outlast.client.http import HttpRequest, Params, build, path, query, settings
-from outlast.client.retries import Attempts, Server, parsed
-from outlast.client.sse import (
+from outlast.client.http import (
     NO_CONTENT,
+    HttpRequest,
+    Params,
     SseParser,
+    build,
     event_of,
     handoff_event,
     is_unresumable,
+    path,
+    query,
     row_of,
+    settings,
     stream_request,
 )
-from outlast.contracts.events import Event, TaskRow
+from outlast.client.retries import Attempts, Server, parsed
 from outlast.contracts.handoffs import HandoffEvent
-from outlast.contracts.tasks import Task
+from outlast.contracts.tasks import Event, Task, TaskRow
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

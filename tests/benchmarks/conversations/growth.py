@@ -18,8 +18,7 @@ import httpx
 import psutil
 
 from outlast.deploy.local.config import Component
-from outlast.workflows.contracts.sessions import session_workflow_id
-from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.contracts.sessions import session_workflow_id, turn_workflow_id
 from tests.benchmarks.conversations.in_turns import steps_of_two_sessions, steps_of_two_turns
 from tests.benchmarks.conversations.step_costs import (
     Step,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import httpx
 
-from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.contracts.sessions import turn_workflow_id
 from tests.benchmarks.conversations.step_costs import Step, steps_in
 from tests.benchmarks.conversations.talk import QUESTION_CHARS, TEXT_CHARS, new_session, row_call, text
 from tests.benchmarks.system import System

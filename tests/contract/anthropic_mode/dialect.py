@@ -13,7 +13,7 @@ from outlast.api.mcp.protocol.request_meta import ProgressFacts, ProgressNote
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.tool import Category, Tool
-from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import ToolSet
 
 
 class ArtifactDialect(Dialect):

@@ -8,7 +8,7 @@ from mcp_types import INVALID_PARAMS
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.resource_definitions import PlatformAddress
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
-from outlast.workflows.tools.loader import ToolSet
+from outlast.workflows.tools.registry import ToolSet
 from tests.contract.kiosk_mode.window import RESOURCES
 
 

@@ -14,7 +14,7 @@ from temporalio.client import (
 )
 
 from outlast.api.temporal.task_events import stream_events
-from outlast.contracts.events import TaskEvent
+from outlast.contracts.tasks import TaskEvent
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import SessionEvent, SessionState
 from outlast.workflows.contracts.tool_calls import TaskCompleted, TaskStatus

@@ -21,9 +21,8 @@ from outlast.activities.runs.contracts import RunSpec, RunState, StartRunInput
 from outlast.activities.runs.starts import LocalStart
 from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
-from outlast.workflows.handler_api.activity_calls import read_quickly
+from outlast.workflows.handler_api.activity_calls import RunStarts, read_quickly
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.handler_api.run_starts import RunStarts
 from outlast.workflows.tool_call import ToolCallWorkflow
 from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.stacks.sandbox import Sandbox

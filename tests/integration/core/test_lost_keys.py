@@ -13,7 +13,7 @@ from temporalio.client import Client
 from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import ALL_SCOPES, KeyEntry
 from outlast.api.access.policy.policy_file import add_key
-from outlast.cli.checks.access import check_policy_in_force
+from outlast.cli.checks.components import check_policy_in_force
 from outlast.cli.options import Options
 from tests.support.calls.schedules import scheduled
 from tests.support.eventually import eventually

@@ -41,7 +41,7 @@ from outlast.activities.webhooks.contracts import (
 from outlast.activities.webhooks.contracts import SETTLE_SIGNAL as SETTLE_DELIVERY_SIGNAL
 from outlast.cli.checks.temporal import check_stuck
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.contracts.sessions import turn_workflow_id
 from tests.support.calls import batches, schedules
 from tests.support.calls.tasks import OF_ANOTHER_VERSION, completed, events, poison, result_of, sleeper_call, started
 from tests.support.calls.turns import new_session, sent, streamed

@@ -19,7 +19,7 @@ from jwt.utils import base64url_encode
 from pydantic import SecretStr
 
 from outlast.api.settings import ApiSettings
-from outlast.cli.checks.access import check_issuer
+from outlast.cli.checks.components import check_issuer
 from tests.support.http.api_client import bearer
 from tests.support.http.issuer import LocalIssuer, SigningKey, running_issuer
 from tests.support.ports import free_port

@@ -12,8 +12,7 @@ from temporalio.client import Client
 
 from outlast.api.mcp.dialects.apify import ADDRESSES
 from outlast.workflows.tools.framework.tool import Category, Tool
-from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES
+from outlast.workflows.tools.registry import MODES, base_tools
 from tests.support.calls.tasks import completed, sleeper_call
 from tests.support.http.api_client import api_client, bearer
 from tests.support.http.mcp_wire import MODERN, Wire, WireError

@@ -7,8 +7,15 @@ from temporalio.client import Client, WorkflowHandle
 
 from outlast.activities.conversations.contracts import ConversationRef
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.sessions import SessionState, session_workflow_id
-from outlast.workflows.contracts.turns import BeginTurn, Budgets, SessionProfile, Spent, TurnEnded
+from outlast.workflows.contracts.sessions import (
+    BeginTurn,
+    Budgets,
+    SessionProfile,
+    SessionState,
+    Spent,
+    TurnEnded,
+    session_workflow_id,
+)
 from outlast.workflows.session import SessionWorkflow
 from tests.support.calls.turns import named, new_session, sent, streamed
 from tests.support.eventually import eventually

@@ -16,8 +16,7 @@ from outlast.activities.outputs.sweep import TemporalTasks
 from outlast.activities.secrets import SecretSealer
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.sessions import SessionState, session_workflow_id
-from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.contracts.sessions import SessionState, session_workflow_id, turn_workflow_id
 from outlast.workflows.session import SessionWorkflow
 from tests.support.calls.histories import whole_history
 from tests.support.calls.turns import Json, new_session, sent

@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.api.temporal import history
 from outlast.worker.payloads import PayloadLost, PayloadUnavailable
-from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.contracts.sessions import turn_workflow_id
 from tests.support.calls.tasks import Event
 from tests.support.calls.turns import named, new_session, streamed, turn_events
 from tests.support.providers.script import Call, Hold, by_position, says

@@ -6,8 +6,8 @@ from typing import Any
 from outlast.activities.actors.contracts import ActorCard, ActorPricing, ActorSearchPage, ActorStats
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.storages.contracts import DatasetPage
+from outlast.workflows.tools.core.actors import SearchActorsArguments, search_report
 from outlast.workflows.tools.core.run_report import build_run_report
-from outlast.workflows.tools.core.search_actors import SearchActorsArguments, search_report
 
 JsonObject = dict[str, Any]
 

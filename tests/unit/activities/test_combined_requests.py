@@ -24,7 +24,7 @@ from outlast.api.access.oauth.access_tokens import IssuerKeys, KeySet
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.rest.operator_routes import KeptAnswer
 from outlast.api.settings import ApiSettings
-from outlast.workflows.handler_api.run_starts import outlasting_cancellation
+from outlast.workflows.handler_api.activity_calls import outlasting_cancellation
 from tests.support.http.issuer import SigningKey
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

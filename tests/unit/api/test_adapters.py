@@ -23,8 +23,7 @@ from outlast.api.errors import BadRequest
 from outlast.api.mcp.tool_lists import tool_entries
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.tools.framework.tool import Arguments, Category, NoArguments, Tool, tool
-from outlast.workflows.tools.loader import ToolSet
-from outlast.workflows.tools.registry import actor_tool_of, tools_of
+from outlast.workflows.tools.registry import ToolSet, actor_tool_of, tools_of
 
 TOOLS = {f"{mode}:{definition.name}": definition for mode in ("default", "openai") for definition in tools_of(mode)}
 OFFERED: dict[str, TypeAdapter[Any]] = {

@@ -5,16 +5,14 @@ import pytest
 from outlast.activities.contracts import Caller
 from outlast.api.access.policy.contracts import PermissionEntry, Policy
 from outlast.api.access.policy.source import PolicySource
-from outlast.api.catalog.absent_tools import AbsentTools
-from outlast.api.catalog.builtin_tools import BuiltinTools
+from outlast.api.catalog.builtin_tools import AbsentTools, BuiltinTools
 from outlast.api.sessions.profile import switched_off_rules
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
-from outlast.workflows.contracts.turns import SessionProfile, ToolSnapshot, TurnTool
+from outlast.workflows.contracts.sessions import SessionProfile, ToolSnapshot, TurnTool
 from outlast.workflows.tools.common.invalid import unknown_tool_envelope
 from outlast.workflows.tools.framework.tool import Category
-from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES, own_tools
+from outlast.workflows.tools.registry import MODES, base_tools, own_tools
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))

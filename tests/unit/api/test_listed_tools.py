@@ -13,8 +13,7 @@ import pytest
 
 from outlast.api.catalog.portable_schemas import repaired
 from outlast.api.mcp.tool_lists import own_schema, tool_entries
-from outlast.workflows.tools.loader import base_tools
-from outlast.workflows.tools.registry import MODES
+from outlast.workflows.tools.registry import MODES, base_tools
 
 LISTED = [line.split() for line in Path(__file__).with_name("listed_tools.txt").read_text().splitlines()]
 MAX_WAIT_SECONDS = 50

@@ -8,7 +8,7 @@ from outlast.api.local_calls import LocalCall
 from outlast.contracts.batches import BatchSettings
 from outlast.workflows.contracts.tool_calls import CallOptions
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.loader import base_tools
+from outlast.workflows.tools.registry import base_tools
 
 WEBHOOK = {"url": "https://example.com/hook", "secret": "whsec_" + "A" * 32}
 

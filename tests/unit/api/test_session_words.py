@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from outlast.api.rest.session_routes import follow_session, follow_turn
-from outlast.contracts.events import ConversationEvent, TurnEventName
-from outlast.workflows.contracts.turns import FinishReason, TurnStatus
+from outlast.contracts.tasks import ConversationEvent, TurnEventName
+from outlast.workflows.contracts.sessions import FinishReason, TurnStatus
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "sessions.md").read_text()

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from outlast.api.catalog.catalog import CalledActor, standby_refusal
-from outlast.workflows.tools.apify.actor_tool import mcp_tool_names
 from outlast.workflows.tools.apify.answers import bounded
+from outlast.workflows.tools.apify.call_actor import mcp_tool_names
 
 PICTURE: dict[str, Any] = {"type": "image", "data": "x" * 400, "mimeType": "image/png"}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from outlast.workflows.tools.apify.fetch_actor_details import in_words, type_object
-from outlast.workflows.tools.apify.pricing import current_price, price_for, price_in_words, price_list
+from outlast.workflows.tools.apify.actors import in_words, type_object
+from outlast.workflows.tools.apify.cards import current_price, price_for, price_in_words, price_list
 
 NOW = datetime(2027, 1, 31, tzinfo=UTC)
 OLD: dict[str, Any] = {"pricingModel": "FREE", "startedAt": "2026-01-01T00:00:00.000Z"}

@@ -4,8 +4,7 @@ from hashlib import sha256
 from typing import Any
 
 from outlast.api.tasks.recorded_arguments import secret_fields
-from outlast.workflows.tools.apify.actor_tool import tool_name
-from outlast.workflows.tools.apify.input_schema import actor_input_schema, decoded, shown_schema
+from outlast.workflows.tools.apify.call_actor import actor_input_schema, decoded, shown_schema, tool_name
 from outlast.workflows.tools.registry import actor_tool_of
 
 SCHEMA: dict[str, Any] = {

@@ -7,12 +7,11 @@ import pytest
 
 from outlast.activities.contracts import JsonObject
 from outlast.api.mcp.connections import selection_from
-from outlast.workflows.tools import loader
+from outlast.workflows.tools import registry
 from outlast.workflows.tools.apify.selection import shows_apps
 from outlast.workflows.tools.framework.selection import ClientFacts, Selection
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.loader import load_tools
-from outlast.workflows.tools.registry import MODES, actor_tool_of
+from outlast.workflows.tools.registry import MODES, actor_tool_of, load_tools
 
 CLIENTS = {"modern": ClientFacts("some", is_modern=True), "legacy": ClientFacts("some")}
 
@@ -33,7 +32,7 @@ async def names(selection: Selection, client: ClientFacts) -> list[str]:
 @pytest.fixture(autouse=True)
 def no_tools_of_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests of this process may have loaded some."""
-    monkeypatch.setattr(loader, "loaded_tools", tuple)
+    monkeypatch.setattr(registry, "loaded_tools", tuple)
 
 
 async def test_the_defaults_are_those_of_the_peer() -> None:

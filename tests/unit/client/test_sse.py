@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.client.sse import ServerSentEvent, SseParser
+from outlast.client.http import ServerSentEvent, SseParser
 
 
 def parse(*chunks: bytes) -> list[ServerSentEvent]:

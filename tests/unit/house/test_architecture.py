@@ -72,7 +72,7 @@ def test_every_module_of_contracts_of_the_lowest_floor_lies_on_the_ground() -> N
 
 _MODE_NAMES = frozenset({"mode", "ui_mode"})
 _LOOK_UPS = frozenset({"get", "pop", "setdefault", "index", "count", "__getitem__", "__contains__"})
-_FIND_MODES = ("workflows/tools/registry.py", "workflows/tools/loader.py")
+_FIND_MODES = ("workflows/tools/registry.py", "workflows/tools/registry.py")
 """Where a mode is found by its name, once per call."""
 _WINDOWS_OF_A_BROWSER = "workflows/tools/common/list_tabs.py"
 """Windows have a mode too: normal or incognito."""

@@ -22,18 +22,19 @@ from outlast.worker.connection import OutlastPlugin
 from outlast.worker.service import WORKFLOWS
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchInput, BatchOutcome
-from outlast.workflows.contracts.sessions import SessionState
+from outlast.workflows.contracts.sessions import SessionState, TurnInput, TurnResult
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
-from outlast.workflows.contracts.turns import TurnInput, TurnResult
 from outlast.workflows.schedules.contracts import FiringInput, FiringOutcome
 from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.extensions import load_extensions
 from outlast.workflows.turn import TurnWorkflow
-from outlast.workflows.webhooks.delivery import WebhookDeliveryWorkflow
-from outlast.workflows.webhooks.queue import WebhookQueueWorkflow
-from outlast.workflows.webhooks.subscriptions import WebhookSubscriptionsWorkflow
+from outlast.workflows.webhooks.deliveries import (
+    WebhookDeliveryWorkflow,
+    WebhookQueueWorkflow,
+    WebhookSubscriptionsWorkflow,
+)
 from tests.histories.commands import HISTORIES
 from tests.histories.heartbeats import heartbeated, with_local_start
 from tests.histories.stale_times import with_stale_times

@@ -1,14 +1,11 @@
 """Mode `apify`: the tools of Apify's own MCP server (0.16), on durable tasks."""
 
-from outlast.workflows.tools.apify import datasets, key_value_stores, runs, saved_tasks, schedules, widgets
-from outlast.workflows.tools.apify.actor_tool import actor_tool, mcp_tool_names
-from outlast.workflows.tools.apify.call_actor import call_actor_tool
-from outlast.workflows.tools.apify.docs import FETCH_APIFY_DOCS, SEARCH_APIFY_DOCS
-from outlast.workflows.tools.apify.fetch_actor_details import FETCH_ACTOR_DETAILS
+from outlast.workflows.tools.apify import runs, schedules, storages, widgets
+from outlast.workflows.tools.apify.actors import FETCH_ACTOR_DETAILS, SEARCH_ACTORS
+from outlast.workflows.tools.apify.call_actor import actor_tool, call_actor_tool, mcp_tool_names
+from outlast.workflows.tools.apify.docs import FETCH_APIFY_DOCS, REPORT_PROBLEM, SEARCH_APIFY_DOCS
 from outlast.workflows.tools.apify.instructions import INSTRUCTIONS
-from outlast.workflows.tools.apify.report_problem import REPORT_PROBLEM
 from outlast.workflows.tools.apify.schemas import WAIT_ARGUMENT, WAIT_DEFAULT_SECONDS, WAIT_MAX_SECONDS
-from outlast.workflows.tools.apify.search_actors import SEARCH_ACTORS
 from outlast.workflows.tools.apify.selection import RULES
 from outlast.workflows.tools.framework.mode import Mode, WaitRule
 
@@ -42,12 +39,12 @@ MODE = Mode(
         SEARCH_APIFY_DOCS,
         FETCH_APIFY_DOCS,
         *runs.TOOLS,
-        *datasets.TOOLS,
-        *key_value_stores.TOOLS,
-        datasets.GET_DATASET_LIST,
-        key_value_stores.GET_KEY_VALUE_STORE_LIST,
-        *saved_tasks.TOOLS,
-        *schedules.TOOLS,
+        *storages.DATASET_TOOLS,
+        *storages.KEY_VALUE_STORE_TOOLS,
+        storages.GET_DATASET_LIST,
+        storages.GET_KEY_VALUE_STORE_LIST,
+        *schedules.TASK_TOOLS,
+        *schedules.SCHEDULE_TOOLS,
         REPORT_PROBLEM,
         *widgets.TOOLS,
     ),

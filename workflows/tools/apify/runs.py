@@ -44,7 +44,7 @@ from outlast.workflows.tools.apify.schemas import (
 )
 from outlast.workflows.tools.core.lists import entries_of
 from outlast.workflows.tools.core.run_report import until_meta
-from outlast.workflows.tools.core.saved_tasks import actor_of
+from outlast.workflows.tools.core.schedules import actor_of
 from outlast.workflows.tools.framework.executors import describe_run
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations

@@ -1,4 +1,4 @@
-"""`create-schedule`, `get-schedule`, `update-schedule` and `delete-schedule`."""
+"""Saved tasks, and schedules that start Actors and saved tasks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,30 +9,184 @@ from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObjec
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.apify.answers import compact, failing_as, is_missing, texts
-from outlast.workflows.tools.apify.saved_tasks import shown_input
+from outlast.workflows.tools.apify.answers import Handler, compact, failing_as, is_missing, smallest_that_fit, texts
 from outlast.workflows.tools.apify.schemas import (
     NEW_SCHEDULE_FIELDS,
     REMOVED_SCHEDULE,
     SCHEDULE,
     SCHEDULE_FIELDS,
     SCHEDULE_ID,
+    TASK,
+    TASK_FIELDS,
+    TASK_ID,
     arguments,
     begun,
     reading_tool,
+    required_text,
 )
 from outlast.workflows.tools.core.schedules import (
     MAX_OF_A_KIND,
     OPTIONS,
     ScheduledRun,
     as_read,
+    change_saved_task,
     change_schedule,
+    create_saved_task,
     create_schedule,
     delete_schedule,
+    saved_task,
     schedule,
 )
 from outlast.workflows.tools.framework.ids import unquoted
-from outlast.workflows.tools.framework.tool import Category, Handler, Tool, ToolAnnotations
+from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations, ToolBuilder
+
+_PUBLIC = ("seoTitle", "seoDescription", "inputSchemaFields", "datasetName", "datasetView")
+_OPTIONS = ("build", "timeoutSecs", "memoryMbytes")
+_NAMED, _MAX_NAME_CHARS = 10, 100
+"""Most fields that a sentence names, and most characters of each."""
+_ONE_TASK = arguments({"taskId": TASK_ID}, required=("taskId",))
+
+
+def no_task(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
+    """Return the text for a task that does not exist."""
+    return f"Task {unquoted(given['taskId'])} was not found." if is_missing(envelope) else None
+
+
+@failing_as(lambda _given, _envelope: None)
+async def create_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
+    """Save the task once, also if attempts fail."""
+    # Clients of that server find the input in the answer.
+    return _task_answer(ctx, await create_saved_task(ctx, given["actorId"], changes_of(given), hidden=()), "Saved task")
+
+
+@failing_as(no_task)
+async def get_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
+    """Return the task."""
+    return _task_answer(ctx, await saved_task(ctx, given["taskId"]), "Task")
+
+
+@failing_as(no_task)
+async def update_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
+    """Change only the given fields."""
+    return await _changed(ctx, given, changes_of(given), "Changed")
+
+
+@failing_as(lambda _given, _envelope: None)
+async def publish_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
+    """Publish the page of the task."""
+    return await _changed(ctx, given, {"isPublic": True}, "Published")
+
+
+@failing_as(lambda _given, _envelope: None)
+async def unpublish_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
+    """Remove the public page of the task, and keep its configuration."""
+    return await _changed(ctx, given, {"isPublic": False}, "Took the public page from")
+
+
+async def _changed(ctx: HandlerContext, given: dict[str, Any], changes: JsonObject, done: str) -> ToolResult:
+    # Clients of that server find the input in the answer.
+    task = await change_saved_task(ctx, given["taskId"], changes, hidden=())
+    return _task_answer(ctx, task, f"{done} task")
+
+
+def _task_answer(ctx: HandlerContext, task: JsonObject, what: str) -> ToolResult:
+    public = task.get("publicConfig")
+    shown, left_out = shown_input(task.get("input"), ctx.call.output.inline_limit_bytes)
+    structured: JsonObject = {
+        "taskId": task.get("id"),
+        "actorId": task.get("actId"),
+        **{name: task.get(name) for name in ("name", "title", "description")},
+        "publishedAt": task.get("publishedAt") or (public.get("publishedAt") if isinstance(public, dict) else None),
+        "publicConfig": {name: public[name] for name in _PUBLIC if name in public}
+        if isinstance(public, dict)
+        else None,
+        "input": shown,
+    }
+    sentence = f"{what} {task.get('name')} (taskId={task.get('id')})."
+    return texts(structured, compact(structured), f"{sentence}{left_out}")
+
+
+def _writing_task(
+    name: str, title: str, does: str, handler: Handler, schema: JsonObject = _ONE_TASK, *, is_change: bool = True
+) -> ToolBuilder:
+    hints = ToolAnnotations(title=title, idempotent=is_change, open_world=False)
+    definition = begun(name, Category.TASKS, hints, does=does, arguments=schema, answer=TASK)
+    return definition.server(handler).seals("input")
+
+
+CREATE_ACTOR_TASK = (
+    _writing_task(
+        "create-actor-task",
+        "Create Actor task",
+        "Save an Actor task: an Actor with an input and options under a name, to be run again or by a schedule. It "
+        "runs nothing.",
+        create_actor_task,
+        arguments(
+            {
+                "actorId": required_text("The Actor: its id, `user/name`, or the name of one of your own."),
+                **TASK_FIELDS,
+            },
+            required=("actorId",),
+        ),
+        is_change=False,
+    )
+    .plans(actors=("actorId",))
+    .build()
+)
+GET_ACTOR_TASK = reading_tool(
+    "get-actor-task",
+    "Get Actor task",
+    Category.TASKS,
+    does="Get a saved Actor task: its Actor, its input, and whether it has a public page.",
+    arguments=_ONE_TASK,
+    answer=TASK,
+    handler=get_actor_task,
+)
+UPDATE_ACTOR_TASK = _writing_task(
+    "update-actor-task",
+    "Update Actor task",
+    "Change a saved Actor task: fields that you give take the place of what was saved, the input as a whole.",
+    update_actor_task,
+    arguments({"taskId": TASK_ID, **TASK_FIELDS}, required=("taskId",)),
+).build()
+PUBLISH_ACTOR_TASK = _writing_task(
+    "publish-actor-task",
+    "Publish Actor task",
+    "Give a saved Actor task a public page, as its publicConfig describes it. Everybody can see it then: ask the user "
+    "first.",
+    publish_actor_task,
+).build()
+UNPUBLISH_ACTOR_TASK = _writing_task(
+    "unpublish-actor-task",
+    "Unpublish Actor task",
+    "Take the public page of a saved Actor task away. Its publicConfig is kept.",
+    unpublish_actor_task,
+).build()
+TASK_TOOLS = (CREATE_ACTOR_TASK, GET_ACTOR_TASK, UPDATE_ACTOR_TASK, PUBLISH_ACTOR_TASK, UNPUBLISH_ACTOR_TASK)
+
+
+def shown_input(saved: JsonValue, limit_bytes: int) -> tuple[JsonValue, str]:
+    """Return the part of a saved input that fits into an answer, and a sentence about what was left out."""
+    size = len(compact(saved).encode())
+    if size <= limit_bytes:
+        return saved, ""
+    note = f" An input of {size} bytes is too large for this answer"
+    if not isinstance(saved, dict):
+        return None, f"{note}, and left out."
+    kept = smallest_that_fit(saved, limit_bytes)
+    missing = [name[:_MAX_NAME_CHARS] for name in saved if name not in kept]
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return kept, f"{note}: it is shown without {', '.join(missing[:_NAMED])}{more}. A change sends all of an input."
+
+
+def changes_of(given: dict[str, Any]) -> JsonObject:
+    """Return the given fields for a request to the platform."""
+    changes: JsonObject = {
+        name: given[name] for name in ("name", "title", "description", "input", "publicConfig") if name in given
+    }
+    options = {name: given[name] for name in _OPTIONS if name in given}
+    return {**changes, "options": options} if options else changes
+
 
 _TAKEN_OVER = ("name", "title", "description", "cronExpression", "timezone", "isEnabled", "isExclusive")
 _SHOWN = (*_TAKEN_OVER, "nextRunAt", "lastRunAt", "createdAt", "modifiedAt")
@@ -184,4 +338,4 @@ DELETE_SCHEDULE = (
     .server(remove_schedule)
     .build()
 )
-TOOLS = (CREATE_SCHEDULE, GET_SCHEDULE, UPDATE_SCHEDULE, DELETE_SCHEDULE)
+SCHEDULE_TOOLS = (CREATE_SCHEDULE, GET_SCHEDULE, UPDATE_SCHEDULE, DELETE_SCHEDULE)

@@ -14,24 +14,31 @@ from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.apify.actor_tool import CANNOT_RUN, can_run
-from outlast.workflows.tools.apify.answers import RunStorages, failed, failing_as, run_answer, summary_of, texts
-from outlast.workflows.tools.apify.call_actor import RUN_ARGUMENTS, not_called, options_of
-from outlast.workflows.tools.apify.cards import CARD_MEMBERS, card_as_markdown, card_of
-from outlast.workflows.tools.apify.fetch_actor_details import ACTOR_ARGUMENT, MAX_README_CHARS, no_actor
-from outlast.workflows.tools.apify.pricing import current_price, price_for, tier_of
-from outlast.workflows.tools.apify.runs import RUN_ID, answer_about, name_of_actor, not_read
-from outlast.workflows.tools.apify.schemas import RUN, answer, arguments, array, begun, text
-from outlast.workflows.tools.apify.search_actors import (
+from outlast.workflows.tools.apify.actors import (
+    ACTOR_ARGUMENT,
     CARDS_REPORT,
+    MAX_README_CHARS,
     NOTHING_FITS,
     SEARCH_ARGUMENTS,
     cards_report,
     keywords_of,
+    no_actor,
     priced_cards,
     store_entries,
     without_run,
 )
+from outlast.workflows.tools.apify.answers import RunStorages, failed, failing_as, run_answer, summary_of, texts
+from outlast.workflows.tools.apify.call_actor import CANNOT_RUN, RUN_ARGUMENTS, can_run, not_called, options_of
+from outlast.workflows.tools.apify.cards import (
+    CARD_MEMBERS,
+    card_as_markdown,
+    card_of,
+    current_price,
+    price_for,
+    tier_of,
+)
+from outlast.workflows.tools.apify.runs import RUN_ID, answer_about, name_of_actor, not_read
+from outlast.workflows.tools.apify.schemas import RUN, answer, arguments, array, begun, text
 from outlast.workflows.tools.core.actor_names import normalised_actor, split_actor_tool
 from outlast.workflows.tools.core.call_actor import run_spec
 from outlast.workflows.tools.framework.executors import describe_run

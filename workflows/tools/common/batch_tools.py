@@ -7,8 +7,8 @@ from pydantic import Field, JsonValue
 from outlast.activities.batches.contracts import MAX_CONCURRENCY, MAX_KEY_CHARS, ItemStatus
 from outlast.activities.bounds import Offset, PositiveCount, Usd
 from outlast.contracts.options import BatchOptions
-from outlast.workflows.contracts.declared_options import DeclaredOptions
 from outlast.workflows.contracts.tool_calls import Age
+from outlast.workflows.contracts.unknown_fields import DeclaredOptions
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, front_door_tool, reads
 

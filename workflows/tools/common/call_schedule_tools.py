@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from outlast.activities.bounds import Usd
 from outlast.contracts.options import ScheduleOptions, SharedOptions
-from outlast.workflows.contracts.declared_options import DeclaredOptions
+from outlast.workflows.contracts.unknown_fields import DeclaredOptions
 from outlast.workflows.schedules.contracts import LEAST_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS, Overlap
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import (

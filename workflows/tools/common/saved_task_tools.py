@@ -10,7 +10,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, as_json, hint
-from outlast.workflows.tools.core.call_actor_task import SavedTaskArguments
+from outlast.workflows.tools.core.call_actor import SavedTaskArguments
 from outlast.workflows.tools.core.lists import (
     Listed,
     ListPage,
@@ -20,7 +20,7 @@ from outlast.workflows.tools.core.lists import (
     platform_page,
     total_of,
 )
-from outlast.workflows.tools.core.saved_tasks import (
+from outlast.workflows.tools.core.schedules import (
     TASKS,
     SavedOptions,
     change_saved_task,

@@ -20,8 +20,7 @@ from outlast.workflows.tools.core.lists import (
     platform_page,
     total_of,
 )
-from outlast.workflows.tools.core.saved_tasks import SavedOptions
-from outlast.workflows.tools.core.schedules import ArgumentNames, ScheduledRun, as_read
+from outlast.workflows.tools.core.schedules import ArgumentNames, SavedOptions, ScheduledRun, as_read
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, limited_tool, reads
 

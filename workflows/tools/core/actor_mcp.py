@@ -6,8 +6,8 @@ from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_actors.contracts import McpAnswer, McpTool
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
-from outlast.workflows.tools.core.actor_details import McpToolReport
 from outlast.workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool
+from outlast.workflows.tools.core.actors import McpToolReport
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations, tool
 
 _NEVER_REACHED_BYTES = 2_000_000

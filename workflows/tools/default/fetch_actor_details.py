@@ -5,7 +5,8 @@ from pydantic import Field
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered
-from outlast.workflows.tools.core.actor_details import (
+from outlast.workflows.tools.core.actor_mcp import list_tools_of
+from outlast.workflows.tools.core.actors import (
     ActorArguments,
     DetailSections,
     after_details,
@@ -14,7 +15,6 @@ from outlast.workflows.tools.core.actor_details import (
     details_report,
     look_up_actor,
 )
-from outlast.workflows.tools.core.actor_mcp import list_tools_of
 
 DESCRIPTION = """
 Get all there is to know of an Actor before you run it: its input (JSON Schema), its README, price and statistics, and

@@ -3,10 +3,10 @@
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered
-from outlast.workflows.tools.core.actor_details import card_as_text
-from outlast.workflows.tools.core.search_actors import (
+from outlast.workflows.tools.core.actors import (
     SearchActorsArguments,
     after_search,
+    card_as_text,
     describe_search,
     find_actors,
     search_definition,

@@ -1,6 +1,6 @@
 """`call-actor-task` in the UI mode."""
 
-from outlast.workflows.tools.core.call_actor_task import call_actor_task_definition
+from outlast.workflows.tools.core.call_actor import call_actor_task_definition
 from outlast.workflows.tools.framework.executors import ActorExecutor
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.openai.widgets import run_widget_meta

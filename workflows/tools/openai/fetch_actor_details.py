@@ -3,7 +3,7 @@
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered, hint
-from outlast.workflows.tools.core.actor_details import (
+from outlast.workflows.tools.core.actors import (
     ActorArguments,
     DetailSections,
     after_details,

@@ -7,7 +7,8 @@ from pydantic import JsonValue
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered
-from outlast.workflows.tools.core.actor_details import (
+from outlast.workflows.tools.core.actor_schema import model_input_schema
+from outlast.workflows.tools.core.actors import (
     ActorArguments,
     DetailSections,
     after_details,
@@ -15,7 +16,6 @@ from outlast.workflows.tools.core.actor_details import (
     look_up_actor,
     warnings_of,
 )
-from outlast.workflows.tools.core.actor_schema import model_input_schema
 from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.openai.widgets import silent_meta
 

@@ -3,7 +3,7 @@
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import answered
-from outlast.workflows.tools.core.search_actors import (
+from outlast.workflows.tools.core.actors import (
     SearchActorsArguments,
     after_search,
     describe_search,

@@ -4,7 +4,7 @@ from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered
 from outlast.workflows.tools.core.actor_schema import cut
-from outlast.workflows.tools.core.search_actors import (
+from outlast.workflows.tools.core.actors import (
     SearchActorsArguments,
     after_search,
     describe_search,

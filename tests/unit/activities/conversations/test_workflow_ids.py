@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outlast.activities.conversations.contracts import ConversationOwner
-from outlast.workflows.contracts.turns import turn_workflow_id
+from outlast.workflows.contracts.sessions import turn_workflow_id
 
 NAMES = st.text("ab:%3A", min_size=1, max_size=6)
 OWNERS = st.builds(

@@ -8,7 +8,7 @@ import pytest
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.skills import MAX_FILE_BYTES, InvalidSkill, SkillCard, SkillFolder, parse_skill
 from outlast.api.catalog.instructions import server_instructions
-from outlast.workflows.tools.loader import tool_set
+from outlast.workflows.tools.registry import tool_set
 
 GOOD = "---\nname: {name}\ndescription: >\n  How to\n  do it.\n---\n\n# Do it\n"
 

@@ -18,8 +18,8 @@ from outlast.api.tasks import handoffs
 from outlast.api.tasks.client import TaskClient
 from outlast.api.temporal import session_events
 from outlast.contracts.batches import Batch
-from outlast.contracts.events import TurnStreamEvent
 from outlast.contracts.handoffs import OpenHandoff
+from outlast.contracts.tasks import TurnStreamEvent
 from outlast.workflows.batches.contracts import BatchStatus
 from tests.support.eventually import eventually
 

@@ -11,12 +11,13 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.tools.common.invalid import INVALID, MAX_INPUT_CHARS, invalid_arguments_of, invalid_result
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, Selection
 from outlast.workflows.tools.framework.tool import Category
-from outlast.workflows.tools.loader import base_tools, load_tools
 from outlast.workflows.tools.registry import (
     MODES,
     UnknownTool,
+    base_tools,
     executor_kind,
     extend,
+    load_tools,
     metric_label,
     tool_for,
     tools_of,

@@ -11,13 +11,13 @@ from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.tools import registry
 from outlast.workflows.tools.framework.mode import Mode
 from outlast.workflows.tools.framework.tool import Category
-from outlast.workflows.tools.loader import base_tools
 from outlast.workflows.tools.registry import (
     ACTOR_TOOL_LABEL,
     COMMON,
     MODES,
     UnknownTool,
     actor_tool_of,
+    base_tools,
     executor_kind,
     extend,
     metric_label,

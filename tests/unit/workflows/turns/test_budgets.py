@@ -1,7 +1,7 @@
 """What a turn may use, alone and within its session."""
 
 from outlast.activities.llm.contracts import ModelStep, Usage
-from outlast.workflows.contracts.turns import Budgets, Spent
+from outlast.workflows.contracts.sessions import Budgets, Spent
 from outlast.workflows.turns.budgets import added, exceeded, last_step, left, total
 
 USED = Spent(steps=3, usage=Usage(input_tokens=90, output_tokens=10), usd=0.5, seconds=60)

@@ -7,8 +7,15 @@ from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.conversations.contracts import TextPart, ToolCallPart
 from outlast.activities.llm.contracts import ModelStep
 from outlast.activities.webhooks.contracts import WebhookEventType, WebhookListener
+from outlast.workflows.contracts.sessions import (
+    MAX_PARALLEL_CALLS,
+    Budgets,
+    ToolSnapshot,
+    TurnInput,
+    TurnState,
+    TurnTool,
+)
 from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolResult
-from outlast.workflows.contracts.turns import MAX_PARALLEL_CALLS, Budgets, ToolSnapshot, TurnInput, TurnState, TurnTool
 from outlast.workflows.turns.steps import active_tools, assistant_message, model_call, planned, result_part
 
 SCHEMA = json.dumps({"type": "object", "properties": {"na me": {"type": "string"}}, "required": ["na me"]})
