@@ -84,10 +84,11 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed
 client: $(INSTALLED) ## Write the blocking client (outlast/client/blocking) from the asynchronous one
 	@$(BIN)/python .ci/blocking_client.py
 
-docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text, and write the tables that are made from figures and options
+docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text, and write the tables and programs that are made from other files
 	$(BIN)/python docs/pictures/draw.py
 	$(BIN)/python -m tests.benchmarks.peers.table
 	$(BIN)/python -m tests.support.option_tables
+	$(BIN)/python -m tests.support.compared
 
 dashboards: $(INSTALLED) ## Write the Grafana dashboards that deploy/grafana/boards describes
 	@$(BIN)/python -m outlast.deploy.grafana

@@ -20,7 +20,7 @@ from outlast.cli.main import command_line
 from outlast.worker.connection import connect
 from outlast.workflows.contracts import queues, search_attributes
 from tests.benchmarks.peers import figures, table
-from tests.support import option_tables
+from tests.support import compared, option_tables
 from tests.support.stacks.service import SEAL_KEYS
 
 ROOT = Path(__file__).parents[3]
@@ -198,3 +198,20 @@ def test_the_readme_has_the_figures_of_peers_that_were_measured() -> None:
     shown = re.findall(rf"{engine}.* \| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(measured) == 3
     assert dict(shown) == measured
+
+
+def test_the_comparison_has_the_programs_and_their_sizes() -> None:
+    page = compared.PAGE.read_text()
+    assert compared.rewritten(page) == page, "run `make docs`"
+
+
+@pytest.mark.parametrize("task", compared.tasks())
+def test_no_other_framework_does_a_task_in_fewer_lines(task: str) -> None:
+    sizes = {
+        name: compared.lines_of_code(path) for name in compared.FRAMEWORKS if (path := compared.program(name, task))
+    }
+    assert sizes["outlast"] == min(sizes.values())
+
+
+def test_each_program_of_other_frameworks_belongs_to_a_task() -> None:
+    assert {path.stem for path in compared.PROGRAMS.glob("*/*.py")} == set(compared.tasks())
