@@ -1,7 +1,4 @@
-"""The programs of docs/compared.md do what the page says: in Outlast, and in the frameworks that it compares with.
-
-Each of Outlast's ten runs on a stack that `outlast up` has started.
-"""
+"""Outlast's programs of docs/compared.md do what the page says, on a stack that `outlast up` has started."""
 
 import csv
 import json
@@ -10,26 +7,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from standardwebhooks import Webhook
 
 from outlast import Client
-from outlast.deploy.local.orphans import die_with_parent
 from tests.support.eventually import eventually
-from tests.support.http.shop import Shop, running_shop
+from tests.support.http.shop import SECRET, Shop, running_receiver, running_shop
 from tests.support.paths import ROOT
-from tests.support.ports import free_port
 from tests.support.stacks.outlast_up import RunningStack, running_stack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 
 COMPARED = ROOT / "docs" / "examples" / "compared"
 TOOLS = sorted(COMPARED.glob("outlast/0[1-4]_*.py"))
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 @pytest.fixture(scope="module")
@@ -69,31 +60,6 @@ def run(name: str, stack: RunningStack, folder: Path, **settings: str) -> str:
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
-
-
-@dataclass(frozen=True)
-class Receiver:
-    """A process that receives events and writes them to `file`."""
-
-    url: str
-    file: Path
-
-    def verified(self) -> list[str]:
-        """Types of the events received, whose signatures have been verified."""
-        received = [json.loads(line) for line in self.file.read_text().splitlines()]
-        return [Webhook(SECRET).verify(event["raw"], event["headers"])["type"] for event in received]
-
-
-@contextmanager
-def running_receiver(folder: Path) -> Iterator[Receiver]:
-    port = free_port()
-    receiver = Receiver(f"http://127.0.0.1:{port}/", folder / "received.jsonl")
-    command = [sys.executable, "-m", "tests.support.http.webhook_receiver", str(port), str(receiver.file)]
-    with subprocess.Popen(command, cwd=ROOT, preexec_fn=die_with_parent()) as process:
-        try:
-            yield receiver
-        finally:
-            process.kill()
 
 
 def test_retries(client: Client, shop: Shop) -> None:

@@ -1,12 +1,24 @@
-"""A shop over HTTP, which the tools of docs/compared.md call."""
+"""The surroundings of the programs of docs/compared.md: a shop over HTTP, and a receiver of webhooks."""
 
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from standardwebhooks import Webhook
+
+from outlast.deploy.local.orphans import die_with_parent
+from tests.support.paths import ROOT
+from tests.support.ports import free_port
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+"""Of the receiver."""
 
 
 @dataclass
@@ -63,3 +75,29 @@ def running_shop() -> Iterator[Shop]:
             shop.ships.set()
             server.shutdown()
             thread.join()
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """A process that receives events and writes them to `file`."""
+
+    url: str
+    file: Path
+
+    def verified(self) -> list[str]:
+        """Types of the events received, whose signatures have been verified."""
+        received = [json.loads(line) for line in self.file.read_text().splitlines()]
+        return [Webhook(SECRET).verify(event["raw"], event["headers"])["type"] for event in received]
+
+
+@contextmanager
+def running_receiver(folder: Path) -> Iterator[Receiver]:
+    """A receiver that verifies with `SECRET`."""
+    port = free_port()
+    receiver = Receiver(f"http://127.0.0.1:{port}/", folder / "received.jsonl")
+    command = [sys.executable, "-m", "tests.support.http.webhook_receiver", str(port), str(receiver.file)]
+    with subprocess.Popen(command, cwd=ROOT, preexec_fn=die_with_parent()) as process:
+        try:
+            yield receiver
+        finally:
+            process.kill()
