@@ -22,7 +22,7 @@ MODULES = [module.name for module in pkgutil.iter_modules(contracts.__path__)]
 
 
 def test_every_contract_module_is_covered() -> None:
-    assert {"base", "events", "outputs", "sessions", "tasks"} <= set(MODULES)
+    assert {"base", "outputs", "sessions", "tasks"} <= set(MODULES)
 
 
 # One process for all of them: what the first loads is loaded, and named after it.
