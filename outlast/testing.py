@@ -88,7 +88,7 @@ class ToolTest:
         functions = dict(definition.functions)
         if not definition.is_function:
             raise TypeError(f"{definition.name} is not a function alone: call it on a stack, with `outlast_stack`.")
-        activities = PlainFunctions(lambda _mode, _name: definition)
+        activities = PlainFunctions(lambda _mode, _name, _admitted: definition)
         given: dict[str, JsonValue] = as_json(arguments)
         try:
             refusal = await self._approval(definition, activities, given)

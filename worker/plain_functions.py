@@ -8,17 +8,20 @@ from typing import Any, cast
 from pydantic import BaseModel
 from pydantic_core import to_json
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import LOCAL_CALLER_ID, ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, as_activity_failure, classify
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import MAX_VALUES, has_more_values
+from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
 from outlast.worker.functions_loop import FunctionsLoop
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
-from outlast.workflows.contracts.tool_calls import Progress, TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import AdmittedTool, Progress, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.handler_api.failures import ToolError, defect
+from outlast.workflows.tools.framework.changes import ToolChanged
 from outlast.workflows.tools.framework.journal import Journal, Suspended
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.plain_functions import (
@@ -33,8 +36,9 @@ from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.framework.tool_context import ToolContext
-from outlast.workflows.tools.registry import UnknownTool, base_tools
+from outlast.workflows.tools.registry import UnknownTool, version_of_tool
 
+ToolOf = Callable[[str, str, AdmittedTool | None], Tool]
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """A workflow decodes the answer before it is stored."""
 
@@ -48,12 +52,13 @@ _TEMPORARY_STATUSES = frozenset({408, 425, 429})
 class PlainFunctions:
     """Runs plain functions by the names of their tools, with heartbeats. They are cancelled with their calls."""
 
-    def __init__(self, tool_of: Callable[[str, str], Tool] | None = None, *, loop: FunctionsLoop | None = None) -> None:
-        """`tool_of` returns a tool by mode and name, or raises `UnknownTool`; by default the tools of this process.
+    def __init__(self, tool_of: ToolOf | None = None, *, loop: FunctionsLoop | None = None) -> None:
+        """`tool_of` returns a tool by mode, name, and what the call recorded of it; by default of this process. It
+        raises `UnknownTool` or `ToolChanged`.
 
         `loop` runs `async def` functions; None for the loop of the worker, as tests do.
         """
-        self._tool_of = tool_of or _loaded_tool
+        self._tool_of = tool_of or version_of_tool
         self._loop = loop
 
     @activity.defn(name=DECIDE_APPROVAL)
@@ -104,14 +109,12 @@ class PlainFunctions:
 
     def _tool_and_arguments(self, request: PlainFunctionInput | ApprovalInput) -> tuple[Tool, Any]:
         try:
-            definition = self._tool_of(request.mode, request.tool)
+            definition = self._tool_of(request.mode, request.tool, request.admitted_tool)
             return definition, definition.parse(request.arguments)
+        except ToolChanged as error:
+            raise ApplicationError(str(error), type=TOOL_CHANGED, non_retryable=True) from None
         except (UnknownTool, ToolError) as error:
             raise ToolFailure(error.envelope) from None
-
-
-def _loaded_tool(mode: str, name: str) -> Tool:
-    return base_tools(mode).get(name)
 
 
 def _failure(

@@ -35,6 +35,7 @@ from outlast.workflows.handler_api.failures import ToolError, defect
 from outlast.workflows.handler_api.observability import Part, log_end, upsert_search_attributes
 from outlast.workflows.metrics import count_tool_call
 from outlast.workflows.signatures import signature
+from outlast.workflows.tools.framework.changes import ToolChanged
 from outlast.workflows.tools.framework.executors import describe_run
 from outlast.workflows.tools.framework.middleware import run_handler
 from outlast.workflows.tools.framework.results import with_changes
@@ -146,6 +147,10 @@ class ToolCallWorkflow:
             return ToolResult.failed(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, ctx.call.tool, flaw))
         try:
             return _noted(ctx.call, await run_handler(ctx, tool_for(ctx.call)))
+        except ToolChanged as error:
+            if not _fails_with(error):
+                raise
+            return ToolResult.failed(error.envelope(ctx.call.tool))
         except (ToolError, UnknownTool) as error:
             return _noted(ctx.call, ToolResult.failed(error.envelope))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -242,6 +247,13 @@ class ToolCallWorkflow:
         await self._complete_cancelled(ctx)
         await _report_stopped_run(ctx)
         return None
+
+
+def _fails_with(change: ToolChanged) -> bool:
+    """Return whether a call fails because of a changed tool instead of waiting: it has not begun, and the tool is gone,
+    or a model waits for it."""
+    may_fail = change.is_removed or workflow.info().parent is not None
+    return may_fail and not workflow.unsafe.is_replaying()
 
 
 def _noted(call: ToolCall, result: ToolResult) -> ToolResult:

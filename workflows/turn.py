@@ -334,6 +334,7 @@ class TurnWorkflow:
             session_id=call.session_id,
             created_at=workflow.now(),
             fingerprint=task_id,
+            admitted_tool=call.admitted_tool,
         )
         log_accepted(call, task_id)
         try:

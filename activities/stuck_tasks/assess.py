@@ -14,7 +14,7 @@ from temporalio.converter import DataConverter
 
 from outlast.activities.failures.classify import redact
 from outlast.activities.secrets import ContentKeyMissing
-from outlast.activities.stuck_tasks.contracts import CANCELLED_LIMITS, REMEDIES, StuckLimits
+from outlast.activities.stuck_tasks.contracts import CANCELLED_LIMITS, REMEDIES, TOOL_CHANGED, StuckLimits
 from outlast.activities.stuck_tasks.histories import readable
 
 _TYPES = ", ".join(f"'{name}'" for name in sorted(REMEDIES))
@@ -72,6 +72,16 @@ async def assess(
     return description, [event async for event in handle.fetch_history_events()], stuck
 
 
+async def changed_tool(client: Client, execution: WorkflowExecution) -> str | None:
+    """The change of its tool because of which a call waits; None if its step fails for another reason. Raises
+    `RPCError`.
+    """
+    failures = await _failures(client, execution)
+    if not failures or _failure_of(failures[0]).application_failure_info.type != TOOL_CHANGED:
+        return None
+    return await _reason(failures[0], client.data_converter)
+
+
 def _sooner(limits: StuckLimits | None) -> StuckLimits:
     if limits is None:
         return CANCELLED_LIMITS
@@ -92,13 +102,14 @@ async def _stuck(client: Client, description: WorkflowExecutionDescription, limi
     waited = datetime.now(UTC) - first.event_time.ToDatetime(tzinfo=UTC)
     if attempts < limits.attempts or waited.total_seconds() < limits.after_seconds:
         return None
-    if _failure_of(first).application_failure_info.type == ContentKeyMissing.__name__:
-        # The workflow itself is intact: it continues when the operator has put the key back.
+    kind = _failure_of(first).application_failure_info.type
+    if kind == ContentKeyMissing.__name__ or (kind == TOOL_CHANGED and not is_cancelled(description)):
+        # The workflow itself is intact: it continues when the operator has put the key, or the tool, back.
         return None
     return Stuck(attempts, waited.total_seconds(), await _reason(first, client.data_converter))
 
 
-async def _failures(client: Client, description: WorkflowExecutionDescription) -> list[HistoryEvent]:
+async def _failures(client: Client, description: WorkflowExecution) -> list[HistoryEvent]:
     """The recorded failures since a step was completed, the last one first: the end of a history is read, not all."""
     found: list[HistoryEvent] = []
     request = GetWorkflowExecutionHistoryReverseRequest(

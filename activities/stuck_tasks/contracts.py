@@ -17,6 +17,8 @@ from outlast.activities.webhooks import contracts as webhooks
 TASK, TURN, SESSION = "ToolCallWorkflow", "TurnWorkflow", "SessionWorkflow"
 END_STUCK = "EndStuckWorkflow"
 RETENTION = "RetentionWorkflow"
+TOOL_CHANGED = "ToolChanged"
+"""Type of the failure of a call whose tool was removed or changed: see `workflows/tools/framework/changes.py`."""
 
 
 class Remedy(StrEnum):

@@ -24,7 +24,7 @@ from outlast.workflows.contracts.tool_masks import canonical
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES, Selection
-from outlast.workflows.tools.registry import tool_set
+from outlast.workflows.tools.registry import admitted_tool, tool_set
 from outlast.workflows.turns.steps import system_text
 
 DefinitionHook = Callable[[Definition], Definition]
@@ -117,6 +117,7 @@ def _turn_tool(tool: PortableTool) -> TurnTool:
         planned_actors=definition.planned_actors,
         planned_tasks=definition.planned_tasks,
         has_approval=definition.approval is not None,
+        admitted_tool=admitted_tool(definition),
         input_schema_json=definition.input_schema_json,
         fields=tool.fields,
     )

@@ -36,7 +36,7 @@ from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
 from outlast.workflows.tools.framework.tool import Category, Tool
-from outlast.workflows.tools.registry import executor_kind
+from outlast.workflows.tools.registry import admitted_tool, executor_kind
 
 _READ_QUICKLY = frozenset({Category.ACTORS, Category.RUNS, Category.STORAGE, Category.UI})
 
@@ -125,6 +125,7 @@ class Admission:
             tool_mask=mask,
             permission=permission,
             has_approval=tool.approval is not None,
+            admitted_tool=admitted_tool(tool),
             caps=self.policy.caps_of(caller.id),
             schedule_id=given.schedule_id,
             listeners=listeners,
@@ -409,6 +410,7 @@ def _summary(call: ToolCall, fingerprint: str) -> TaskSummary:
         session_id=call.session_id,
         fingerprint=fingerprint,
         resurrects=call.resurrects.task_id if call.resurrects else None,
+        admitted_tool=call.admitted_tool,
         created_at=datetime.now(UTC),
     )
 

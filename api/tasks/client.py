@@ -42,7 +42,9 @@ from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.handler_api.observability import MESSAGES, TASK_LOGGER, task_facts
 from outlast.workflows.signatures import signature
 from outlast.workflows.tool_call import ToolCallWorkflow
+from outlast.workflows.tools.framework.changes import waiting_message
 from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import change_of_tool
 
 log = logging.getLogger(TASK_LOGGER)
 
@@ -262,7 +264,7 @@ class TaskClient:
         """
         caller = principal.caller
         async with self.audit.action(AuditEvent.TASK_ANSWERED, caller, task=task_id) as action:
-            task, maker = await self._seen(principal, task_id)
+            task, maker, description = await self._seen(principal, task_id)
             action.event, about = answer_event(task, answers)
             action.note(**about)
             if maker != caller.id:
@@ -270,9 +272,26 @@ class TaskClient:
             require_answering(principal, task, maker, answers)
             if task.finished_at is not None or task.is_final:
                 raise _no_questions(task_id)
+            await self._check_tool_fits(description)
             sealed = await sealed_answers(self.admission, caller, task, answers)
             await self._submit(task_id, SubmitInput(answers=sealed, answered_by=caller.id))
         return await self.describe(caller, task_id) if maker == caller.id else after_approval(task)
+
+    async def _check_tool_fits(self, description: temporal.WorkflowExecutionDescription) -> None:
+        """Raise `AnswerNotTaken` for a task whose tool was changed so that it cannot continue, and wake the task.
+
+        Its step fails then, so that operators see it among the stuck workflows.
+        """
+        summary = await task_view.memo_model(description, memo.SUMMARY, calls.TaskSummary)
+        change = change_of_tool(summary.mode, summary.tool, summary.admitted_tool) if summary is not None else None
+        if summary is None or change is None:
+            return
+        with temporal_errors(missing=_no_questions(description.id)):
+            await self.client.get_workflow_handle(description.id).signal(ToolCallWorkflow.release)
+        hint = "The question stays open: answer again when the operator has restored the tool."
+        raise errors.AnswerNotTaken(
+            ErrorEnvelope.permanent(ErrorCategory.CONFLICT, summary.tool, waiting_message(change), hint=hint)
+        )
 
     async def _submit(self, task_id: str, submitted: SubmitInput) -> None:
         handle = self.client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
@@ -366,14 +385,16 @@ class TaskClient:
             raise _task_not_found(task_id)
         return description
 
-    async def _seen(self, principal: Principal, task_id: str) -> tuple[Task, str | None]:
-        """The task as the caller may see it, and the id of the caller that it belongs to. Raises `TaskNotFound`."""
+    async def _seen(
+        self, principal: Principal, task_id: str
+    ) -> tuple[Task, str | None, temporal.WorkflowExecutionDescription]:
+        """The task as the caller may see it, the id of its caller, and its description. Raises `TaskNotFound`."""
         description = await self._described_for_any(task_id)
         maker, task = task_view.owner_of(description), await self.viewed(description)
         shown = task if maker == principal.caller.id else self.admission.approvers.view_of(principal, maker, task)
         if shown is None:
             raise _task_not_found(task_id)
-        return shown, maker
+        return shown, maker, description
 
     async def viewed(self, description: temporal.WorkflowExecutionDescription) -> Task:
         """The task of a workflow. Raises `TaskNotFound` for a workflow of another kind."""

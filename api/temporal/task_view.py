@@ -21,6 +21,8 @@ from outlast.contracts.tasks import Task
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputRequest, InputRequests
 from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolResult
+from outlast.workflows.tools.framework.changes import waiting_message
+from outlast.workflows.tools.registry import change_of_tool
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -90,8 +92,11 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
     if is_queued:
         return task
     if isinstance(execution, WorkflowExecutionDescription) and execution.close_time is None:
-        return await _with_progress(task, execution)
-    return task
+        task = await _with_progress(task, execution)
+    if task.is_final or is_cancelling:
+        return task
+    change = change_of_tool(summary.mode, summary.tool, summary.admitted_tool)
+    return task if change is None else task.model_copy(update={"status_message": waiting_message(change)})
 
 
 def task_of(

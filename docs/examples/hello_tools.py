@@ -123,6 +123,18 @@ async def greet_all(names: Annotated[list[str], Field(min_length=1, max_length=1
     return f"{call.caller_id} greets {', '.join(names)}."
 
 
+@tool(version=2)
+async def choose_seat(train: str, wagon: int, ctx: ToolContext) -> str:
+    """Have the user choose a seat."""
+    return f"{train}, wagon {wagon}: {await ctx.ask('Which seat?')}"
+
+
+@choose_seat.version(1)
+async def choose_seat_1(train: str, ctx: ToolContext) -> str:
+    """Have the user choose a seat, in any wagon."""
+    return f"{train}: {await ctx.ask('Which seat?')}"
+
+
 class Palette(Arguments):
     """Among which colours to choose."""
 

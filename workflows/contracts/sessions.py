@@ -37,7 +37,7 @@ from outlast.workflows.contracts.self_correction import (
     observe,
     verdict_on,
 )
-from outlast.workflows.contracts.tool_calls import Action, CallRefused, OutputOptions, TaskCompleted
+from outlast.workflows.contracts.tool_calls import Action, AdmittedTool, CallRefused, OutputOptions, TaskCompleted
 
 TURN_WORKFLOW_PREFIX = "turn:"
 DEFAULT_MAX_STEPS = 20
@@ -56,6 +56,7 @@ class TurnTool(Contract):
     planned_actors: tuple[str, ...] = ()
     planned_tasks: tuple[str, ...] = ()
     has_approval: bool | None = None
+    admitted_tool: AdmittedTool | None = None
     input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
     fields: dict[str, str] = Field(default_factory=dict, description="Own names of arguments by the ones shown.")
 

@@ -373,6 +373,25 @@ class CallOptions(Contract):
         return self
 
 
+class ToolKind(StrEnum):
+    """How a loaded tool runs."""
+
+    FUNCTION = "function"
+    CONTEXT_FUNCTION = "context_function"
+    HANDLER = "handler"
+    """Workflow code."""
+    CLIENT_PHASE = "client_phase"
+    """A step of it runs on the client."""
+
+
+class AdmittedTool(Contract):
+    """A loaded tool as it was when a call of it was made: an open call continues only on a tool that fits."""
+
+    module: str = Field(description="As the operator named it: `my_tools.py`, or the name of a module.")
+    kind: ToolKind
+    version: int = 1
+
+
 class ResurrectedTask(Contract):
     """An ended task whose run a call resurrects instead of starting one."""
 
@@ -421,6 +440,9 @@ class ToolCall(Contract):
     permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
     has_approval: bool | None = Field(
         default=None, description="Whether the tool had an approval when the call was made; None in older calls."
+    )
+    admitted_tool: AdmittedTool | None = Field(
+        default=None, description="None for tools of Outlast, and in older calls."
     )
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
@@ -590,6 +612,7 @@ class TaskSummary(Contract):
     created_at: datetime
     fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
     resurrects: str | None = Field(default=None, description="Id of the task whose run it resurrects.")
+    admitted_tool: AdmittedTool | None = Field(default=None, description="As in `ToolCall`.")
     request_key: str | None = Field(
         default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
     )

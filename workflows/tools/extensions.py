@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -47,27 +47,31 @@ def load_extensions(names: Sequence[str], folder: Path | None = None) -> None:
         _make_importable(folder or Path.cwd())
     for name in names:
         if name == ENTRY_POINTS:
-            _load([entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)])
+            _load({entry.value: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)})
         elif is_tools_folder(name):
-            _load_folder(Path(name).resolve())
+            _load_folder(Path(name))
         else:
-            _load([_module_of_file(Path(name)) if name.endswith(".py") else name])
+            _load({_module_of_file(Path(name)) if name.endswith(".py") else name: name})
 
 
-def _load(names: Iterable[str]) -> None:
-    for name in names:
+def _load(names: Mapping[str, str]) -> None:
+    """Load modules. The values are the operator's names for them."""
+    for name, given in names.items():
         if name not in _LOADED:
             module = _import_module(name)
-            _extend_with(name, module)
+            _extend_with(name, module, given)
             _LOADED[name] = module
 
 
 def _load_folder(folder: Path) -> None:
     """Load the modules in a folder that have tools, and not those in folders below it. Raises `ExtensionError`."""
+    given = folder
+    folder = folder.resolve()
     files = [file for file in sorted(folder.glob("*.py")) if not file.name.startswith(_NO_TOOLS_IN)]
     package = _package_of(folder)
-    modules = {name: _import_module(name) for file in files for name in [_module_of_file(file, package)]}
-    found = [name for name, module in modules.items() if name in _LOADED or _has_parts(module)]
+    names = {_module_of_file(file, package): str(given / file.name) for file in files}
+    modules = {name: _import_module(name) for name in names}
+    found = {name: names[name] for name, module in modules.items() if name in _LOADED or _has_parts(module)}
     if not found:
         raise ExtensionError(f"No module in the folder {folder} has tools: write @tool above a function of one.")
     _load(found)
@@ -162,14 +166,14 @@ def _place_of(error: BaseException) -> str | None:
     return f"{own[-1].filename}, line {own[-1].lineno}"
 
 
-def _extend_with(name: str, module: ModuleType) -> None:
+def _extend_with(name: str, module: ModuleType, given: str) -> None:
     tools = _tools_in(name, module)
     modes = tuple(cast(Iterable[Mode], getattr(module, "MODES", ())))
     for definition in (*tools, *(definition for mode in modes for definition in mode.tools)):
         _check_name(name, module, definition)
         _check_schemas(name, module, definition)
     try:
-        extend(tools, modes)
+        extend(tools, modes, module=given)
     except ValueError as error:
         raise ExtensionError(f"Tools of module {name!r}{_file_of(module)}: {error}") from error
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.handler_api.platform import Storages
+from outlast.workflows.tools.framework.changes import ToolChanged
 from outlast.workflows.tools.registry import UnknownTool, tool_for
 
 
@@ -31,7 +32,7 @@ def first_read_of(call: ToolCall) -> FirstRead | None:
     try:
         tool = tool_for(call)
         handling: object = tool.handler(_Rehearsal(call), tool.parse(call.arguments))  # pyright: ignore[reportArgumentType]  # a part of a context
-    except (ToolError, UnknownTool):
+    except (ToolChanged, ToolError, UnknownTool):
         return None
     if not inspect.iscoroutine(handling):
         return None

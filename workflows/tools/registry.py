@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal, Unpack
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
-from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.contracts.tool_calls import AdmittedTool, ToolCall
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.tools import apify, default, openai
 from outlast.workflows.tools.common.abort_actor_run import ABORT_ACTOR_RUN
@@ -38,6 +38,7 @@ from outlast.workflows.tools.core.actor_mcp import proxied_call
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.core.standard_selection import STANDARD
+from outlast.workflows.tools.framework.changes import change_of, fitting, kind_of
 from outlast.workflows.tools.framework.mode import ActorFacts, Mode
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES, LoadedChoice, Payment, Selection, SelectionRules
 from outlast.workflows.tools.framework.tool import Tool
@@ -91,8 +92,13 @@ _COMMON: list[Tool] = list(COMMON)
 """Tools of all modes: `COMMON`, and those of other packages, which are added when a process starts."""
 
 
-def extend(tools: Sequence[Tool], modes: Sequence[Mode] = ()) -> None:
-    """Add modes, and `tools` to every mode, when a process starts: all of them, or none if one cannot be added.
+_MODULES: dict[str, str] = {}
+"""Modules of loaded tools, as the operator named them, by the names of the tools."""
+_LOADED_MODULES: set[str] = set()
+
+
+def extend(tools: Sequence[Tool], modes: Sequence[Mode] = (), *, module: str | None = None) -> None:
+    """Add modes, and `tools` of `module` to every mode, when a process starts: all of them, or none if one cannot be.
 
     Raises `ValueError` for a duplicate name, for a mode that changes the category of a common tool, and for an unknown
     companion.
@@ -111,6 +117,9 @@ def extend(tools: Sequence[Tool], modes: Sequence[Mode] = ()) -> None:
     _COMMON.extend(tools)
     _MODES.update(known)
     _BY_MODE.update(by_mode)
+    if module is not None:
+        _LOADED_MODULES.add(module)
+        _MODULES.update({one.name: module for one in tools if one.name not in ON_DEMAND})
 
 
 def offer_on_demand(names: Sequence[str]) -> None:
@@ -208,8 +217,30 @@ def tells_changes(call: ToolCall) -> bool:
     return known is None or known.tells_changes
 
 
+def admitted_tool(tool: Tool) -> AdmittedTool | None:
+    """Return what a call records of its tool; None for a tool of Outlast."""
+    module = _MODULES.get(tool.name)
+    return AdmittedTool(module=module, kind=kind_of(tool), version=tool.version) if module is not None else None
+
+
+def change_of_tool(mode: str, name: str, admitted: AdmittedTool | None) -> str | None:
+    """Return the change because of which an open call cannot continue in this process; None if its tool fits."""
+    if admitted is None or mode not in MODES:
+        return None
+    return change_of(name, admitted, _BY_MODE[mode].get(name), _LOADED_MODULES)
+
+
+def version_of_tool(mode: str, name: str, admitted: AdmittedTool | None) -> Tool:
+    """Return the loaded tool in the version of a call. Raises `UnknownTool` or `ToolChanged`."""
+    tools = _mode_tools(mode)
+    definition = tools.get(name) or ON_DEMAND.get(name) or HIDDEN.get(name)
+    if admitted is None and definition is None:
+        raise unknown_tool(name, tuple(tools))
+    return fitting(name, admitted, definition, _LOADED_MODULES)
+
+
 def tool_for(call: ToolCall) -> Tool:
-    """Return the definition for `call`. Raises `UnknownTool`."""
+    """Return the definition for `call`, in its version. Raises `UnknownTool` or `ToolChanged`."""
     tools = _mode_tools(call.mode)
     if call.proxies_mcp:
         return proxied_call(call)
@@ -217,9 +248,9 @@ def tool_for(call: ToolCall) -> Tool:
         # The entry point has checked the arguments against the Actor's schema, and the platform checks them again.
         return actor_tool_of(call.mode, call.actor, title=call.tool, description=call.tool, schema={})
     definition = tools.get(call.tool) or ON_DEMAND.get(call.tool) or HIDDEN.get(call.tool)
-    if definition is None:
+    if definition is None and call.admitted_tool is None:
         raise unknown_tool(call.tool, tuple(name for name in tools if is_active(name, call.tool_mask)))
-    return definition
+    return fitting(call.tool, call.admitted_tool, definition, _LOADED_MODULES)
 
 
 def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:

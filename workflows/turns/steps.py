@@ -214,6 +214,7 @@ def _planned(
         tool_mask=turn.tool_mask,
         permission=ruling_of(turn.rules, tool.name, actor, planned_actors(tool, arguments)),
         has_approval=tool.has_approval,
+        admitted_tool=tool.admitted_tool,
         caps=turn.caps,
         listeners=turn.listeners,
     )

@@ -13,7 +13,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.stuck_tasks.assess import reported
+from outlast.activities.stuck_tasks.assess import changed_tool, reported
+from outlast.activities.stuck_tasks.contracts import TASK
 from outlast.api.operations import served_queues
 from outlast.api.settings import ApiSettings
 from outlast.cli.checks import Check, fail, ok, skip, warn
@@ -70,6 +71,11 @@ def in_words(time: timedelta) -> str:
 _TIMEOUT_SECONDS = 10
 _SLOW_SECONDS = 60
 _MAX_STUCK = 1_000
+_MAX_READ = 20
+"""Stuck tasks whose reason is read."""
+_CHANGED_ADVICE = (
+    "Restore the tools, or cancel the tasks: docs/runbooks/stuck-tasks.md#a-tool-of-open-calls-has-changed."
+)
 _EXPIRES_SOON = timedelta(days=14)
 _CERTIFICATE = "TEMPORAL_TLS_CLIENT_CERT_PATH"
 _NAMESPACE = "Temporal namespace"
@@ -126,16 +132,24 @@ async def check_queues(client: Client) -> list[Check]:
 
 async def check_stuck(client: Client) -> Check:
     """Check that no workflow fails in the same step repeatedly."""
-    name, found, example = "Stuck workflows", Counter[str](), ""
+    name, found, example, changes = "Stuck workflows", Counter[str](), "", list[str]()
     try:
         async for one in reported(client, limit=_MAX_STUCK):
             found[one.workflow_type] += 1
+            is_read = one.workflow_type == TASK and found[TASK] <= _MAX_READ
+            change = await changed_tool(client, one) if is_read else None
+            if change is not None:
+                changes.append(f"{change.partition('. ')[0]} ({one.id})")
             example = example or one.id
     except RPCError as error:
         return skip(name, f"the server does not list them ({error.status.name})")
     if not found:
         return ok(name, "none")
     kinds = ", ".join(f"{number} {kind}" for kind, number in found.most_common())
+    if changes and len(changes) == found.total():
+        return fail(name, f"{kinds}, whose tools have changed: {'; '.join(changes)}", _CHANGED_ADVICE)
+    if changes:
+        kinds = f"{kinds}, of which tools have changed: {'; '.join(changes)}"
     return fail(name, f"{kinds}; one is {example}", "Their code or data has a defect: docs/runbooks/stuck-tasks.md.")
 
 

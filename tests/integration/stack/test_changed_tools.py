@@ -1,13 +1,18 @@
-"""Tools that change while their calls are open: what a call has decided stays, and the rest is the new code's."""
+"""Tools that change while their calls are open: what a call has decided stays, and the rest is the new code's.
+
+A call continues on the version of the tool that it was made with. If its tool is gone, the call waits, and says so.
+"""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from tests.support.calls.questions import asks, result, taken, waiting
+from tests.support.calls.questions import answered, asks, result, taken, waiting
+from tests.support.eventually import eventually
 from tests.support.http.api_client import api_client
 from tests.support.http.mcp_wire import text_of
+from tests.support.processes.terminal import outlast_command
 from tests.support.stacks.outlast_up import RunningStack, running_stack
 
 pytestmark = pytest.mark.slow
@@ -142,3 +147,175 @@ def test_a_step_that_an_open_call_has_recorded_may_not_change(ended: dict[str, d
     error = ended["earlier_steps"]["error"]
     assert error["category"] == "conflict"
     assert "it was 'first'" in error["message"]
+
+
+VERSION_1 = """
+from outlast import ToolContext, tool
+
+@tool(approval=True)
+def approved(city: str) -> int:
+    return 1
+
+@tool
+async def asking(city: str, ctx: ToolContext) -> str:
+    return f"first: {city} in {await ctx.ask('Which units?')}"
+
+@tool
+async def dropped(city: str, ctx: ToolContext) -> str:
+    return f"{city}: {await ctx.ask('Dropped?')}"
+
+@tool
+async def removed(city: str, ctx: ToolContext) -> str:
+    return f"{city}: {await ctx.ask('Removed?')}"
+
+@tool
+async def turned(city: str, ctx: ToolContext) -> str:
+    return f"{city}: {await ctx.ask('Turned?')}"
+
+@tool
+async def ended(city: str, ctx: ToolContext) -> str:
+    return f"{city}: {await ctx.ask('Ended?')}"
+"""
+VERSION_2 = """
+from pydantic import BaseModel
+from outlast import Category, ToolContext, tool
+
+@tool(version=2, approval=True)
+def approved(place: dict[str, str], days: int) -> str:
+    return "second"
+
+@approved.version(1)
+def approved_1(city: str) -> int:
+    return len(city)
+
+@tool(version=2)
+async def asking(place: str, ctx: ToolContext) -> str:
+    return f"second: {place} in {await ctx.ask('Which units now?')}"
+
+@asking.version(1)
+async def asking_1(city: str, ctx: ToolContext) -> str:
+    return f"first, kept: {city} in {await ctx.ask('Which units?')}"
+
+@tool(version=2)
+async def dropped(place: str, ctx: ToolContext) -> str:
+    return "second"
+
+class City(BaseModel):
+    city: str
+
+async def in_workflow(ctx, arguments):
+    return arguments.city
+
+TOOLS = [tool("turned").category(Category.DEV).describe("Turned.").args(City).server(in_workflow).build()]
+"""
+STUCK = {
+    "dropped": "{module} has no version 1 of the tool `dropped`, only 2",
+    "removed": "{module} no longer has the tool `removed`",
+    "turned": "The tool `turned` of {module} was a function with a context and is now a workflow handler",
+    "ended": "{module} no longer has the tool `ended`",
+}
+WAITS = ". The call waits, and continues when the tool fits again; to end it, cancel the task."
+
+
+class Changed:
+    """Calls that were open while their tools changed."""
+
+    def __init__(self) -> None:
+        self.module = ""
+        self.results: dict[str, dict[str, Any]] = {}
+        self.statuses: dict[str, str] = {}
+        self.refusals: dict[str, dict[str, Any]] = {}
+        self.doctor = ""
+        self.cancelled: dict[str, Any] = {}
+
+
+async def open_calls(url: str) -> dict[str, dict[str, Any]]:
+    async with api_client(url, timeout_seconds=60) as http:
+        names = ("approved", "asking", *STUCK)
+        return {name: await waiting(http, {"tool": name, "arguments": {"city": "Oslo"}}) for name in names}
+
+
+async def look_at(changed: Changed, stack: RunningStack, tasks: dict[str, dict[str, Any]]) -> None:
+    """Continue what fits, and see what is shown of the others. One of them is cancelled."""
+    async with api_client(url_of(stack), timeout_seconds=60) as http:
+        await taken(http, tasks["approved"], {"decision": "yes"})
+        await taken(http, tasks["asking"], {"answer": "kelvin"})
+        for name in ("approved", "asking"):
+            changed.results[name] = await result(http, tasks[name]["id"])
+        new = await waiting(http, {"tool": "asking", "arguments": {"place": "Rome"}})
+        await taken(http, new, {"answer": "kelvin"})
+        changed.results["new"] = await result(http, new["id"])
+        for name in STUCK:
+            changed.statuses[name] = (await http.get(f"/v1/tasks/{tasks[name]['id']}")).json()["status_message"]
+            response = await answered(http, tasks[name], {"answer": "yes"})
+            changed.refusals[name] = {"status": response.status_code, **response.json()}
+
+        async def seen_by_doctor() -> str | None:
+            command = outlast_command("doctor", "--json")
+            process = await asyncio.create_subprocess_exec(
+                *command, env=stack.environment, stdout=asyncio.subprocess.PIPE
+            )
+            text = (await process.communicate())[0].decode()
+            return text if all(f"`{name}`" in text for name in STUCK) else None
+
+        changed.doctor = await eventually(seen_by_doctor, timeout_seconds=240, interval_seconds=3)
+        ended = tasks["ended"]["id"]
+        assert (await http.post(f"/v1/tasks/{ended}/cancel")).status_code == 202
+
+        async def is_cancelled() -> dict[str, Any] | None:
+            shown = (await http.get(f"/v1/tasks/{ended}")).json()
+            return shown if shown["status"] == "cancelled" and shown.get("finished_at") else None
+
+        changed.cancelled = await eventually(is_cancelled, timeout_seconds=240)
+
+
+async def continue_all(changed: Changed, url: str, tasks: dict[str, dict[str, Any]]) -> None:
+    async with api_client(url, timeout_seconds=120) as http:
+        for name in ("dropped", "removed", "turned"):
+            await taken(http, tasks[name], {"answer": "yes"})
+            changed.results[name] = await result(http, tasks[name]["id"])
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Changed:
+    """Calls of a module that became version 2 and was restored afterwards."""
+    folder, seen = tmp_path_factory.mktemp("versions"), Changed()
+    module = folder / "versioned_tools.py"
+    seen.module = str(module)
+    module.write_text(VERSION_1)
+    with running_stack(folder / "data", "--tools-from", str(module)) as stack:
+        tasks = asyncio.run(open_calls(url_of(stack)))
+    module.write_text(VERSION_2)
+    with running_stack(folder / "data", "--tools-from", str(module)) as stack:
+        asyncio.run(look_at(seen, stack, tasks))
+    module.write_text(VERSION_1)
+    with running_stack(folder / "data", "--tools-from", str(module)) as stack:
+        asyncio.run(continue_all(seen, url_of(stack), tasks))
+    return seen
+
+
+def test_an_open_call_continues_on_the_version_that_it_was_made_with(changed: Changed) -> None:
+    assert changed.results["approved"]["structured"] == {"result": 4}
+    assert text_of(changed.results["asking"]) == "first, kept: Oslo in kelvin"
+
+
+def test_new_calls_use_the_newest_version(changed: Changed) -> None:
+    assert text_of(changed.results["new"]) == "second: Rome in kelvin"
+
+
+@pytest.mark.parametrize("tool", STUCK)
+def test_a_call_whose_tool_does_not_fit_names_the_change(changed: Changed, tool: str) -> None:
+    text = STUCK[tool].format(module=changed.module)
+    assert changed.statuses[tool] == text + WAITS
+    assert changed.refusals[tool]["status"] == 409
+    assert text in changed.refusals[tool]["detail"]
+    assert text in changed.doctor
+
+
+@pytest.mark.parametrize("tool", ["dropped", "removed", "turned"])
+def test_a_call_continues_when_its_tool_is_restored(changed: Changed, tool: str) -> None:
+    assert text_of(changed.results[tool]) == "Oslo: yes"
+
+
+def test_a_call_whose_tool_is_gone_can_be_cancelled(changed: Changed) -> None:
+    assert "no longer has the tool `ended`" in changed.cancelled["status_message"]

@@ -4,6 +4,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import (
     Annotated,
@@ -35,6 +36,7 @@ from outlast.workflows.tools.framework.tool_context import SyncToolContext, Tool
 
 P = ParamSpec("P")
 R = TypeVar("R")
+OlderFunction = TypeVar("OlderFunction", bound=Callable[..., Any])
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DONE = "Done."
 """Answer of a function that returns None."""
@@ -49,8 +51,9 @@ FUNCTION_LINES: dict[tuple[str, str], set[int]] = {}
 class FunctionTool(Generic[P, R]):
     """A function under `@tool`. Calling it calls the function, as its own tests do; `definition` is the tool."""
 
-    def __init__(self, function: Callable[P, R], definition: Tool) -> None:
+    def __init__(self, function: Callable[P, R], definition: Tool, options: "ToolOptions | None" = None) -> None:
         functools.update_wrapper(self, function)
+        self._options = ToolOptions() if options is None else options
         if (code := getattr(function, "__code__", None)) is not None:
             FUNCTION_LINES.setdefault((function.__module__, function.__qualname__), set()).add(code.co_firstlineno)
         self.function = function
@@ -59,6 +62,34 @@ class FunctionTool(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function."""
         return self.function(*args, **kwargs)
+
+    def version(self, number: int) -> Callable[[OlderFunction], OlderFunction]:
+        """Keep the function below as version `number`, for open calls that were made with it: `@weather.version(1)`.
+
+        It has the options of the tool, and its own parameters and return type. Raises `ValueError`.
+        """
+        newest, kept = self.definition.version, [one.version for one in self.definition.older_versions]
+        _check_version(number)
+        if number >= newest or number in kept:
+            taken = ", ".join(map(str, sorted([*kept, newest])))
+            raise ValueError(
+                f"@{self.__name__}.version({number}): an older version has a number below {newest} that is not taken "
+                f"(versions so far: {taken}). The newest one is @tool(version=...)."
+            )
+
+        def keep(function: OlderFunction) -> OlderFunction:
+            if function.__name__ == self.__name__ and function.__qualname__ == self.function.__qualname__:
+                raise ValueError(
+                    f"@{self.__name__}.version({number}): the function needs another name than the newest one, which "
+                    f"it would hide: write `def {self.__name__}_{number}(...)`."
+                )
+            options: ToolOptions = {**self._options, "name": self.definition.name, "version": number}
+            older = function_tool(function, **options).definition
+            versions = (*self.definition.older_versions, older)
+            self.definition = replace(self.definition, older_versions=versions)
+            return function
+
+        return keep
 
 
 class ToolOptions(TypedDict, total=False):
@@ -88,6 +119,8 @@ class ToolOptions(TypedDict, total=False):
     """Hint for clients: the tool may delete or overwrite."""
     idempotent: bool
     """Hint for clients: a repeated call has no further effect."""
+    version: int
+    """Number of this version of the tool: 1, 2, ... `@weather.version(1)` keeps an older one. Default: 1."""
     approval: bool | str | Callable[[Any], bool]
     """True: each call waits for an approval. A text: the question. A function of the arguments: if it returns true."""
 
@@ -159,7 +192,15 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
         builder.approval(message=approval)
     elif approval:
         builder.approval(when=approval if callable(approval) else None)
-    return FunctionTool(function, builder.build())
+    version = options.get("version", 1)
+    _check_version(version)
+    return FunctionTool(function, replace(builder.build(), version=version), options)
+
+
+def _check_version(number: object) -> None:
+    """Raise `ValueError` for a version that is not 1, 2, ..."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"@tool: version={number!r} is not the number of a version: write 1, 2, ...")
 
 
 def _check_numbers(options: ToolOptions) -> None:

@@ -6,17 +6,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, JsonValue
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.contracts import Contract, ErrorEnvelope
+from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.steps import Wait
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.tool_calls import AdmittedTool, ToolResult
 from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
 from outlast.workflows.handler_api.context import HandlerContext
-from outlast.workflows.handler_api.failures import envelope_of
+from outlast.workflows.handler_api.failures import ToolError, envelope_of
 from outlast.workflows.handler_api.observability import timed
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.waits import wait_out
@@ -24,6 +25,8 @@ from outlast.workflows.tools.framework.waits import wait_out
 RUN_PLAIN_FUNCTION = "run_plain_function"
 DECIDE_APPROVAL = "decide_approval"
 HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+CHANGED_PAUSE = timedelta(seconds=5)
+"""Pause before such an activity is scheduled again."""
 
 Step = Literal["server", "before", "after", "merge"]
 
@@ -42,6 +45,7 @@ class ApprovalInput(Contract):
     tool: str
     mode: str
     arguments: dict[str, JsonValue]
+    admitted_tool: AdmittedTool | None = None
     caller_id: str = ""
 
 
@@ -54,6 +58,7 @@ class PlainFunctionInput(Contract):
     arguments: dict[str, JsonValue]
     reply: PlainReply | None = Field(default=None, description="What the client has answered, for steps after it.")
     decided: ToolResult | None = Field(default=None, description="For `merge`: the answer of the step `server`.")
+    admitted_tool: AdmittedTool | None = None
     resumed: bool = Field(default=False, description="Whether the function has run before, up to a wait.")
     caller_id: str
     session_id: str | None = None
@@ -80,18 +85,40 @@ class ApprovalDecision(Contract):
 async def decide_approval(ctx: HandlerContext) -> ApprovalDecision:
     """Have the tool's author decide whether the call needs an approval. Raises `ToolError` when this fails."""
     call = ctx.call
-    request = ApprovalInput(tool=call.tool, mode=call.mode, arguments=call.arguments, caller_id=call.caller.id)
-    with tool_errors(call.tool):
-        return await workflow.execute_activity(
-            DECIDE_APPROVAL,
-            request,
-            result_type=ApprovalDecision,
-            task_queue=FUNCTIONS_TASK_QUEUE,
-            start_to_close_timeout=timedelta(seconds=30),
-            schedule_to_close_timeout=remaining(call),
-            retry_policy=RetryPolicy(maximum_attempts=5),  # a condition that hangs would hang again
-            summary=f"approval of {call.tool}",
-        )
+    request = ApprovalInput(
+        tool=call.tool,
+        mode=call.mode,
+        arguments=call.arguments,
+        admitted_tool=call.admitted_tool,
+        caller_id=call.caller.id,
+    )
+    while True:
+        try:
+            with tool_errors(call.tool):
+                return await workflow.execute_activity(
+                    DECIDE_APPROVAL,
+                    request,
+                    result_type=ApprovalDecision,
+                    task_queue=FUNCTIONS_TASK_QUEUE,
+                    start_to_close_timeout=timedelta(seconds=30),
+                    schedule_to_close_timeout=remaining(call),
+                    retry_policy=RetryPolicy(maximum_attempts=5),  # a condition that hangs would hang again
+                    summary=f"approval of {call.tool}",
+                )
+        except ToolError as error:
+            if not _is_of_changed_tool(error):
+                raise
+        await workflow.sleep(CHANGED_PAUSE)
+
+
+def _is_of_changed_tool(error: ToolError) -> bool:
+    """Return whether an activity failed because its worker does not have the tool as the call needs it.
+
+    On a worker that lacks it, the workflow does not get this far: see `ToolChanged`.
+    """
+    failed = error.__cause__
+    cause = failed.cause if isinstance(failed, ActivityError) else None
+    return isinstance(cause, ApplicationError) and cause.type == TOOL_CHANGED
 
 
 async def run_plain_function(
@@ -109,14 +136,21 @@ async def run_plain_function(
         arguments=call.arguments,
         reply=next((_as_contract(one) for one in more if isinstance(one, Reply)), None),
         decided=next((one for one in more if isinstance(one, ToolResult)), None),
+        admitted_tool=call.admitted_tool,
         caller_id=call.caller.id,
         session_id=call.session_id,
     )
     while True:
-        result = await _attempts(ctx, function, request)
-        if not result.waits:
-            return result
-        await wait_out(ctx, result.waits)
+        try:
+            result = await _attempts(ctx, function, request)
+        except ToolError as error:
+            if not _is_of_changed_tool(error):
+                raise
+            await workflow.sleep(CHANGED_PAUSE)
+        else:
+            if not result.waits:
+                return result
+            await wait_out(ctx, result.waits)
         request = request.model_copy(update={"resumed": True})
 
 

@@ -140,6 +140,9 @@ class Tool:
     """Picture (PNG) that clients may show beside it."""
     run_memory_mbytes: int | None = None
     """Memory for runs by the tool of a single Actor; None: the Actor's default."""
+    version: int = 1
+    older_versions: "tuple[Tool, ...]" = ()
+    """Kept for open calls that were made with them."""
 
     @property
     def may_store(self) -> bool:
