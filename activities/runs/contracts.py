@@ -34,6 +34,11 @@ class Budget(Contract):
         """These limits, with this one on the cost when there is one: it is never above the budget's own."""
         return self if limit_usd is None else self.model_copy(update={"max_total_charge_usd": limit_usd})
 
+    def at_most(self, limit_usd: Decimal | None) -> Self:
+        """These limits, with the lower one of this and their own on the cost."""
+        own = self.max_total_charge_usd
+        return self if limit_usd is None or (own is not None and own <= limit_usd) else self.within(limit_usd)
+
 
 class Until(Contract):
     """Conditions under which a run has produced enough: it is stopped gracefully as soon as it meets one of them."""

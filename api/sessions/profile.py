@@ -118,6 +118,7 @@ def _turn_tool(tool: PortableTool) -> TurnTool:
         planned_tasks=definition.planned_tasks,
         has_approval=definition.approval is not None,
         admitted_tool=admitted_tool(definition),
+        budget_usd=definition.budget_usd,
         input_schema_json=definition.input_schema_json,
         fields=tool.fields,
     )

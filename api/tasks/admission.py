@@ -140,7 +140,7 @@ class Admission:
     ) -> tuple[TaskRequest, tuple[str, ...], CalledActor | None]:
         """The request with arguments in the types of the schemas of tool and Actor, the changes, and the Actor."""
         own = coerced(tool.input_schema, request.arguments)
-        actor = await self._called_actor(caller, tool, own.arguments, reuse=self._may_reuse(request))
+        actor = await self._called_actor(caller, tool, own.arguments, reuse=self._may_reuse(request, tool))
         read = call_arguments.with_coerced_input(
             tool, Coerced(call_arguments.with_plain_actor(tool, own.arguments, actor), own.changes), actor
         )
@@ -287,12 +287,12 @@ class Admission:
         by_full_name = reuse or bool(self._permissions)
         return await self.catalogue.called_actor(tool, arguments, caller, by_full_name=by_full_name)
 
-    def _may_reuse(self, request: TaskRequest) -> bool:
+    def _may_reuse(self, request: TaskRequest, tool: Tool) -> bool:
         if _from_connection(request).schedule_id is not None:
             return False  # A schedule exists to repeat a call.
         if request.options.webhooks:
             return False  # The webhooks of one task are not notified of another.
-        return request.options.reuse is not None or bool(self.policy.current.reuse)
+        return request.options.reuse is not None or tool.reuse is not None or bool(self.policy.current.reuse)
 
     def _reuse(
         self,
@@ -305,7 +305,7 @@ class Admission:
         *,
         is_paid: bool,
     ) -> Reusable | None:
-        if not self._may_reuse(request) or not may_reuse(permission):
+        if not self._may_reuse(request, tool) or not may_reuse(permission):
             return None
         rules = ReuseRules(self.policy.current, self.sealer)
         age = rules.age_for(caller, request, tool, actor, is_paid=is_paid)
@@ -317,7 +317,13 @@ class Admission:
         """The options for the workflow, without those that were applied here."""
         resurrect = ResurrectRules(self.policy.current).allowed(caller, asked.resurrect, tool, actor, is_paid=is_paid)
         seconds = self.settings.run_heartbeat_seconds
-        changes = {"run_heartbeat_seconds": seconds, "reuse": None, "webhooks": (), "resurrect": resurrect}
+        changes = {
+            "budget": asked.budget.at_most(tool.budget_usd),
+            "run_heartbeat_seconds": seconds,
+            "reuse": None,
+            "webhooks": (),
+            "resurrect": resurrect,
+        }
         return asked.model_copy(update=changes)
 
     def _fingerprints(self, call: ToolCall, request: TaskRequest) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ class ReuseRules:
         if wanted is not None:
             return timedelta(0) if wanted.refresh or wanted.max_age is None else age_of(wanted.max_age)
         entry = _first_fitting(self.policy.reuse, caller, tool, actor)
-        return age_of(entry.max_age) if entry is not None else None
+        age = entry.max_age if entry is not None else tool.reuse
+        return age_of(age) if age is not None else None
 
     def reusable(
         self, caller: Caller, request: TaskRequest, tool: Tool, mode: str, actor: CalledActor | None, age: timedelta
@@ -78,6 +79,8 @@ class ReuseRules:
             "output": options.output.model_dump(mode="json"),
             "until": options.until.model_dump(mode="json") if options.until else None,
         }
+        if tool.version > 1:
+            same["version"] = tool.version
         return Reusable(self.sealer.digests(same)[0][:_DIGEST_CHARS], age or None)
 
 

@@ -1,6 +1,7 @@
 """Contracts of sessions and their turns: signals, events, inputs, results, and the state between runs."""
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -57,6 +58,7 @@ class TurnTool(Contract):
     planned_tasks: tuple[str, ...] = ()
     has_approval: bool | None = None
     admitted_tool: AdmittedTool | None = None
+    budget_usd: Decimal | None = None
     input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
     fields: dict[str, str] = Field(default_factory=dict, description="Own names of arguments by the ones shown.")
 

@@ -208,7 +208,7 @@ def _planned(
         message_id=turn.message_id,
         tool_call_id=part.id,
         actor=tool.actor,
-        options=_options(turn, state, count),
+        options=_options(turn, state, count, tool.budget_usd),
         output=turn.output,
         offered_tools=active.active,
         tool_mask=turn.tool_mask,
@@ -260,13 +260,13 @@ def _refusal(tool: TurnTool, part: ToolCallPart, arguments: dict[str, JsonValue]
     return invalid_arguments(tool.name, violations) if violations else None
 
 
-def _options(turn: TurnInput, state: TurnState, count: int) -> CallOptions:
+def _options(turn: TurnInput, state: TurnState, count: int, limit_usd: Decimal | None) -> CallOptions:
     """An equal share of the remaining budget for each call of a step, so that together they stay within it."""
     budget = Budget()
     if turn.budgets.usd is not None:
         share = max(turn.budgets.usd - state.spent.usd, 0.0001) / max(count, 1)
         budget = Budget(max_total_charge_usd=Decimal(f"{share:.6f}"))
-    return CallOptions(budget=budget, run_heartbeat_seconds=turn.run_heartbeat_seconds)
+    return CallOptions(budget=budget.at_most(limit_usd), run_heartbeat_seconds=turn.run_heartbeat_seconds)
 
 
 def _too_many(tool: str) -> ErrorEnvelope:

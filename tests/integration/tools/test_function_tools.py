@@ -2,23 +2,27 @@
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from temporalio.client import Client
 
 from outlast.client import AsyncClient
+from outlast.workflows.contracts.tool_calls import ToolCall
 from tests.support.calls.questions import taken, waiting
 from tests.support.calls.tasks import completed, result_of, started
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
 from tests.support.http.pages import serving_pages
-from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.stacks.fixtures import http_fixture, service_fixture, temporal_fixture
 from tests.support.stacks.service import Service
 
 service = service_fixture(scope="module", tools=["tests.support.tools.function_tools"])
 api = http_fixture()
+temporal = temporal_fixture()
 OWN = {"weather", "nap", "flaky", "fetched", "transfer", "blocks", "quick"}
 
 
@@ -65,6 +69,28 @@ async def test_rest_adapters_and_the_client_have_it(api: httpx.AsyncClient) -> N
     assert "weather" in str(tools)
     async with AsyncClient(str(api.base_url)) as client:
         assert (await client.call("weather", {"city": "Prague"})).structured == {"city": "Prague", "degrees": [20]}
+
+
+async def test_a_call_has_the_reuse_of_its_tool_where_the_caller_gives_none(api: httpx.AsyncClient) -> None:
+    first = await completed(api, call("rates", currency="CHF"))
+    again = await completed(api, call("rates", currency="CHF"))
+    assert again["task"]["id"] == first["task"]["id"]
+    assert again["task"]["reused"]
+    refreshed = await completed(api, call("rates", currency="CHF") | {"options": {"reuse": {"refresh": True}}})
+    assert refreshed["task"]["id"] != first["task"]["id"]
+    assert (await completed(api, call("rates", currency="SEK")))["task"]["id"] != first["task"]["id"]
+
+
+@pytest.mark.parametrize(("asked", "limit"), [(None, "0.5"), (0.25, "0.25"), (0.75, "0.5")])
+async def test_the_budget_of_a_tool_limits_the_cost_of_its_calls(
+    api: httpx.AsyncClient, temporal: Client, asked: float | None, limit: str
+) -> None:
+    options = {"reuse": {"refresh": True}} | ({"budget": {"max_total_charge_usd": asked}} if asked else {})
+    task = (await completed(api, call("rates", currency="CHF") | {"options": options}))["task"]
+    history = temporal.get_workflow_handle(task["id"]).fetch_history_events()
+    payloads = (await anext(history)).workflow_execution_started_event_attributes.input.payloads
+    [recorded] = await temporal.data_converter.decode(payloads, [ToolCall])
+    assert recorded.options.budget.max_total_charge_usd == Decimal(limit)
 
 
 async def test_blocking_functions_stall_neither_each_other_nor_other_tools(api: httpx.AsyncClient) -> None:

@@ -81,3 +81,9 @@ def fetched(folder: str, url: str) -> int:
 def transfer(amount: int) -> str:
     """Transfer an amount. Larger amounts need an approval."""
     return f"Transferred {amount}."
+
+
+@tool(read_only=True, reuse="10m", budget_usd=0.5)
+def rates(currency: str) -> float:
+    """Time at which the rate of a currency was read."""
+    return time.time()

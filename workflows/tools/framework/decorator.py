@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import (
     Annotated,
     Any,
@@ -26,8 +27,9 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError
 
+from outlast.activities.bounds import Usd
 from outlast.suggestions import suggested
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.tool_calls import Age, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer, not_json
 from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
 from outlast.workflows.tools.framework.threads import in_thread
@@ -119,6 +121,11 @@ class ToolOptions(TypedDict, total=False):
     """Hint for clients: the tool may delete or overwrite."""
     idempotent: bool
     """Hint for clients: a repeated call has no further effect."""
+    budget_usd: Decimal | float | str
+    """Maximum cost of one call in US dollars. A lower `max_usd` of the caller takes precedence."""
+    reuse: str | int
+    """Calls without the option `reuse` get the answer of an identical call not older than this: `10m`, or seconds. For
+    tools that are `read_only` and have no approval."""
     version: int
     """Number of this version of the tool: 1, 2, ... `@weather.version(1)` keeps an older one. Default: 1."""
     approval: bool | str | Callable[[Any], bool]
@@ -194,7 +201,37 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
         builder.approval(when=approval if callable(approval) else None)
     version = options.get("version", 1)
     _check_version(version)
-    return FunctionTool(function, replace(builder.build(), version=version), options)
+    made = replace(builder.build(), version=version, budget_usd=_budget(options), reuse=_age(options))
+    return FunctionTool(function, made, options)
+
+
+def _budget(options: ToolOptions) -> Decimal | None:
+    """Return the option `budget_usd`. Raises `ValueError` for an amount that no call can have as its limit."""
+    given = options.get("budget_usd")
+    if given is None:
+        return None
+    try:
+        return TypeAdapter[Decimal](Usd).validate_python(str(given))
+    except ValidationError as error:
+        reason = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
+        raise ValueError(f"@tool: budget_usd={given!r} is not an amount in US dollars: {reason}.") from None
+
+
+def _age(options: ToolOptions) -> str | None:
+    """Return the option `reuse` as an age. Raises `ValueError` for an invalid one, and for a tool with effects."""
+    given = options.get("reuse")
+    if given is None:
+        return None
+    try:
+        age = TypeAdapter[str](Age).validate_python(given)
+    except ValidationError:
+        raise ValueError(f"@tool: reuse={given!r} is not an age: write '90s', '10m', '6h', '7d', or seconds.") from None
+    if not options.get("read_only") or options.get("approval"):
+        raise ValueError(
+            "@tool: reuse= is for tools that only read: add read_only=True, and leave approval= out. The answer of "
+            "another call would not have done what a call does."
+        )
+    return age
 
 
 def _check_version(number: object) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -140,6 +141,10 @@ class Tool:
     """Picture (PNG) that clients may show beside it."""
     run_memory_mbytes: int | None = None
     """Memory for runs by the tool of a single Actor; None: the Actor's default."""
+    budget_usd: Decimal | None = None
+    """Maximum cost of one call in US dollars; a lower limit of the caller takes precedence."""
+    reuse: str | None = None
+    """Maximum age of an answer of an identical call that answers a call (`10m`), where caller and operator set none."""
     version: int = 1
     older_versions: "tuple[Tool, ...]" = ()
     """Kept for open calls that were made with them."""

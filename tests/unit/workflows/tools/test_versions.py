@@ -1,6 +1,7 @@
-"""Versions of tools, and changes because of which an open call waits."""
+"""Versions of tools, changes because of which an open call waits, and defaults of call options."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -127,3 +128,24 @@ def test_the_kind_of_a_tool_is_how_it_runs() -> None:
     assert kind_of(contextual()) is ToolKind.CONTEXT_FUNCTION
     assert kind_of(weather_tool().definition) is ToolKind.FUNCTION
     assert kind_of(handler_tool()) is ToolKind.HANDLER
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"reuse": "soon", "read_only": True}, "reuse='soon' is not an age"),
+        ({"reuse": "90d", "read_only": True}, "reuse='90d' is not an age"),
+        ({"reuse": "10m"}, "add read_only=True"),
+        ({"reuse": "10m", "read_only": True, "approval": True}, "leave approval= out"),
+        ({"budget_usd": 0}, "budget_usd=0 is not an amount in US dollars"),
+        ({"budget_usd": "much"}, "budget_usd='much' is not an amount in US dollars"),
+    ],
+)
+def test_defaults_of_call_options_are_checked(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        tool(**options)(city_of)
+
+
+def test_defaults_of_call_options_are_those_of_calls() -> None:
+    made = tool(read_only=True, reuse=90, budget_usd=0.1)(city_of).definition
+    assert (made.reuse, made.budget_usd) == ("90s", Decimal("0.1"))
