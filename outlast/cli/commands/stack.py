@@ -221,7 +221,7 @@ def _announce(output: Output, stack: Any, config: "StackConfig", stops_with: str
         return
     output.show("\n[bold green]Outlast is up.[/]\n")
     output.show(address_table(stack.addresses, config.data_dir))
-    if stack.addresses.sandbox_url:
+    if stack.addresses.sandbox_url and not config.tools_from:
         output.show(f"\nTry   [bold]outlast call outlast--sleeper '{{\"seconds\": 5}}'{data_dir_flag(config)}[/]")
     output.show(f"[dim]{stops_with}; open tasks continue at the next `outlast up`.[/]\n")
 
