@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 from temporalio.client import Client
 
+from outlast.api.tasks import client as task_client
 from outlast.api.temporal import errors
 from outlast.api.temporal.visibility import near_deadline_query
 from tests.integration.protocol.conftest import ANN
@@ -229,6 +230,8 @@ async def test_without_a_worker_an_answer_and_a_session_are_answered_503_and_tak
     """The SDK replaces the cancellation that ends the waiting: it was answered 500."""
     task = await waiting(api, ORDER)
     monkeypatch.setattr(errors, "WORKER_SECONDS", 0.5)
+    # The process of this API, which has not loaded the service's tools, would say that the tool was removed.
+    monkeypatch.setattr(task_client, "change_of_tool", lambda *_: None)
     settings = api_settings(service.sandbox, api_keys=SecretStr(f"ann:{ANN}"))
     answer = {"action": "accept", "content": {"confirmed": True}}
     async with serving_api(temporal, settings) as impatient:
