@@ -14,7 +14,7 @@ service = service_fixture(
     settings={"OUTLAST_BUILTIN_TOOLS": "off", "OUTLAST_DEFAULT_TOOLS": "actors,docs,dev"},
 )
 api = http_fixture()
-OWN = {"weather", "nap", "flaky", "fetched", "transfer", "blocks", "quick"}
+OWN = {"weather", "nap", "flaky", "fetched", "transfer", "blocks", "quick", "rates"}
 COLLECT = {"get-task", "list-tasks", "cancel-task", "answer-task", "restore-tool-output"}
 
 
