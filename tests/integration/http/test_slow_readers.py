@@ -68,7 +68,7 @@ async def ended_unread(api: httpx.AsyncClient) -> float:
 
 
 async def test_a_connection_that_takes_nothing_is_closed_and_one_that_reads_slowly_is_not(tmp_path: Path) -> None:
-    async with serving(tmp_path, unread_seconds=1) as api:
+    async with serving(tmp_path, unread_seconds=4) as api:
         before = await ended_unread(api)
         loop = asyncio.get_running_loop()
         with unread(api, LARGE, count=2) as (silent, slow):
