@@ -251,9 +251,12 @@ class ToolCallWorkflow:
 
 def _fails_with(change: ToolChanged) -> bool:
     """Return whether a call fails because of a changed tool instead of waiting: it has not begun, and the tool is gone,
-    or a model waits for it."""
+    or a model waits for it.
+
+    The marker in the history lets a replay decide the same while the failed call ends. A call that had begun has none.
+    """
     may_fail = change.is_removed or workflow.info().parent is not None
-    return may_fail and not workflow.unsafe.is_replaying()
+    return may_fail and workflow.patched("changed-tool-fails-call")
 
 
 def _noted(call: ToolCall, result: ToolResult) -> ToolResult:
