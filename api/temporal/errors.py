@@ -40,6 +40,8 @@ _UNREACHABLE = frozenset(
 )
 _NO_POLLER = "no poller"
 """Part of the message of a query that no worker takes in time."""
+_FAILED_STEP = "Workflow Task in failed state"
+"""Part of the message of a query or an update of a workflow whose step has failed, and is repeated."""
 _FAILED_CONNECT = "Failed client connect"
 """Beginning of the message of the `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
 
@@ -92,6 +94,9 @@ def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None
             raise TemporalBusy(message) from error
         if status is RPCStatusCode.FAILED_PRECONDITION and _NO_POLLER in str(error):
             raise TemporalUnavailable("No worker has answered. Nothing is lost; retry shortly.") from error
+        if _FAILED_STEP in str(error):
+            message = "The last step of the workflow has failed, and is repeated. Nothing is lost; retry shortly."
+            raise TemporalUnavailable(message) from error
         if is_outage(error):
             raise TemporalUnavailable("The Temporal server does not answer. Nothing is lost; retry shortly.") from error
         raise

@@ -40,6 +40,12 @@ def test_a_query_that_no_worker_takes_is_an_outage() -> None:
         raise RPCError("the workflow was reset", RPCStatusCode.FAILED_PRECONDITION, b"")
 
 
+def test_a_workflow_whose_step_is_repeated_is_asked_again_later() -> None:
+    with pytest.raises(TemporalUnavailable, match="is repeated"), temporal_errors():
+        message = "Unable to perform workflow execution update due to Workflow Task in failed state."
+        raise RPCError(message, RPCStatusCode.FAILED_PRECONDITION, b"")
+
+
 def test_what_temporal_does_not_know_is_what_the_caller_says_it_is() -> None:
     with pytest.raises(SessionNotFound), temporal_errors(missing=SessionNotFound("no such session")):
         raise RPCError("not found", RPCStatusCode.NOT_FOUND, b"")
