@@ -12,17 +12,15 @@ ANN, BOB = "ann-has-this-long-key", "bob-has-another-long-key"
 OTHERS = {f"caller-{number}": f"caller-{number}-has-its-long-key" for number in range(20)}
 """Keys of callers of whom each serves one test."""
 
-service = service_fixture(
-    tools=["tests.support.tools.protocol_tools", "tests.support.tools.batch_tools"],
-    callers={"ann": ANN, "bob": BOB, **OTHERS},
-    settings={
-        "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
-        "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.1",
-        "OUTLAST_WEBHOOK_TIMEOUT_SECONDS": "1",
-        "OUTLAST_WEBHOOK_RETRY_HOURS": "0.006",
-        "OUTLAST_LIMITS": '{"webhooks": 6, "webhook_deliveries": 25, "webhook_tests": 3}',
-    },
-)
+TOOLS = ["tests.support.tools.protocol_tools", "tests.support.tools.batch_tools"]
+CALLERS = {"ann": ANN, "bob": BOB, **OTHERS}
+SETTINGS = {
+    "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",
+    "OUTLAST_WEBHOOK_FIRST_PAUSE_SECONDS": "0.1",
+    "OUTLAST_WEBHOOK_TIMEOUT_SECONDS": "1",
+    "OUTLAST_LIMITS": '{"webhooks": 6, "webhook_deliveries": 25, "webhook_tests": 3}',
+}
+service = service_fixture(tools=TOOLS, callers=CALLERS, settings={**SETTINGS, "OUTLAST_WEBHOOK_RETRY_HOURS": "0.006"})
 sandbox = sandbox_fixture()
 api = http_fixture(ANN)
 other = http_fixture(BOB)

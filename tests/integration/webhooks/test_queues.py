@@ -11,12 +11,13 @@ import pytest
 from temporalio.client import Client
 
 from outlast.activities.webhooks.contracts import RECHECK_SIGNAL, RecheckInput, queue_id
-from tests.integration.webhooks.conftest import OTHERS
+from tests.integration.webhooks.conftest import CALLERS, OTHERS, SETTINGS, TOOLS
 from tests.support.calls.batches import carried_out, doubles
 from tests.support.calls.webhooks import Json, deliveries, received, subscribed, verified
 from tests.support.eventually import eventually
 from tests.support.http.hostile_receiver import answering
 from tests.support.http.webhooks import Received, WebhookReceiver, receiving_webhooks
+from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.service import Service
 
 EVENTS = 40
@@ -25,6 +26,8 @@ MOST_TESTS = 3
 MOST_WAITING_AT_FIRST = 28
 """Before the receiver has failed."""
 
+service = service_fixture(scope="module", tools=TOOLS, callers=CALLERS, settings=SETTINGS)
+"""Events wait for 72 hours, so that a slow machine does not give the first ones up while the others arrive."""
 _unused = iter(OTHERS)
 
 
