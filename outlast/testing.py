@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.tool_secrets import ToolSecrets
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.workflows.contracts.steps import JournalPage, JournalState, StepEntry, Wait, WaitOutcome
 from outlast.workflows.contracts.tool_calls import ToolResult
@@ -40,12 +41,15 @@ class Unanswered(StrEnum):
     TIMEOUT = "timeout"
 
 
-async def call(tool: FunctionTool[..., Any] | Tool, /, **arguments: Any) -> ToolResult:
+async def call(
+    tool: FunctionTool[..., Any] | Tool, secrets: Mapping[str, str] | None = None, /, **arguments: Any
+) -> ToolResult:
     """Call a tool and return its result; `is_error` and `error` tell a failure, as callers get it.
 
+    `secrets` are the values of the secrets that it declares: `await call(pay, {"STRIPE_KEY": "test"}, amount=3)`.
     Raises `AssertionError` if the tool asks for something: script the answers with `ToolTest`.
     """
-    return await ToolTest().call(tool, **arguments)
+    return await ToolTest(secrets=secrets).call(tool, **arguments)
 
 
 class ToolTest:
@@ -55,6 +59,8 @@ class ToolTest:
     is the note of a refusal. `steps` replaces steps by the names of their functions: a list of outcomes, of which
     exceptions are raised, or one value for every run. `crash_after` names steps after whose record the worker dies, and
     `crash_in` steps that run and are not recorded, because it dies before; each dies once per name in the list.
+
+    `secrets` are the values of the secrets that the tool declares, by their names.
     """
 
     def __init__(
@@ -65,6 +71,7 @@ class ToolTest:
         steps: Mapping[str, Any] | None = None,
         crash_after: Iterable[str] = (),
         crash_in: Iterable[str] = (),
+        secrets: Mapping[str, str] | None = None,
         caller_id: str = "tester",
     ) -> None:
         self.ran: list[str] = []
@@ -79,6 +86,7 @@ class ToolTest:
         self._approvals = list(approvals)
         self._stubs = {name: _stub(name, outcomes) for name, outcomes in (steps or {}).items()}
         self._crashes = {"after": list(crash_after), "in": list(crash_in)}
+        self._secrets = dict(secrets or {})
         self._caller_id = caller_id
         self._journal = JournalState()
 
@@ -88,7 +96,10 @@ class ToolTest:
         functions = dict(definition.functions)
         if not definition.is_function:
             raise TypeError(f"{definition.name} is not a function alone: call it on a stack, with `outlast_stack`.")
-        activities = PlainFunctions(lambda _mode, _name, _admitted: definition)
+        if missing := [name for name in definition.secrets if name not in self._secrets]:
+            script = dict.fromkeys(definition.secrets, "test-value")
+            raise AssertionError(f"{definition.name} needs the secret {missing[0]}: ToolTest(secrets={script}).")
+        activities = PlainFunctions(lambda _mode, _name, _admitted: definition, environment=self._secrets)
         given: dict[str, JsonValue] = as_json(arguments)
         try:
             refusal = await self._approval(definition, activities, given)
@@ -96,6 +107,8 @@ class ToolTest:
         except ApplicationError as error:
             envelope = ErrorEnvelope.model_validate(error.details[0])
             return ToolResult.failed(envelope.model_copy(update={"tool": definition.name}))
+        finally:
+            ToolSecrets(self._secrets).forget()
 
     async def _result(
         self, definition: Tool, activities: PlainFunctions, arguments: dict[str, JsonValue], attempts: int

@@ -19,8 +19,10 @@ from outlast.activities.failures.exceptions import SealError
 from outlast.worker.bootstrap import settings_of_process
 from outlast.worker.connection import StoreOwnership, connect, temporal_certificate_end, worker_identity
 from outlast.worker.failover import taking_over
+from outlast.worker.logs import hide_secrets_of_tools
 from outlast.worker.otlp.metrics import sending_metrics, series_at
 from outlast.worker.otlp.traces import start_tracing
+from outlast.worker.plain_functions import report_missing_secrets
 from outlast.worker.ready_file import ready_file
 from outlast.worker.search_attributes import register_search_attributes
 from outlast.worker.service import serving
@@ -40,6 +42,7 @@ async def serve(settings: WorkerSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     telemetry = start_telemetry(settings.worker_metrics_host, settings.worker_metrics_port)
+    report_missing_secrets(telemetry.runtime.metric_meter)
     client = await connect(settings, telemetry.runtime, identity=worker_identity())
     export_certificate_end(telemetry.runtime, temporal_certificate_end())
     await register_search_attributes(client)
@@ -70,6 +73,7 @@ def main() -> int:
         return 1
     stop_tracing = start_tracing(settings, "worker")
     try:
+        hide_secrets_of_tools()
         load_extensions(settings.tool_modules)
         asyncio.run(serve(settings))
     except (SealError, ValueError, OSError, RuntimeError, RPCError) as error:

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TextIO, cast, get_args
 
 import structlog
 from opentelemetry import trace
@@ -18,6 +18,7 @@ from temporalio import activity, workflow
 from outlast.activities.contracts import SealedSecret
 from outlast.activities.failures.classify import without_credentials
 from outlast.activities.secrets import is_sealed
+from outlast.activities.tool_secrets import hide_known
 from outlast.uncaught_errors import log_uncaught_errors
 from outlast.worker.log_lines import TaskLines, one_line
 from outlast.workflows.handler_api.observability import TASK_LOGGER, Part
@@ -78,6 +79,29 @@ def configure_logging(log_format: Literal["text", "json"], level: str, tasks: Ta
     log_uncaught_errors(log)
 
 
+def hide_secrets_of_tools() -> None:
+    """Hide the secrets of tools also in what is printed, because it goes to the same file as the log."""
+    sys.stdout = cast(TextIO, _WithoutSecrets(sys.stdout))
+    sys.stderr = cast(TextIO, _WithoutSecrets(sys.stderr))
+
+
+class _WithoutSecrets:
+    """A stream whose texts lose the secrets of tools."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._stream.write(hide_known(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self._stream.writelines(map(hide_known, lines))
+
+
 _EXTRAS = (
     "tool",
     "caller",
@@ -104,6 +128,7 @@ _EXTRAS = (
     "error",
     "slow",
     "seconds",
+    "fields",
     *(f"{part}_seconds" for part in get_args(Part)),
     "temporal_activity",
     "temporal_workflow",
@@ -153,4 +178,4 @@ def without_secrets(value: object) -> object:
         case list() | tuple() | set() | frozenset():
             return [without_secrets(entry) for entry in cast(Iterable[object], value)]
         case _:
-            return without_credentials(value if isinstance(value, str) else repr(value))
+            return without_credentials(hide_known(value if isinstance(value, str) else repr(value)))

@@ -1,13 +1,16 @@
 """The activity behind every plain function of a tool."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_json
 from temporalio import activity
+from temporalio.common import MetricMeter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -16,6 +19,7 @@ from outlast.activities.failures.classify import RETRYABLE, ToolFailure, as_acti
 from outlast.activities.heartbeat import Heartbeats, heartbeating
 from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
+from outlast.activities.tool_secrets import LEAST_HIDDEN_CHARS, MissingSecret, ToolSecrets, hide_known, is_hidden
 from outlast.worker.functions_loop import FunctionsLoop
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
 from outlast.workflows.contracts.tool_calls import AdmittedTool, Progress, TextContent, ToolResult
@@ -36,8 +40,9 @@ from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.framework.tool_context import ToolContext
-from outlast.workflows.tools.registry import UnknownTool, version_of_tool
+from outlast.workflows.tools.registry import MODES, UnknownTool, tools_of, version_of_tool
 
+_logger = logging.getLogger("outlast.worker")
 ToolOf = Callable[[str, str, AdmittedTool | None], Tool]
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """A workflow decodes the answer before it is stored."""
@@ -52,20 +57,29 @@ _TEMPORARY_STATUSES = frozenset({408, 425, 429})
 class PlainFunctions:
     """Runs plain functions by the names of their tools, with heartbeats. They are cancelled with their calls."""
 
-    def __init__(self, tool_of: ToolOf | None = None, *, loop: FunctionsLoop | None = None) -> None:
+    def __init__(
+        self,
+        tool_of: ToolOf | None = None,
+        *,
+        loop: FunctionsLoop | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """`tool_of` returns a tool by mode, name, and what the call recorded of it; by default of this process. It
         raises `UnknownTool` or `ToolChanged`.
 
-        `loop` runs `async def` functions; None for the loop of the worker, as tests do.
+        `loop` runs `async def` functions; None for the loop of the worker, as tests do. `environment` has the secrets;
+        None for that of this process.
         """
         self._tool_of = tool_of or version_of_tool
         self._loop = loop
+        self._environment = environment
 
     @activity.defn(name=DECIDE_APPROVAL)
     async def decide_approval(self, request: ApprovalInput) -> ApprovalDecision:
         """Return whether a call needs its tool's approval. Fails with an `ErrorEnvelope`."""
         with as_activity_failure():
             definition, arguments = self._tool_and_arguments(request)
+            secrets = self._secrets(definition)
             approval = definition.approval
             try:
                 if approval is None or not await in_thread(request.tool, partial(approval.is_due, arguments)):
@@ -73,7 +87,8 @@ class PlainFunctions:
                 message = await in_thread(request.tool, partial(approval.message_for, arguments))
             except Exception as error:  # noqa: BLE001 (a defect of the tool)
                 raise _logged_defect(request, error) from None
-            return ApprovalDecision(is_due=True, message=message, seconds=approval.deadline.total_seconds())
+            shown = secrets.hide_in(message)
+            return ApprovalDecision(is_due=True, message=shown, seconds=approval.deadline.total_seconds())
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
     async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:
@@ -83,29 +98,48 @@ class PlainFunctions:
         """
         with as_activity_failure():
             definition, given = self._tool_and_arguments(request)
-            function, arguments = _function_and_arguments(definition, given, request)
-            async with heartbeating() as heartbeats:
-                journal = await _journal(request) if function.takes_context else Journal()
-                context = {"context": _context(request, heartbeats, journal)} if function.takes_context else {}
-                try:
-                    running = _until_wait(function(*arguments, **context), journal)
-                    if self._loop is None or function.has_thread:
-                        value = await running
-                    else:
-                        value = await self._loop.run(running, request.tool, heartbeats.send)
-                except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
-                    failure = _failure(request, function, journal, error)
-                    if failure is error:
-                        raise
-                    raise failure from error.__cause__
-                if journal.waits:
-                    return PlainFunctionResult(result=_WAITS, waits=tuple(journal.waits))
-                try:
-                    return _answered(request, value)
-                except (ToolFailure, asyncio.CancelledError):
+            secrets = self._secrets(definition)
+            with _hidden_in_failures(secrets):
+                function, arguments = _function_and_arguments(definition, given, request)
+                return await self._run(request, function, arguments, secrets)
+
+    async def _run(
+        self, request: PlainFunctionInput, function: PlainFunction, arguments: tuple[Any, ...], secrets: ToolSecrets
+    ) -> PlainFunctionResult:
+        async with heartbeating() as heartbeats:
+            journal = await _journal(request) if function.takes_context else Journal()
+            context = {"context": _context(request, heartbeats, journal, secrets)} if function.takes_context else {}
+            try:
+                running = _until_wait(function(*arguments, **context), journal)
+                if self._loop is None or function.has_thread:
+                    value = await running
+                else:
+                    value = await self._loop.run(running, request.tool, heartbeats.send)
+            except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:
+                failure = _failure(request, function, journal, error)
+                if failure is error:
                     raise
-                except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
-                    raise _logged_defect(request, error) from None
+                raise failure from error.__cause__
+            if journal.waits:
+                return PlainFunctionResult(result=_WAITS, waits=tuple(journal.waits))
+            try:
+                return _answered(request, value, secrets)
+            except (ToolFailure, asyncio.CancelledError):
+                raise
+            except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
+                raise _logged_defect(request, error) from None
+
+    def _secrets(self, definition: Tool) -> ToolSecrets:
+        """The values of the tool's secrets. Raises `ToolFailure`, which names only the missing one."""
+        try:
+            return ToolSecrets.read(definition.secrets, self._environment)
+        except MissingSecret as error:
+            activity.logger.error("a tool lacks its secret: %s", error, extra={"tool": definition.name})
+            raise ToolFailure.of(
+                ErrorCategory.AUTHENTICATION,
+                f"{definition.name} needs the secret {error.name}, which its worker does not have. It was not run.",
+                hint=f"Ask the operators to set {error.name} in the worker's environment, and to restart the worker.",
+            ) from None
 
     def _tool_and_arguments(self, request: PlainFunctionInput | ApprovalInput) -> tuple[Tool, Any]:
         try:
@@ -183,7 +217,35 @@ def _http_status(error: BaseException) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def _answered(request: PlainFunctionInput, value: object) -> PlainFunctionResult:
+@contextmanager
+def _hidden_in_failures(secrets: ToolSecrets) -> Generator[None]:
+    """Hide the secrets in all texts of a `ToolFailure`."""
+    try:
+        yield
+    except ToolFailure as error:
+        shown = secrets.hide_in(error.envelope.model_dump(mode="json"))
+        raise ToolFailure(ErrorEnvelope.model_validate(shown)) from error.__cause__
+
+
+def report_missing_secrets(meter: MetricMeter) -> None:
+    """Log the secrets of loaded tools that this process lacks, or cannot hide, and show the missing ones in metrics."""
+    gauge = meter.create_gauge("outlast_missing_tool_secrets", "1 for each secret of a tool that the worker lacks.")
+    needed = {(one.name, secret) for mode in MODES for one in tools_of(mode) for secret in one.secrets}
+    for tool, name in sorted(needed):
+        try:
+            value = ToolSecrets.read([name]).value(name).get_secret_value()
+        except MissingSecret as error:
+            gauge.set(1, {"tool": tool, "secret": name})
+            _logger.error("Calls of %s will fail, because it needs the secret %s. %s", tool, name, error)  # noqa: TRY400
+        else:
+            if not is_hidden(value):
+                _logger.warning(
+                    "The value of the secret %s of %s has fewer than %d characters, and is not hidden in texts.",
+                    name, tool, LEAST_HIDDEN_CHARS,
+                )  # fmt: skip
+
+
+def _answered(request: PlainFunctionInput, value: object, secrets: ToolSecrets) -> PlainFunctionResult:
     """The function's answer. Raises `ToolFailure` for one that no workflow can decode in its time."""
     _check_values(request, value)
     try:
@@ -195,6 +257,10 @@ def _answered(request: PlainFunctionInput, value: object) -> PlainFunctionResult
     if size > MAX_ANSWER_BYTES:
         raise _too_large(request, f"{size} bytes; the limit is {MAX_ANSWER_BYTES}")
     is_object = isinstance(value, dict | BaseModel) and not isinstance(value, ToolResult)
+    if secrets:
+        if result.structured is not None and not isinstance(value, ToolResult):
+            result = as_result(secrets.hide_in(result.structured))  # the text repeats it with further escapes
+        result = ToolResult.model_validate(secrets.hide_in(result.model_dump(mode="json")))
     return PlainFunctionResult(result=result, is_object=is_object)
 
 
@@ -285,7 +351,9 @@ async def _journal(request: PlainFunctionInput) -> Journal:
     return Journal(entries, record, prefix="" if request.step == "server" else f"{request.step}:")
 
 
-def _context(request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journal) -> ToolContext:
+def _context(
+    request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journal, secrets: ToolSecrets
+) -> ToolContext:
     info = activity.info()
     loop = asyncio.get_running_loop()
 
@@ -299,6 +367,7 @@ def _context(request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journ
         attempt=info.attempt,
         report=report,
         journal=journal,
+        secrets=secrets,
     )
 
 
@@ -362,4 +431,4 @@ def _temporary(request: PlainFunctionInput, error: BaseException, *, retryable: 
 
 def _defect(request: PlainFunctionInput | ApprovalInput, error: BaseException) -> ErrorEnvelope:
     task_id = activity.info().workflow_id or ""
-    return defect(error, tool=request.tool, task_id=task_id, caller_id=request.caller_id)
+    return defect(error, tool=request.tool, task_id=task_id, caller_id=request.caller_id, hide=hide_known)

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import httpx
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from outlast import Arguments, Category, ClientPhase, ErrorCategory, Reply, ToolContext, ToolFailure, plain, tool
 
@@ -51,6 +51,22 @@ async def order_status(order: str) -> str:
     if order not in ORDERS:
         raise ToolFailure.of(ErrorCategory.NOT_FOUND, f"There is no order {order!r}.", hint="Ask for its number.")
     return ORDERS[order]
+
+
+BANK_URL = "https://bank.example"
+
+
+async def read_balance(account: str, key: SecretStr) -> float:
+    """Return the balance of an account."""
+    async with httpx.AsyncClient(base_url=BANK_URL, auth=("api", key.get_secret_value())) as http:
+        response = await http.get(f"/accounts/{account}")
+    return response.raise_for_status().json()["balance"]
+
+
+@tool(secrets=["BANK_KEY"], read_only=True)
+async def balance(account: str, ctx: ToolContext) -> float:
+    """Balance of an account."""
+    return await ctx.step(read_balance, account, ctx.secret("BANK_KEY"))
 
 
 SHOP_URL = "https://shop.example"

@@ -1,6 +1,6 @@
 """Tests of the tools of docs/writing-a-tool.md, as one writes them for tools of one's own."""
 
-from docs.examples.hello_tools import buy, greet_all, hello_world
+from docs.examples.hello_tools import balance, buy, greet_all, hello_world
 from outlast.testing import ToolTest, Unanswered, call
 
 
@@ -33,6 +33,12 @@ async def test_nothing_is_charged_without_the_approval() -> None:
         answer = await test.call(buy, item="a bicycle", card="tok_1", amount=300)
         assert answer.is_error
         assert test.ran == ["reserve"]
+
+
+async def test_the_key_of_the_bank_is_needed() -> None:
+    """The tool declares a secret."""
+    test = ToolTest(secrets={"BANK_KEY": "test-value"}, steps={"read_balance": 12.5})
+    assert (await test.call(balance, account="1")).structured == {"result": 12.5}
 
 
 async def test_a_failed_connection_is_tried_again() -> None:

@@ -2,6 +2,7 @@
 
 import sysconfig
 import traceback
+from collections.abc import Callable
 from typing import Final
 
 from pydantic import ValidationError
@@ -85,11 +86,13 @@ _INSTALLED: Final = (*outlast.__path__, *map(sysconfig.get_path, ("stdlib", "pla
 """Folders of Outlast, Python and installed packages."""
 
 
-def defect(error: BaseException, *, tool: str, task_id: str, caller_id: str) -> ErrorEnvelope:
+def defect(
+    error: BaseException, *, tool: str, task_id: str, caller_id: str, hide: Callable[[str], str] = str
+) -> ErrorEnvelope:
     """Return the error for an exception in a tool's code, which is not retried.
 
     The caller without a credential on the operator's own machine reads the exception and its place, without
-    credentials. Other callers read where the operators find it.
+    credentials. Other callers read where the operators find it. `hide` removes further secrets from the message.
     """
     if caller_id == LOCAL_CALLER_ID:
         place = _place_of(error)
@@ -98,7 +101,7 @@ def defect(error: BaseException, *, tool: str, task_id: str, caller_id: str) -> 
     else:
         message = "The tool failed: its code raised an error."
         hint = f"Report it to the operators with the task's id, {task_id}: the worker's log has the cause."
-    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, redact(message), hint=hint)
+    return ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, tool, redact(hide(message)), hint=hint)
 
 
 def _place_of(error: BaseException) -> str | None:

@@ -195,6 +195,7 @@ async def check_platform(around: Surroundings) -> Check:
 
 
 _BLOCKING = re.compile(r'^outlast_blocked_function_loops_total\{[^}]*tool="([^"]*)"', re.MULTILINE)
+_MISSING_SECRETS = re.compile(r'^outlast_missing_tool_secrets\{[^}]*secret="([^"]*)"', re.MULTILINE)
 
 
 async def check_metrics(around: Surroundings) -> Check:
@@ -205,6 +206,10 @@ async def check_metrics(around: Surroundings) -> Check:
     answer = await http_response(url)
     if answer is None or not answer.is_success or "temporal" not in answer.text:
         return fail("Worker metrics", f"{url} serves no metrics", around.log_of("worker"))
+    if missing := sorted(set(_MISSING_SECRETS.findall(answer.text))):
+        names = ", ".join(missing[:10])
+        advice = f"Set it in the environment of the worker, and restart it. {around.log_of('worker')}"
+        return warn("Worker metrics", f"the worker lacks secrets of its tools: {names}", advice)
     if tools := sorted(set(_BLOCKING.findall(answer.text))):
         advice = f"Write it as `def`, or await what blocks: the stack is in the worker's log. {around.log_of('worker')}"
         return warn("Worker metrics", f"{', '.join(tools[:10])} blocked the event loop of functions", advice)

@@ -5,10 +5,10 @@ from typing import Any
 
 import httpx
 import pytest
-from temporalio.client import Client
 
 from tests.support.calls.tasks import WAIT, completed, sleeper_call
 from tests.support.http.api_client import bearer
+from tests.support.planted_secrets import histories, in_any_spelling
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.fixtures import service_fixture
 from tests.support.stacks.sandbox import Sandbox
@@ -87,25 +87,6 @@ async def make_calls(service: Service) -> list[str]:
             sandbox.clear_faults()
         await api.get("/v1/tasks", headers=bearer("apify_api_nobodyKnowsThisToken"))
     return tasks
-
-
-async def histories(client: Client) -> dict[str, bytes]:
-    """Every history of the namespace, as raw bytes, as JSON, and with all that a description of it shows."""
-    found: dict[str, bytes] = {}
-    async for execution in client.list_workflows():
-        handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
-        history = await handle.fetch_history()
-        raw = b"".join(event.SerializeToString() for event in history.events)
-        described = (await handle.describe()).raw_description.SerializeToString()
-        found[f"history of {execution.id}"] = raw + history.to_json().encode() + described
-    return found
-
-
-def in_any_spelling(secret: str) -> list[bytes]:
-    plain = secret.encode()
-    # Base64 of a text inside a longer one: the same but for its edges, at one of three offsets.
-    shifted = [base64.b64encode(b"x" * offset + plain)[4:-4] for offset in range(3)]
-    return [plain, plain.hex().encode(), *shifted]
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -28,6 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError
 
 from outlast.activities.bounds import Usd
+from outlast.activities.tool_secrets import check_secret_names
 from outlast.suggestions import suggested
 from outlast.workflows.contracts.tool_calls import Age, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer, not_json
@@ -126,6 +127,8 @@ class ToolOptions(TypedDict, total=False):
     reuse: str | int
     """Calls without the option `reuse` get the answer of an identical call not older than this: `10m`, or seconds. For
     tools that are `read_only` and have no approval."""
+    secrets: Sequence[str]
+    """Names of the secrets that the function reads with `ctx.secret(name)`: environment variables of the worker."""
     version: int
     """Number of this version of the tool: 1, 2, ... `@weather.version(1)` keeps an older one. Default: 1."""
     approval: bool | str | Callable[[Any], bool]
@@ -201,7 +204,8 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
         builder.approval(when=approval if callable(approval) else None)
     version = options.get("version", 1)
     _check_version(version)
-    made = replace(builder.build(), version=version, budget_usd=_budget(options), reuse=_age(options))
+    secrets = check_secret_names(options.get("secrets", ()))
+    made = replace(builder.build(), version=version, budget_usd=_budget(options), reuse=_age(options), secrets=secrets)
     return FunctionTool(function, made, options)
 
 

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, redact
+from outlast.activities.tool_secrets import ToolSecrets, hide_known
 from outlast.workflows.contracts.steps import StepEntry, StepFailure, Wait
 
 MAX_STEPS = 2_000
@@ -230,9 +231,15 @@ def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(named, "__qualname__", type(named).__qualname__)).replace("<locals>.", "")[:100]
 
 
-def digest_of(arguments: object) -> str:
-    """Return the SHA-256 of arguments. Values without a JSON form count with their types only."""
-    return hashlib.sha256(to_json(_ordered(arguments), fallback=_type_name)).hexdigest()
+def digest_of(arguments: object, secrets: ToolSecrets | None = None) -> str:
+    """Return the SHA-256 of arguments, in which secrets count with their names only.
+
+    Values without a JSON form count with their types only.
+    """
+    written = to_json(_ordered(arguments), fallback=_type_name)
+    if secrets is not None:
+        written = secrets.hide(written.decode()).encode()
+    return hashlib.sha256(written).hexdigest()
 
 
 def _ordered(value: Any) -> Any:
@@ -251,8 +258,8 @@ def _type_name(value: object) -> str:
 
 
 def _failure_of(error: Exception) -> StepFailure:
-    message = redact(str(error))[:_MAX_MESSAGE_CHARS]
-    return StepFailure(module=type(error).__module__, name=type(error).__qualname__, message=message)
+    message = redact(hide_known(str(error)))[:_MAX_MESSAGE_CHARS]
+    return StepFailure(module=type(error).__module__, name=hide_known(type(error).__qualname__), message=message)
 
 
 def _exception_of(failure: StepFailure) -> Exception:

@@ -145,6 +145,8 @@ class Tool:
     """Maximum cost of one call in US dollars; a lower limit of the caller takes precedence."""
     reuse: str | None = None
     """Maximum age of an answer of an identical call that answers a call (`10m`), where caller and operator set none."""
+    secrets: tuple[str, ...] = ()
+    """Names of the secrets that its function may read. Their values are in the environment of workers."""
     version: int = 1
     older_versions: "tuple[Tool, ...]" = ()
     """Kept for open calls that were made with them."""

@@ -11,12 +11,13 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_type_hints, overload
 
-from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, JsonValue, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
 from outlast.activities.contracts import ErrorCategory, JsonObject
 from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.tool_secrets import ToolSecrets
 from outlast.workflows.contracts.steps import StepEntry, Wait, WaitKind, WaitOutcome
 from outlast.workflows.contracts.tool_calls import Progress
 from outlast.workflows.tools.framework.journal import MAX_STEP_BYTES, Journal, Operation, digest_of, name_of
@@ -65,6 +66,15 @@ class _Call:
     report: Callable[[Progress], None] = _ignore
     """Receiver of `progress`."""
     journal: Journal = field(default_factory=Journal, repr=False, compare=False)
+    secrets: ToolSecrets = field(default_factory=ToolSecrets, repr=False, compare=False)
+
+    def secret(self, name: str) -> SecretStr:
+        """Return a secret that the tool declares: `@tool(secrets=["STRIPE_KEY"])`. `.get_secret_value()` is its text.
+
+        The text is replaced by `[secret STRIPE_KEY]` in all that the function hands to Outlast. Raises `ValueError` for
+        a secret that is not declared.
+        """
+        return self.secrets.value(name)
 
     def progress(self, done: float, *, total: float | None = None, message: str = "") -> None:
         """Show the caller the progress of the function, in any unit; the message in at most 500 characters.
@@ -72,12 +82,12 @@ class _Call:
         Call it as often as you like: only the latest progress is sent, once per `OUTLAST_PROGRESS_SECONDS`. It adds
         nothing to the task's history.
         """
-        self.report(Progress(done=done, total=total, message=message[:MAX_PROGRESS_CHARS]))
+        self.report(Progress(done=done, total=total, message=self.secrets.hide(message)[:MAX_PROGRESS_CHARS]))
 
     def log(self, message: str, **fields: Any) -> None:
         """Write a line to the worker's log, with the task's id, the caller's and `fields`."""
-        given = {f"field_{name}": value for name, value in fields.items()}
-        _logger.info(message, extra={"task_id": self.task_id, "caller": self.caller_id, **given})
+        given = {"fields": self.secrets.hide_in(fields)} if fields else {}
+        _logger.info(self.secrets.hide(message), extra={"task": self.task_id, "caller": self.caller_id, **given})
 
     def key(self, name: str) -> str:
         """Return an idempotency key: the same for `name` in each attempt of this call, and another one in other calls.
@@ -152,7 +162,7 @@ class SyncToolContext(_Call):
     def of(cls, context: _Call) -> "SyncToolContext":
         """Return the context for a thread, from within the event loop."""
         fields = (context.task_id, context.caller_id, context.session_id, context.attempt, context.report)
-        made = cls(*fields, context.journal)
+        made = cls(*fields, context.journal, context.secrets)
         object.__setattr__(made, "loop", asyncio.get_running_loop())
         return made
 
@@ -194,19 +204,19 @@ async def _step(
         raise TypeError(
             f"ctx.step takes a function and its arguments, not {function!r}: write ctx.step(f, x), without calling f."
         )
-    name = name_of(function)
+    name, secrets = context.secrets.hide(name_of(function)), context.secrets
     codec = _Result.of(function, name)
     stub = STUBS.get().get(name.rpartition(".")[2])
 
     async def run() -> JsonValue:
         if stub is not None:
-            return codec.written(stub())
+            return secrets.hide_in(codec.written(stub()))
         bound = functools.partial(function, *args, **kwargs)
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "func", None))
         value = await bound() if is_async else await in_thread(name, bound)
-        return codec.written(await value if inspect.isawaitable(value) else value)
+        return secrets.hide_in(codec.written(await value if inspect.isawaitable(value) else value))
 
-    recorded = await context.journal.run(operation, name, digest_of((args, kwargs)), run, once=once)
+    recorded = await context.journal.run(operation, name, digest_of((args, kwargs), secrets), run, once=once)
     return codec.read(recorded)
 
 
@@ -234,6 +244,7 @@ async def _ask(context: _Call, operation: Operation, question: str, answer: Any,
         }
         if definitions is not None:
             schema["$defs"] = definitions
+    question, schema = context.secrets.hide_in([question, schema])
     entry = await _wait(
         context, operation, "ask", digest_of((question, schema)),
         seconds=timeout.total_seconds(), message=question, answer_schema=schema,
@@ -247,7 +258,7 @@ async def _ask(context: _Call, operation: Operation, question: str, answer: Any,
 async def _approve(
     context: _Call, operation: Operation, question: str, details: Mapping[str, JsonValue] | None, timeout: timedelta
 ) -> Approved:
-    shown = dict(details or {})
+    question, shown = context.secrets.hide_in([question, dict(details or {})])
     entry = await _wait(
         context, operation, "approve", digest_of((question, shown)),
         seconds=timeout.total_seconds(), message=question, details=shown,
@@ -301,7 +312,13 @@ class _Result:
             return cls(TypeAdapter(Any), name)
 
     def written(self, value: Any) -> JsonValue:
-        """The result as JSON. Raises `ToolFailure` for one that has no JSON form, or is too large."""
+        """The result as JSON. Raises `ToolFailure` for one that has no JSON form, or is too large, and for a secret."""
+        if isinstance(value, SecretStr | SecretBytes):
+            raise ToolFailure.of(
+                ErrorCategory.VALIDATION,
+                f"The step {self._name} returned a secret, which is not recorded.",
+                hint="Report it to the tool's author: the function calls ctx.secret outside of steps.",
+            )
         try:
             written = self._adapter.dump_json(value)
         except PydanticSerializationError:
