@@ -140,7 +140,7 @@ _DICTIONARY: Final = re.compile(r"a valid dictionary(?: or instance of \w+)?")
 
 
 class Violation(Contract):
-    """One way in which arguments break a schema."""
+    """A place where arguments do not match a schema."""
 
     path: ValidText = Field(
         description="JSON Pointer (RFC 6901) to the offending value; empty for the arguments themselves."
@@ -157,17 +157,17 @@ class Violation(Contract):
 class ErrorEnvelope(Contract):
     """A tool error, in REST, in events and in answers to a model."""
 
-    tool: ValidText = Field(description="Name of the tool; empty where no tool is known.")
+    tool: ValidText = Field(description="Name of the tool; empty if unknown.")
     message: ValidText = Field(description="What failed, in at most 2,000 characters and without secrets.")
-    category: Annotated[ErrorCategory, OPEN] = Field(description="What kind of failure it is.")
+    category: Annotated[ErrorCategory, OPEN] = Field(description="Kind of failure.")
     retryable: bool = Field(description="Whether the same call may succeed later.")
-    attempt: int = Field(default=1, description="Which attempt failed; the first is 1.")
+    attempt: int = Field(default=1, description="Number of the failed attempt, counted from 1.")
     hint: ValidText | None = Field(default=None, description="What to do about it.")
     allowed_tools: tuple[str, ...] | None = Field(
         default=None, description="For an unknown tool: the names of all tools that can be called instead."
     )
     violations: tuple[Violation, ...] | None = Field(
-        default=None, description="For arguments that break the tool's schema: each violation."
+        default=None, description="For arguments that do not match the tool's schema: all violations."
     )
 
     @classmethod

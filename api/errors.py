@@ -21,7 +21,7 @@ _OUTPUT_REFUSALS: dict[OutputErrorReason, tuple[int, str]] = {
     "expired": (410, "The output has expired"),
     "deleted": (410, "The output was deleted"),
     "damaged": (500, "The output is damaged"),
-    "bad_selection": (422, "The selection cannot be carried out"),
+    "bad_selection": (422, "The selection cannot be evaluated"),
 }
 
 
@@ -75,7 +75,7 @@ class MaskedToolCalled(
     """The mask of the request switches the tool off; nothing was started."""
 
 
-class AnswerNotTaken(InvalidCall, status=409, slug="answer-not-taken", title="The answer was not taken"):
+class AnswerNotTaken(InvalidCall, status=409, slug="answer-not-taken", title="The answer was not accepted"):
     """The question is no longer open: it was answered, it timed out, or the task is being cancelled."""
 
 
@@ -121,7 +121,7 @@ class SessionNotFound(ApiError, status=404, slug="session-not-found", title="The
     """The caller does not have this session. A session of another caller gives the same error."""
 
 
-class SessionDiffers(ApiError, status=409, slug="session-differs", title="The session exists and is another one"):
+class SessionDiffers(ApiError, status=409, slug="session-differs", title="Another session has this id"):
     """A session with this id exists, with other settings or with another conversation."""
 
 
@@ -129,7 +129,7 @@ class MessageDiffers(ApiError, status=409, slug="message-differs", title="The me
     """The message id was used for another message."""
 
 
-class SessionGone(ApiError, status=410, slug="session-gone", title="The session is over"):
+class SessionGone(ApiError, status=410, slug="session-gone", title="The session has ended"):
     """The session has expired or was deleted, and its conversation with it. Another one may take its id."""
 
 
@@ -189,7 +189,7 @@ class BatchTooLarge(ApiError, status=413, slug="batch-too-large", title="The bat
     """The batch has more items, or more bytes, than it may. Nothing was started."""
 
 
-class UnsupportedMedia(ApiError, status=415, slug="unsupported-media-type", title="The body has another form"):
+class UnsupportedMedia(ApiError, status=415, slug="unsupported-media-type", title="The media type is not supported"):
     """The body has a form that is not read here."""
 
 
@@ -201,7 +201,7 @@ class BatchRunning(ApiError, status=409, slug="batch-running", title="The batch 
     """The batch has not ended, so nothing of it can be resumed or retried."""
 
 
-class NothingToRun(ApiError, status=409, slug="nothing-to-run", title="Nothing of the batch is left to run"):
+class NothingToRun(ApiError, status=409, slug="nothing-to-run", title="No items of the batch are left to run"):
     """No item of the batch is left to be resumed or retried."""
 
 
@@ -236,7 +236,7 @@ class Unauthenticated(ApiError, status=401, slug="unauthenticated", title="A val
     """True if the same credential was refused before, so that it did not count as a guess of its address."""
 
 
-class UnknownHost(ApiError, status=400, slug="unknown-host", title="This server does not answer to that name"):
+class UnknownHost(ApiError, status=400, slug="unknown-host", title="The server has another host name"):
     """The `Host` header names another server."""
 
 
@@ -244,7 +244,7 @@ class CrossSiteRequest(ApiError, status=403, slug="cross-site", title="Pages of 
     """A web page of another site sent the request. Nothing was done."""
 
 
-class CredentialEnded(Unauthenticated, slug="credential-ended", title="The credential is no longer good"):
+class CredentialEnded(Unauthenticated, slug="credential-ended", title="The credential is no longer valid"):
     """The credential was revoked, has expired or lost a right while the request was being answered."""
 
 
@@ -273,7 +273,7 @@ class ForbiddenScope(ApiError, status=403, slug="forbidden-scope", title="The ke
         self.challenge = challenge
 
 
-class ModelForbidden(ApiError, status=403, slug="model-forbidden", title="The model is not for this caller"):
+class ModelForbidden(ApiError, status=403, slug="model-forbidden", title="The caller may not use the model"):
     """The operator's policy does not let the caller use this model. No turn was started."""
 
 
@@ -321,7 +321,7 @@ class ScheduleNotFound(ApiError, status=404, slug="schedule-not-found", title="T
     """The caller does not have this schedule."""
 
 
-class ScheduleExists(ApiError, status=409, slug="schedule-exists", title="The schedule exists and is another one"):
+class ScheduleExists(ApiError, status=409, slug="schedule-exists", title="Another schedule has this id"):
     """The caller has another schedule of this name."""
 
 

@@ -49,7 +49,7 @@ class LocalCall:
         try:
             return {**body, "options": merged_options(body.get("options") or {}, self.options)}
         except ValueError as error:
-            message = f"The program that calls has set {error} for this call: leave it out of the arguments."
+            message = f"The calling program has set {error} for this call: leave it out of the arguments."
             raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, self.definition.name, message)) from error
 
 

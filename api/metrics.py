@@ -46,7 +46,7 @@ REUSED_CALLS = _counter("outlast_reused_calls", "Calls that an identical one may
 LIMITED = _counter("outlast_limited", "Requests and connections refused because of a limit.", "limit")
 LIMIT_NEAR = _gauge(
     "outlast_limit_near_ratio",
-    "Share of a limit that a caller uses now, of callers that use half of it or more.",
+    "Share of a limit that a caller uses now, for callers that use at least half of it.",
     "limit",
     "caller",
 )

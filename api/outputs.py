@@ -121,4 +121,4 @@ def refusals() -> Generator[None]:
     except OutputError as error:
         raise OutputRefusal(error.reason, error.envelope()) from error
     except StoreUnavailable as error:
-        raise OutputStoreUnavailable("The store of outputs does not answer. Nothing is lost; ask again.") from error
+        raise OutputStoreUnavailable("The store of outputs does not answer. Nothing is lost; retry shortly.") from error

@@ -233,7 +233,7 @@ class SavedCallClient:
     async def _found(self, caller: Caller, name: str) -> KeptCall | DamagedCall:
         found = await self._store.read(caller.id, name)
         if found is None:
-            raise SavedCallNotFound(f"You have saved no call as {name!r}. `GET /v1/saved-calls` lists those you have.")
+            raise SavedCallNotFound(f"You have no saved call {name!r}. `GET /v1/saved-calls` lists those you have.")
         return found
 
     def _place(self, caller: Caller, name: str) -> AbstractAsyncContextManager[None]:
@@ -262,7 +262,7 @@ def read_kept(model: type[Kept], document: JsonValue, tool: str) -> Kept:
             ErrorEnvelope.permanent(
                 ErrorCategory.VALIDATION,
                 tool,
-                f"The call saved as {tool} is damaged, or older than a rule for requests. Nothing was started.",
+                f"The call saved as {tool} is damaged, or no longer valid. Nothing was started.",
                 hint="Correct every violation listed, and save it again.",
                 violations=violations_of(error),
             )

@@ -71,7 +71,7 @@ class Disks:
             async with asyncio.timeout(timeout_seconds):
                 found = await asyncio.to_thread(shortage, self._places, self._reserve_bytes)
         except (OSError, TimeoutError) as error:
-            found = f"A disk cannot be looked at: {error or 'it does not answer'}."
+            found = f"A disk cannot be checked: {error or 'it does not answer'}."
         if found is not None and not self._is_short:
             log.error("Not ready: %s", found)
         elif found is None and self._is_short:

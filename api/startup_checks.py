@@ -28,8 +28,8 @@ def _problems(settings: ApiSettings) -> Iterator[str]:
     empty = settings.empty_credentials
     if empty and not settings.has_credentials:
         yield (
-            f"{' and '.join(empty)} {'are' if len(empty) > 1 else 'is'} set, but empty, and nothing else says who may "
-            "call. Give the keys or the issuer, or unset the variable to let everybody on this machine call."
+            f"{' and '.join(empty)} {'are' if len(empty) > 1 else 'is'} set, but empty, and nothing else defines who "
+            f"may call. Give the keys or the issuer, or unset the variable to let everybody on this machine call."
         )
     if settings.mode not in MODES:
         yield f"OUTLAST_MODE={settings.mode} is not a mode; the modes are {', '.join(MODES)}."

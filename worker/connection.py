@@ -344,7 +344,7 @@ class StoreOwnership:
             async with asyncio.timeout(_STORE_SECONDS):
                 await work()
         except (StoreUnavailable, OSError, TimeoutError) as error:
-            log.warning("The output store does not say whose it is: %s", error or "no answer")
+            log.warning("The owner of the output store is unknown: %s", error or "no answer")
 
     async def _read(self) -> StoreOwner | None:
         content = await self._objects.get(self._key)
@@ -354,8 +354,8 @@ class StoreOwnership:
             return StoreOwner.model_validate_json(content)
         except ValidationError as error:
             raise NotTogether(
-                f"The object {self._key} of the output store is damaged, so that nobody knows whose outputs are in it. "
-                "Restore it from a backup, or remove it when you are sure that the store belongs to this database."
+                f"The object {self._key} of the output store is damaged, so the owner of the store is unknown. "
+                f"Restore it from a backup, or remove it if you are sure that the store belongs to this database."
             ) from error
 
     def _compare_ring(self, owner: StoreOwner) -> None:
@@ -363,7 +363,8 @@ class StoreOwnership:
         if problem is not None:
             raise NotTogether(
                 f"The sealing keys are not those of the data in the output store: {problem}. Correct OUTLAST_SEAL_KEYS "
-                "or OUTLAST_SEAL_KEYS_FILE. If the keys are lost for good, and with them what they sealed, remove the "
+                "or OUTLAST_SEAL_KEYS_FILE. If the keys are permanently lost, and with them what they encrypted, "
+                "remove the "
                 f"object {self._key} from the store."
             )
 
@@ -371,7 +372,8 @@ class StoreOwnership:
         return (
             f"The output store holds outputs of another database than that of the namespace {self._client.namespace}: "
             "the sweep would delete them. Connect to that database (TEMPORAL_ADDRESS), or name another store "
-            "(OUTLAST_STORE_URL). If the database is lost for good, and its outputs may be deleted, remove the object "
+            "(OUTLAST_STORE_URL). If the database is permanently lost, and its outputs may be deleted, remove the "
+            "object "
             f"{self._key} from the store."
         )
 

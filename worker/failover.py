@@ -143,7 +143,9 @@ async def _take_over(client: Client, dead: DeadWorker) -> None:
             await asyncio.sleep(seconds)
             taken = await _hand_over_runs(client, dead.identity)
             if taken:
-                log.warning("Worker %s is dead: %d runs that it followed are followed on.", dead.identity, taken)
+                log.warning(
+                    "Worker %s is dead: %d runs that it followed are followed by other workers.", dead.identity, taken
+                )
         dead.forget()
     except* RPCError as errors:
         log.warning("Cannot take over yet from the dead worker %s: %s", dead.identity, errors.exceptions[0])

@@ -21,8 +21,8 @@ class Readiness(BaseModel):
 
     pid: int = Field(description="The process that is ready.")
     version: str = Field(description="Its version of Outlast.")
-    url: str | None = Field(default=None, description="Where it serves; absent for a worker, which listens nowhere.")
-    metrics_url: str | None = Field(default=None, description="Where its metrics are; absent when it serves none.")
+    url: str | None = Field(default=None, description="Its address; absent for a worker.")
+    metrics_url: str | None = Field(default=None, description="Address of its metrics; absent if it serves none.")
 
 
 @contextlib.contextmanager

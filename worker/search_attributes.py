@@ -70,7 +70,7 @@ async def register_search_attributes(client: Client) -> None:
         names = ", ".join(f"{name} ({type_name(kind)})" for name, kind in missing.items())
         raise RuntimeError(
             f"The namespace {client.namespace} lacks the search attributes {names}, and this credential may not add "
-            "them. `outlast admin setup` says how."
+            "them. `outlast admin setup` shows how."
         ) from error
 
 

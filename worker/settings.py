@@ -33,12 +33,19 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(default_factory=default_data_dir, description="Where the embedded stack keeps its state.")
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the log lines on standard error.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Minimum level that is logged."
+    )
     log_task_share: float = Field(
-        default=1, ge=0, le=1, description="Share of tasks whose events are logged; ends of failed and slow ones are."
+        default=1,
+        ge=0,
+        le=1,
+        description="Share of tasks whose events are logged; the ends of failed and slow tasks always are.",
     )
     slow_task_seconds: float = Field(
-        default=300, ge=0, description="A task that took so long ends with a warning in the log; 0 warns of none."
+        default=300,
+        ge=0,
+        description="Duration from which the end of a task is logged as a warning; 0 logs no warnings.",
     )
     ready_file: Path | None = Field(
         default=None,
@@ -48,22 +55,23 @@ class Settings(BaseSettings):
     otlp_endpoint: str | None = Field(
         default=None,
         validation_alias=AliasChoices("OUTLAST_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
-        description="Root of an OpenTelemetry collector that takes OTLP over HTTP. With it, traces are sent there.",
+        description="Root of an OpenTelemetry collector that accepts OTLP over HTTP. If set, traces are sent to it.",
     )
     otlp_headers: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices("OUTLAST_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS", "otlp_headers"),
         description="Headers for the collector, `name=value`, comma-separated.",
     )
-    otlp_metrics: bool = Field(default=False, description="Whether that collector gets the metrics, too.")
+    otlp_metrics: bool = Field(default=False, description="Whether metrics are also sent to that collector.")
     seal_keys: SecretStr | None = Field(
-        default=None, description="Keys that seal secrets, `KEYID:base64 of 32 bytes`, comma-separated, newest first."
+        default=None,
+        description="Keys that encrypt secrets, `KEYID:base64 of 32 bytes`, comma-separated, newest first.",
     )
     seal_keys_file: Path | None = Field(default=None, description="File with one such key per line.")
     encryption: Literal["off", "on", "read"] = Field(
         default="off",
-        description="Whether histories and stored outputs are encrypted; the same for worker and API. `read` opens "
-        "what is encrypted and encrypts nothing new.",
+        description="Whether histories and stored outputs are encrypted; the same for worker and API. `read` decrypts "
+        "existing data and encrypts no new data.",
     )
     apify_token: SecretStr | None = Field(
         default=None,
@@ -77,7 +85,7 @@ class Settings(BaseSettings):
     )
     tools_from: str = Field(
         default="",
-        description="Python modules whose tools are offered too, by name, file or folder, comma-separated; "
+        description="Python modules with additional tools, by name, file or folder, comma-separated; "
         "`entry-points` for those of installed packages. The same for worker and API.",
     )
     store_url: str | None = Field(
@@ -89,12 +97,12 @@ class Settings(BaseSettings):
         default=DEFAULT_RESERVE_MBYTES,
         ge=0,
         description="Free space, in megabytes, that the disks of the data directory, the outputs and the audit log "
-        "must have for the API to be ready; 0 does without.",
+        "must have for the API to be ready; 0 disables the check.",
     )
     allow_private_addresses: bool = Field(
         default=False,
-        description="Whether get-html-skeleton may fetch pages from, and webhooks may be on, private networks and "
-        "loopback; the same for worker and API.",
+        description="Whether get-html-skeleton and webhooks may use addresses in private networks and loopback; the "
+        "same for worker and API.",
     )
     model_prices: dict[str, Price] = Field(
         default={},
@@ -102,7 +110,8 @@ class Settings(BaseSettings):
     )
     model_limits: dict[str, ModelLimits] = Field(
         default={},
-        description="Models that Outlast does not know, with their windows and output limits in tokens, as JSON by "
+        description="Models that Outlast does not know, with their context windows and output limits in tokens, as "
+        "JSON by "
         "`provider/model` or `provider/start*`; the same for worker and API.",
     )
     skills_dir: Path | None = Field(
@@ -203,9 +212,9 @@ class WorkerSettings(Settings):
         default=9464,
         ge=0,
         le=65535,
-        description="Port of the worker's /metrics; 0 for any free one. When it is taken, a free one is used.",
+        description="Port of the worker's /metrics; 0 for any free one. If it is in use, a free one is used.",
     )
-    worker_metrics_host: str = Field(default="127.0.0.1", description="Address the worker's /metrics binds.")
+    worker_metrics_host: str = Field(default="127.0.0.1", description="Address that the worker's /metrics listens on.")
     queues: str = Field(
         default=",".join(QUEUES),
         description="Which task queues this worker serves, comma-separated; together the workers must serve all.",
@@ -219,34 +228,39 @@ class WorkerSettings(Settings):
     deployment_name: str = Field(
         default="outlast",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$",
-        description="Name of the worker deployment whose versions the build ids are.",
+        description="Name of the worker deployment that the build ids belong to.",
     )
-    run_slots: int = Field(default=10_000, ge=1, description="Runs that one worker follows at once.")
-    tool_slots: int = Field(default=200, ge=1, description="Short activities that one worker carries out at once.")
+    run_slots: int = Field(
+        default=10_000, ge=1, description="Maximum number of concurrent runs that one worker follows."
+    )
+    tool_slots: int = Field(
+        default=200, ge=1, description="Maximum number of concurrent short activities of one worker."
+    )
     cached_workflows: int = Field(
         default=5_000,
         ge=2,
-        description="Open workflows that one worker keeps in memory; of others each step reads the whole history.",
+        description="Open workflows that one worker keeps in memory. For others, each step reads the whole history.",
     )
     function_slots: int = Field(
-        default=200, ge=1, description="Plain functions of tools that one worker carries out at once."
+        default=200, ge=1, description="Maximum number of concurrent plain functions of tools of one worker."
     )
     output_slots: int | None = Field(
         default=None,
         ge=1,
-        description="Outputs that one worker stores or restores at once; one per processor by default.",
+        description="Maximum number of outputs that one worker stores or restores concurrently. Default: one per "
+        "processor.",
     )
     sweep_interval_seconds: int = Field(
-        default=900, ge=0, description="How often the output store is swept; 0 leaves it to you."
+        default=900, ge=0, description="How often the output store is swept; 0 disables it."
     )
     sweep_grace_seconds: int = Field(
-        default=3_600, ge=0, description="Objects younger than this are never swept as left over."
+        default=3_600, ge=0, description="Objects younger than this are never removed as unreferenced."
     )
     reservation_check_seconds: float = Field(
         default=900,
         ge=1,
-        description="Age at which money that is reserved for a run is looked after, since its task may be gone, and at "
-        "which an ended run's usage is read once more.",
+        description="Age at which a reservation for a run is checked, since its task may no longer exist, and at "
+        "which the usage of an ended run is read again.",
     )
     start_settle_seconds: float = Field(
         default=10,
@@ -255,47 +269,54 @@ class WorkerSettings(Settings):
     )
     restored_interval: str | None = Field(
         default=None,
-        description="From the moment of the backup until the restored system began its work, `FROM/UNTIL` in ISO 8601: "
-        "runs that were started meanwhile are looked for before a task starts one.",
+        description="Period from the backup to the start of the restored system, `FROM/UNTIL` in ISO 8601: before a "
+        "task starts a run, it looks for a run that was started in this period.",
     )
     progress_seconds: float = Field(
-        default=1, gt=0, le=60, description="How fresh a young run's status message is; old runs are asked less often."
+        default=1,
+        gt=0,
+        le=60,
+        description="How often the status message of a new run is read; that of an older run is read less often.",
     )
     request_timeout_seconds: float = Field(
-        default=60, gt=0, le=300, description="How long to wait for one answer of the Apify platform."
+        default=60, gt=0, le=300, description="Time limit of one request to the Apify platform."
     )
     stuck_attempts: int = Field(
-        default=10, ge=2, description="Failures of one step of a workflow in a row after which its task may be ended."
+        default=10,
+        ge=2,
+        description="Number of consecutive failures of a workflow step after which its task may be ended.",
     )
     stuck_after_seconds: float = Field(
         default=1_800,
         ge=0,
-        description="How long such a step must have failed before its task is ended; 0 leaves it to you.",
+        description="How long such a step must have failed before its task is ended; 0 ends no tasks.",
     )
     takeover_seconds: float = Field(
         default=10,
         ge=1,
         le=60,
-        description="How long a task waits for the worker that knows it before any other one takes it over.",
+        description="How long a task waits for the worker that has it in memory before another one continues it.",
     )
     shutdown_seconds: float = Field(
-        default=20, ge=0, description="Time activities get to finish when the worker stops."
+        default=20, ge=0, description="Time that activities have to finish when the worker stops."
     )
     docs_site_url: str = Field(
         default="https://docs.apify.com/,https://crawlee.dev/",
-        description="Roots of the documentation that may be searched and fetched, comma-separated. "
-        "One that is set here may be on a private address.",
+        description="Roots of the documentation that can be searched and fetched, comma-separated. They may be on "
+        "private addresses.",
     )
     docs_index_url: str | None = Field(
         default=None,
-        description="Sitemaps or `llms.txt` of those sites, comma-separated, where they are not at a site's root.",
+        description="Sitemaps or `llms.txt` of those sites, comma-separated, if they are not at the root of the site.",
     )
     docs_index_seconds: float = Field(default=3_600, ge=0, description="How long the index of the docs is kept.")
     docs_index_pages: int = Field(
-        default=400, ge=0, description="Pages whose text is indexed; further ones are found by title and address."
+        default=400,
+        ge=0,
+        description="Maximum number of pages whose text is indexed; others are found by title and address.",
     )
     webhook_retry_hours: float = Field(
-        default=72, gt=0, le=720, description="How long the delivery of an event to a webhook is tried."
+        default=72, gt=0, le=720, description="How long the delivery of an event to a webhook is retried."
     )
     webhook_first_pause_seconds: float = Field(
         default=5,
@@ -304,16 +325,20 @@ class WorkerSettings(Settings):
         description="Pause after the first failed attempt to deliver it; later ones grow.",
     )
     webhook_timeout_seconds: float = Field(
-        default=15, gt=0, le=60, description="How long a webhook may take to answer one attempt."
+        default=15, gt=0, le=60, description="Time limit of one attempt to deliver an event to a webhook."
     )
 
     responder_webhook_url: SecretStr | None = Field(
         default=None,
         description="Webhook for the messages of tools to users, in the form of Slack's incoming webhooks.",
     )
-    bash_slots: int = Field(default=4, ge=1, description="Commands that one worker runs at once; others wait.")
+    bash_slots: int = Field(
+        default=4, ge=1, description="Maximum number of concurrent commands of one worker; others wait."
+    )
     bash_slots_per_caller: int | None = Field(
-        default=None, ge=1, description="Commands of one caller that one worker runs at once; half of them by default."
+        default=None,
+        ge=1,
+        description="Maximum number of concurrent commands of one caller on one worker. Default: half of all.",
     )
     bash_memory_mbytes: int = Field(
         default=1_024, ge=64, description="Memory that all processes of one command may hold together."
@@ -348,7 +373,7 @@ class WorkerSettings(Settings):
     generic_base_url: str | None = Field(
         default=None, description="Root of a server that speaks OpenAI's Chat Completions API, with the version."
     )
-    model_slots: int = Field(default=200, ge=1, description="Model calls that one worker makes at once.")
+    model_slots: int = Field(default=200, ge=1, description="Maximum number of concurrent model calls of one worker.")
     model_silence_seconds: float = Field(
         default=300,
         gt=0,
@@ -359,7 +384,7 @@ class WorkerSettings(Settings):
         default=0.2,
         ge=0.05,
         le=60,
-        description="How often streamed text is passed on; each time costs the history 4 events.",
+        description="How often streamed text is forwarded; each time adds 4 events to the history.",
     )
 
     @field_validator("queues")

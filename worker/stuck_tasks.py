@@ -106,7 +106,7 @@ class StuckWorkflows:
             try:
                 await self._deal_with(one)
             except Exception as error:  # noqa: BLE001  # one that cannot be read must not stop the search for others
-                log.warning("%s fails, and cannot be dealt with now: %s", one.id, type(error).__name__)
+                log.warning("%s fails, and cannot be handled now: %s", one.id, type(error).__name__)
 
     async def _deal_with(self, found: WorkflowExecution) -> None:
         """Have one dealt with, if it is stuck."""

@@ -90,7 +90,7 @@ def count_turn(result: TurnResult) -> None:
     meter = workflow.metric_meter()
     meter.create_counter("outlast_turns", "Turns that have ended.").add(1, labels)
     duration = meter.create_histogram_timedelta(
-        "outlast_turn_duration", "Time from a turn's beginning to its end.", "duration"
+        "outlast_turn_duration", "Time from the start of a turn to its end.", "duration"
     )
     duration.record(timedelta(seconds=result.spent.seconds), labels)
 

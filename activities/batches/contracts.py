@@ -42,14 +42,16 @@ class StopRule(Contract):
         default=None,
         gt=0,
         le=1,
-        description=f"Stop when this share of the ended items has failed; judged from {SHARE_JUDGED_FROM} items on.",
+        description=f"Stop when this share of the ended items has failed; evaluated from {SHARE_JUDGED_FROM} items on.",
     )
     categories: tuple[ErrorCategory, ...] = Field(
         default=(ErrorCategory.PAYMENT, ErrorCategory.AUTHENTICATION),
         max_length=len(ErrorCategory),
-        description="Stop when an item fails with one of these: it would refuse the others, too.",
+        description="Stop when an item fails with one of these, since the others would fail, too.",
     )
-    seconds: PositiveSeconds | None = Field(default=None, description="Stop so many seconds after the start or resume.")
+    seconds: PositiveSeconds | None = Field(
+        default=None, description="Stop this many seconds after the start or resume."
+    )
     completed: PositiveCount | None = Field(default=None, description="Stop when this many items are completed.")
     rows: PositiveCount | None = Field(default=None, description="Stop when the answers have this many rows.")
     under_way: Literal["finish", "cancel"] = Field(
@@ -62,15 +64,15 @@ class BatchOptions(Contract):
 
     concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Maximum number of concurrent items.")
     order: RowOrder = Field(
-        default="any", description="Order of rows: of the items (`given`) or of their ends (`any`)."
+        default="any", description="Order of the rows: `given`, that of the items, or `any`, as the items end."
     )
     retries: dict[ErrorCategory, Annotated[int, Field(ge=0, le=MAX_RETRIES)]] = Field(
         default={},
         max_length=len(ErrorCategory),
-        description=f"By category of error: how often an item that fails with it is tried again, {MAX_RETRIES} times "
-        "at most.",
+        description=f"By category of error: how often an item that fails with it is retried, at most {MAX_RETRIES} "
+        f"times.",
     )
-    budget_usd: Usd | None = Field(default=None, description="Most that all items may cost together, in US dollars.")
+    budget_usd: Usd | None = Field(default=None, description="Maximum cost of all items together, in US dollars.")
     stop: StopRule = StopRule()
 
 

@@ -44,7 +44,7 @@ class ConversationDamaged(ToolFailure):
     """A block is missing, was changed, or was encrypted with a key that is no longer in the ring."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(ErrorEnvelope.permanent(ErrorCategory.FILESYSTEM, "", problem, hint="Begin another session."))
+        super().__init__(ErrorEnvelope.permanent(ErrorCategory.FILESYSTEM, "", problem, hint="Start another session."))
 
 
 class _OwnerLine(Contract):

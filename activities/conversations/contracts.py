@@ -100,14 +100,14 @@ class MediaPart(Contract):
 
 
 class ReasoningPart(Contract):
-    """The reasoning of a model, in the form in which its provider wants it back in the next step. `block` is encrypted
+    """The reasoning of a model, in the form that its provider expects in the next step. `block` is encrypted
     (OpenAI) or signed (Anthropic), and is sent back unchanged, to the same model only.
     """
 
     type: Literal["reasoning"] = "reasoning"
     provider_id: str
     model_id: str
-    text: str = Field(default="", description="The reasoning or its summary, where the provider shows it.")
+    text: str = Field(default="", description="The reasoning or its summary, if the provider shows it.")
     block: dict[str, JsonValue] = Field(description="The provider's own object.")
 
 
@@ -118,7 +118,9 @@ class ToolResultPart(Contract):
     call_id: str
     name: str
     text: str
-    media: tuple[MediaPart, ...] = Field(default=(), description="Shown to models that can see them, else described.")
+    media: tuple[MediaPart, ...] = Field(
+        default=(), description="Shown to models that accept images, otherwise described."
+    )
     is_error: bool = False
     locator: str | None = None
 

@@ -15,21 +15,23 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ModelControls(Contract):
-    """Controls of a model call. One that is not set is left to the provider's default. No provider has all of them
-    (see `providers.models.MATRIX`); one that a provider does not have is refused.
+    """Controls of a model call. If one is not set, the provider's default applies. No provider supports all of them
+    (see `providers.models.MATRIX`); an unsupported one is refused.
     """
 
-    temperature: float | None = Field(default=None, ge=0, le=2, description="Randomness; 0 is the least.")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="Randomness; 0 is the lowest.")
     effort: Effort | None = Field(default=None, description="How much the model reasons before it answers.")
     thinking_tokens: int | None = Field(
-        default=None, ge=1_024, le=200_000, description="Tokens that the model may think with; part of its output."
+        default=None, ge=1_024, le=200_000, description="Maximum tokens for reasoning; they count as output."
     )
     output_schema: dict[str, JsonValue] | None = Field(
         default=None, description="JSON Schema of an object that the model's final text must be."
     )
-    stop: tuple[str, ...] = Field(default=(), description="Texts at which the model stops; they are not part of it.")
+    stop: tuple[str, ...] = Field(
+        default=(), description="Texts at which the model stops; they are not part of its answer."
+    )
     seed: Annotated[int, AtMost(2**63 - 1)] | None = Field(
-        default=None, description="Equal seeds give equal answers, as far as the provider can."
+        default=None, description="The same seed gives the same answer, if the provider supports it."
     )
 
     @property
@@ -74,7 +76,7 @@ ChatParamsHook = Callable[[ChatParams], ChatParams]
 
 
 class Usage(Contract):
-    """Token counts of one model call; 0 where the provider reports none."""
+    """Token counts of one model call; 0 if the provider reports none."""
 
     input_tokens: Tokens = 0
     output_tokens: Tokens = 0

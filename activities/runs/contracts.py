@@ -24,7 +24,7 @@ LEAST_TASK_TIMEOUT = timedelta(seconds=10)
 
 
 class Budget(Contract):
-    """The limits on what one task may cost. A limit that is absent does not apply."""
+    """Limits of one task. An absent limit does not apply."""
 
     max_total_charge_usd: Usd | None = Field(default=None, description="Maximum cost of the run, in US dollars.")
     max_items: PositiveCount | None = Field(default=None, description="Maximum number of dataset items of the run.")
@@ -43,16 +43,16 @@ class Budget(Contract):
 class Until(Contract):
     """Conditions under which a run has produced enough: it is stopped gracefully as soon as it meets one of them."""
 
-    rows: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="It has written so many rows.")
+    rows: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Number of rows that it has written.")
     expression: str | None = Field(
         default=None,
         min_length=1,
         max_length=1_000,
-        description="JMESPath, applied to each row as it comes. A row matches when the result is true: not null, "
-        "false or empty. A row that it does not fit (a function on a value of another type) does not match.",
+        description="JMESPath, applied to each new row. A row matches if the result is true: not null, false or "
+        "empty. A row for which it fails (a function on a value of another type) does not match.",
     )
-    matches: int = Field(default=1, ge=1, le=MAX_COUNT, description="So many rows match the `expression`.")
-    usd: Usd | None = Field(default=None, description="It has cost so many US dollars.")
+    matches: int = Field(default=1, ge=1, le=MAX_COUNT, description="Number of rows that match the `expression`.")
+    usd: Usd | None = Field(default=None, description="Its cost in US dollars.")
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -152,12 +152,12 @@ MAX_RESURRECTIONS = 10
 
 
 class Resurrection(Contract):
-    """Permission to resurrect a run that was cut short: it continues with its storages instead of being paid again."""
+    """Permission to resurrect a run that was cut short: it continues with its storages, and no new run is paid for."""
 
     max_times: int = Field(
         ge=0,
         le=MAX_RESURRECTIONS,
-        description="Maximum resurrections of one run in all; 0: never, whatever the operator's policy allows.",
+        description="Maximum number of resurrections of one run; 0: never, even if the operator's policy allows it.",
     )
 
 
@@ -241,12 +241,13 @@ class RunState(Contract):
     adopted: bool = Field(default=False, description="True if a retry found the run of an earlier attempt.")
     limit_usd: Decimal | None = Field(
         default=None,
-        description="Most that it may cost: the call's budget, or what was reserved of the caller's caps at its start.",
+        description="Its maximum cost: the call's budget, or the amount reserved from the caller's spending limits at "
+        "its start.",
     )
     limit_basis: Annotated[Basis, OPEN] | None = Field(
         default=None,
-        description="Its origin: the `call`, the `actor`'s own maximum, what earlier runs of the caller "
-        "have cost (`history`), or all that the `caps` left.",
+        description="Its origin: the `call`, the `actor`'s own maximum, the cost of earlier runs of the caller "
+        "(`history`), or what the spending limits left (`caps`).",
     )
     over_budget: Annotated[Literal["money", "time"], OPEN] | None = Field(
         default=None, description="Which limit of the budget the run has exceeded while still running."

@@ -465,7 +465,7 @@ class ReceiverSummary(Contract):
     holds: bool = Field(description="Whether new events wait as well, behind these.")
     failing_since: datetime | None = None
     next_attempt_at: datetime | None = None
-    message: str | None = Field(default=None, description="What went wrong with the latest attempt.")
+    message: str | None = Field(default=None, description="Error of the latest attempt.")
 
 
 class QueueSummary(Contract):

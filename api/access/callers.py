@@ -179,7 +179,7 @@ class CallerResolver:
         if is_forwarded and allowed != "proxied":
             return (
                 "This request came through a proxy, so send your API key or Apify token: `Authorization: Bearer …`. "
-                'Whoever the proxy lets in is the operator only with anonymous = "proxied" in the policy file.'
+                'The requests that it forwards are the operator\'s only with anonymous = "proxied" in the policy file.'
             )
         return None
 

@@ -111,7 +111,7 @@ class CallRunner:
         `PlatformUnavailable`, `Unauthenticated`. A repeated request then finds the tasks that were started.
         """
         if len(calls) > MAX_CALLS:
-            raise BadRequest(f"The message has {len(calls)} tool calls; at most {MAX_CALLS} are taken at once.")
+            raise BadRequest(f"The message has {len(calls)} tool calls; the limit is {MAX_CALLS}.")
         _check(scope)
         scope = replace(scope, tool_mask=self._masks.effective(scope.tool_mask, offered.names))
         wait = max(0.0, min(wait_seconds, self._max_wait_seconds))
@@ -244,7 +244,7 @@ def _check(scope: CallScope) -> None:
     try:
         TaskRequest(tool="any", session_id=scope.session_id, message_id=scope.message_id)
     except ValidationError as error:
-        raise BadRequest("session_id or message_id is not one: " + error.errors()[0]["msg"]) from error
+        raise BadRequest("session_id or message_id is invalid: " + error.errors()[0]["msg"]) from error
     if scope.message_id and "/" in scope.message_id:
         raise BadRequest("message_id must not hold a slash.")
 

@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1/adapters", tags=["adapters"], route_class=KnownPa
 
 
 class Provider(StrEnum):
-    """Providers with an adapter. MCP is not one of them: it has its own front door."""
+    """Providers with an adapter. MCP is not one of them: it has its own entry point."""
 
     ANTHROPIC = "anthropic"
     OPENAI_RESPONSES = "openai-responses"
@@ -69,7 +69,7 @@ class CallsBody(KnownFieldsOnly):
         default=DEFAULT_WAIT_SECONDS,
         ge=0,
         le=MAX_SECONDS,
-        description="Seconds to wait for the answers, up to the server's limit. Tasks go on when they are over.",
+        description="Seconds to wait for the answers, up to the server's limit. After that, the tasks continue.",
     )
     options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of each call.")
     tool_mask: ToolMask = Field(
@@ -151,10 +151,10 @@ async def answer_calls(
 ) -> CallsAnswered:
     """Run the tool calls of a message in parallel, and return what to append to the conversation.
 
-    Each call is a task like any other. What fails is an answer for the model: an unknown tool, arguments that break
-    the schema, a failing tool. The same call again (its id, in the same session) is the same task: after a broken
-    connection, or a 503, send the same request again. A call that takes longer than `wait` says how to collect its
-    result, and one that waits for an answer says what is asked.
+    Each call is a task like any other. A failure is an answer for the model: an unknown tool, arguments that do not
+    match the schema, a failing tool. The same call (same id, same session) is the same task: after a broken
+    connection, or a 503, send the same request again. The answer of a call that takes longer than `wait` explains how
+    to collect its result, and that of a call that waits for input contains the question.
     """
     adapter = _adapter(services, provider, principal, body.mode, body.tools)
     answered = await adapter.answer(

@@ -254,7 +254,7 @@ class AuditLog:
 
     def _refuse(self) -> None:
         if self._strict:
-            raise AuditUnavailable("The audit log cannot be written, and nothing may be done without it. Retry later.")
+            raise AuditUnavailable("The audit log cannot be written, and requests are refused without it. Retry later.")
 
     async def _write(self, event: AuditEvent, about: About) -> bool:
         if self._files is None:

@@ -153,7 +153,7 @@ class Intake:
             key = item.key or str(row.number)
             before = read.keys.setdefault(hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:16], row.number)
             if before != row.number:
-                raise RowRefused(f"Its key {key!r} is that of line {before}, too: each item needs its own.")
+                raise RowRefused(f"Its key {key!r} is also the key of line {before}: each item needs its own.")
         except RowRefused as error:
             read.problems.append(_problem(row.number, str(error)))
             return None
@@ -259,7 +259,7 @@ def _check_size(item: Mapped, content: bytes) -> None:
 def _no_argument(place: str, name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     advice = f"Did you mean {near[0]!r}?" if near else f"Its arguments: {', '.join(known[:_MOST_NAMES]) or 'none'}."
-    return f"{place} {name[:MAX_KEY_CHARS]!r}, which is no argument of the tool. {advice}"
+    return f"{place} {name[:MAX_KEY_CHARS]!r}, which is not an argument of the tool. {advice}"
 
 
 def _problem(number: int, message: str, path: str = "") -> Violation:
@@ -269,7 +269,7 @@ def _problem(number: int, message: str, path: str = "") -> Violation:
 
 def _refused(tool: str, problems: list[Violation]) -> BatchRefused:
     shown = tuple(problems[:MAX_REPORTED])
-    unread = " No more were looked at." if len(problems) >= MAX_REPORTED else ""
+    unread = " The rest was not checked." if len(problems) >= MAX_REPORTED else ""
     more = f" And {len(shown) - 1} more.{unread}" if shown[1:] else ""
     message, hint = f"Nothing was started: {shown[0].message}{more}", "Correct these lines and send the batch again."
     return BatchRefused(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, tool, message, hint=hint, violations=shown))
@@ -290,7 +290,7 @@ class RowMapping:
     def item(self, row: JsonValue) -> Mapped:
         """The item of `row`. Raises `RowRefused`."""
         if not isinstance(row, dict):
-            raise RowRefused("It is no JSON object.")
+            raise RowRefused("It is not a JSON object.")
         key = self._key_of(row)
         if self.fields:
             return Mapped(key, merged(self.common, self._mapped(row)))
@@ -304,7 +304,7 @@ class RowMapping:
             return None
         found = value_at(row, self.key)
         if found is MISSING or found is None or found == "":
-            raise RowRefused(f"It has no `{self.key}`, which is to be the item's key.")
+            raise RowRefused(f"It has no `{self.key}`, which must be the item's key.")
         return _as_key(cast(JsonValue, found), self.key)
 
     def _mapped(self, row: JsonObject) -> JsonObject:
@@ -396,7 +396,7 @@ def _as_key(value: JsonValue, field: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise RowRefused(f"Its `{field}` is neither a text nor a whole number, so it cannot be a key.")
+        raise RowRefused(f"Its `{field}` is neither a string nor an integer, so it cannot be a key.")
     key = str(value)
     if not 0 < len(key) <= MAX_KEY_CHARS:
         raise RowRefused(f"Its `{field}` is empty or longer than {MAX_KEY_CHARS} characters, so it cannot be a key.")
@@ -435,7 +435,7 @@ def _place(into: Any, path: Sequence[str], value: JsonValue) -> None:
 
 def _place_in_list(into: list[Any], here: str, rest: Sequence[str], value: JsonValue) -> None:
     if not here.isdecimal() or len(here) > 3 or int(here) > min(len(into), _LONGEST_LIST):
-        raise RowRefused(f"The mapping's `{here}` is no place in a list: they are 0, 1, 2, in this order.")
+        raise RowRefused(f"The mapping's `{here}` is not an index of the list: write 0, 1, 2, in this order.")
     at = int(here)
     if at == len(into):
         into.append({} if not rest or not rest[0].isdecimal() else [])

@@ -114,7 +114,7 @@ class BatchClient:
         page_size: int = 50,
         page_token: str | None = None,
     ) -> contracts.BatchPage:
-        """The caller's batches: open ones first, then those that ended last. Raises `BadRequest` for a page token."""
+        """The caller's batches: open ones first, then the most recently ended. Raises `BadRequest` for a page token."""
         async with self.limits.awaited_slot(caller.id, "concurrent_lists"):
             query = batches_query(caller.id, only_open=only_open, schedule_id=schedule_id)
             found, token = await page_of(self.client, query, size=min(page_size, MAX_PAGE), token=page_token)
@@ -202,7 +202,7 @@ class BatchClient:
         outcome = await self._outcome(description)
         if summary is None or outcome is None:
             raise errors.NothingToRun(
-                f"Batch {batch_id} did not end by itself. Start a new one with the items that are left."
+                f"Batch {batch_id} did not end by itself. Start a new one with the remaining items."
             )
         counts = outcome.state.counts
         left = counts.failed if leg.kind == "retry" else summary.total - counts.completed - counts.failed

@@ -40,7 +40,7 @@ class InputRows:
         try:
             line = ItemLine.model_validate_json(await self._items.line(index))
         except LinesDamaged as error:
-            message, hint = "The items of this batch are not stored any more.", "Read its results without `input`."
+            message, hint = "The items of this batch are no longer stored.", "Read its results without `input`."
             raise OutputError("deleted", message, hint) from error
         row = line.call.get("arguments") if line.row is None else line.row
         return cast(JsonObject, masked(row)) if isinstance(row, dict) else {}

@@ -80,7 +80,7 @@ class UploadedBody:
             if self._size > self._max_bytes:
                 raise BatchTooLarge(
                     f"The items are larger than {self._max_bytes} bytes (`OUTLAST_MAX_BATCH_BYTES`). Nothing was "
-                    "started: make several batches of them, or store them in a dataset and pass its id as `rows`."
+                    f"started: split them into several batches, or store them in a dataset and pass its id as `rows`."
                 )
             self._keep(self._text.feed, chunk)
         self._keep(self._text.end)
@@ -107,7 +107,7 @@ class UploadedBody:
 
 def too_many_items(most: int) -> BatchTooLarge:
     """The error for a batch with more items than its caller's limit."""
-    advice = "Nothing was started: make several batches of them."
+    advice = "Nothing was started: split them into several batches."
     return BatchTooLarge(f"The batch has more than {most} items (`batch_items` in the operator's policy). {advice}")
 
 
@@ -178,7 +178,7 @@ def _parsed(number: int, line: bytes) -> SourceRow:
     try:
         value: JsonValue = orjson.loads(valid_json_text(line))
     except orjson.JSONDecodeError as error:
-        return SourceRow(number, problem=f"It is no JSON: {error.msg}, at character {error.colno}.")
+        return SourceRow(number, problem=f"It is not JSON: {error.msg}, at character {error.colno}.")
     if is_too_deep(value):
         return SourceRow(number, problem="It is nested too deeply.")
     return SourceRow(number, value)
@@ -221,7 +221,7 @@ def _csv_rows(content: io.BufferedReader, delimiter: str) -> Iterator[SourceRow]
         try:
             values = next(reader, None)
         except csv.Error as error:
-            yield SourceRow(max(1, reader.line_num), problem=f"It is no CSV: {error}.")
+            yield SourceRow(max(1, reader.line_num), problem=f"It is not CSV: {error}.")
             return
         if values is None:
             return
@@ -232,7 +232,7 @@ def _csv_rows(content: io.BufferedReader, delimiter: str) -> Iterator[SourceRow]
             names = [valid_text(name) for name in values]
             named = [name for name in names if name]
             if len(set(named)) != len(named):
-                yield SourceRow(number, problem="The first line names two columns alike.")
+                yield SourceRow(number, problem="Two columns have the same name in the first line.")
                 return
         elif len(values) != len(names):
             counts = f"It has {len(values)} values, but the first line {len(names)} names"

@@ -138,7 +138,7 @@ def _options(call: LocalCall, asked: arguments.StartBatchArguments) -> dict[str,
     older = {name: value for name, value in older.items() if value is not None}
     twice = sorted(older.keys() & asked.options.keys())
     if twice:
-        message = f"`{twice[0]}` in `options` has the meaning of another argument that you gave: give one of them."
+        message = f"`{twice[0]}` in `options` means the same as another argument that you gave: give one of them."
         raise invalid(call, message)
     return {**older, **asked.options}
 

@@ -87,7 +87,7 @@ class AbsentTools:
             return f"This connection has not selected the tool {name!r}. To select it, {how}, beside the other tools."
         is_of_actor = "--" in name
         if name in base_tools(mode).tools or (is_of_actor and not self.builtin.has_actors):
-            return f"This server does not offer {name!r}: its operator has not chosen it in OUTLAST_BUILTIN_TOOLS."
+            return f"This server does not offer {name!r}: its operator has not selected it in OUTLAST_BUILTIN_TOOLS."
         modes = [other for other in MODES if name in self.builtin.offered(other).tools]
         if modes:
             return f"The mode {mode!r} has no tool {name!r}. To get it, connect with `?mode={modes[0]}`."

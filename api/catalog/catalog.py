@@ -369,7 +369,7 @@ async def planned_actors(
 
 
 def _unknown(tool: Tool, kind: str, name: str) -> InvalidCall:
-    message = f"There is no {kind} {name[:200]!r} here, and this server's permissions go by Actors."
+    message = f"There is no {kind} {name[:200]!r} here, and this server's permissions depend on the Actor."
     hint = "Name it in full, as `user/name`, or by its id."
     return InvalidCall(ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, tool.name, message, hint=hint))
 

@@ -11,7 +11,7 @@ from outlast.workflows.tools.registry import MODES, ToolSet
 
 _WHAT_IT_IS = Instruction("Outlast runs tools as durable tasks.")
 _WHAT_IT_IS_WITH_ACTORS = Instruction(
-    "Outlast runs tools as durable tasks, most of all Apify Actors: serverless programs that crawl, search and process."
+    "Outlast runs tools as durable tasks, mainly Apify Actors: serverless programs that crawl, search and process."
 )
 COMMON = (
     Instruction(

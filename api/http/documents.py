@@ -120,12 +120,12 @@ def _corrected(document: dict[str, Any]) -> dict[str, Any]:
                     "400", {"description": "The body is not valid JSON.", "content": {MEDIA_TYPE: {}}}
                 )
                 operation["responses"]["415"] = {
-                    "description": "The Content-Type header does not say JSON.",
+                    "description": "The Content-Type header is not that of JSON.",
                     "content": {MEDIA_TYPE: {}},
                 }
             if "401" in operation["responses"]:
                 operation["responses"]["429"] = {
-                    "description": "More than a limit allows; `Retry-After` says when to repeat the request.",
+                    "description": "A limit is exceeded; repeat the request after the time in `Retry-After`.",
                     "content": {MEDIA_TYPE: {}},
                 }
             for status, response in operation["responses"].items():

@@ -123,7 +123,7 @@ class SiteChecks:
         if scope["path"].startswith(self._named_paths) and host not in self._names:
             raise UnknownHost(f"The Host header names none of: {self._names}. Use one of them in the URL.")
         if len(headers.getlist("authorization")) > 1:
-            raise BadRequest("The request has several Authorization headers, so that none counts. Send one.")
+            raise BadRequest("The request has several Authorization headers. Send only one.")
         sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
         if sites and _OWN_SITE.issuperset(sites):
             return False

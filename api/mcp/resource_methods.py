@@ -189,7 +189,7 @@ class PlatformResources:
         segments, parameters = found
         address = next((one for one in dialect_of(client.mode).addresses if one.matches(segments)), None)
         if address is None:
-            raise unreadable(uri, "HTTP 404: storages, runs and logs are resources here, and nothing else.")
+            raise unreadable(uri, "HTTP 404: only storages, runs and logs are resources here.")
         unknown = sorted(parameters.keys() - READ_PARAMETERS)
         if unknown:
             raise unreadable(uri, f"HTTP 400: reads take no parameter {unknown[0][:_MAX_NAME_CHARS]!r}.")

@@ -99,7 +99,7 @@ async def list_batches(
     caller: CallerDep,
     only_open: Annotated[bool, Query(description="Only batches that have not ended.")] = False,
     schedule_id: Annotated[
-        str | None, Query(max_length=200, description="Only batches that this schedule has started.")
+        str | None, Query(max_length=200, description="Only batches that this schedule started.")
     ] = None,
     page_size: Annotated[int, Query(ge=1, le=100, description="Batches per page.")] = 50,
     page_token: Annotated[
@@ -114,7 +114,7 @@ async def list_batches(
 
 @router.get("/{batch_id}", responses=documented_problems(401, 404, 503))
 async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> contracts.Batch:
-    """The current state of a batch: counts, rate, time left, cost. Works while no worker is alive."""
+    """The current state of a batch: counts, rate, time left, cost. Works even if no worker is running."""
     return await services.batches.describe(caller, batch_id)
 
 

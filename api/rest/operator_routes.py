@@ -86,7 +86,7 @@ async def readyz(request: Request, services: ServicesDep) -> JSONResponse:
 
 @router.get("/v1/operations", responses=documented_problems(401, 403, 503))
 async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
-    """The numbers of your open tasks by state, and the latest tasks. Works while no worker is alive.
+    """The numbers of your open tasks by state, and the latest tasks. Works even if no worker is running.
 
     With the scope `admin`, the tasks of all callers, the task queues and the workers.
     """
@@ -240,7 +240,7 @@ async def get_usage(
 ) -> UsageReport | Response:
     """Your costs of runs and models, by day or another grouping, and what your spending limits leave.
 
-    An entry counts on the day (UTC) on which its run has ended. Running runs may cost `reserved_usd`.
+    An entry counts for the day (UTC) on which its run ended. Running runs may cost `reserved_usd`.
     """
     report = await services.usage.report(principal, query)
     if query.format == "csv" or (query.format is None and _prefers_csv(request)):

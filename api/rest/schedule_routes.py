@@ -84,7 +84,7 @@ async def delete_schedule(schedule_id: ScheduleId, services: ServicesDep, caller
 async def pause_schedule(
     schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep, body: contracts.PauseRequest | None = None
 ) -> contracts.Schedule:
-    """Pause a schedule. Due times that pass meanwhile are not made up for."""
+    """Pause a schedule. Due times that pass meanwhile are not fired later."""
     return await services.schedules.pause(caller, schedule_id, body.reason if body else None)
 
 
@@ -115,8 +115,8 @@ async def preview_schedule(
     schedule_id: ScheduleId,
     services: ServicesDep,
     caller: CallerDep,
-    start: Annotated[AwareDatetime | None, Query(description="From this moment on; now by default.")] = None,
-    end: Annotated[AwareDatetime | None, Query(description="Until this moment; a week later by default.")] = None,
+    start: Annotated[AwareDatetime | None, Query(description="Start of the period. Default: now.")] = None,
+    end: Annotated[AwareDatetime | None, Query(description="End of the period. Default: a week later.")] = None,
 ) -> contracts.DueTimes:
     """The due times of a schedule in a period, with its jitter, whether or not it is paused."""
     start = start or datetime.now(UTC)

@@ -36,7 +36,7 @@ _STREAM: dict[str, Any] = {"content": {"text/event-stream": {}}, "description": 
 
 @router.post("", status_code=201, responses=documented_problems(400, 401, 404, 409, 410, 422, 503))
 async def begin_session(body: SessionRequest, services: ServicesDep, caller: CallerDep, response: Response) -> Session:
-    """Begin a conversation. Its tools are fixed now, so that every turn shows a model the same bytes.
+    """Start a conversation. Its tools are fixed now, so that every turn shows a model the same bytes.
 
     The same id with the same settings returns the existing session. Other settings are refused (409), unless `update`
     is set: then they replace those of the session, and later turns use the new tools.
@@ -51,9 +51,9 @@ async def list_sessions(
     services: ServicesDep,
     caller: CallerDep,
     page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Sessions per page.")] = 50,
-    page_token: Annotated[str | None, Query(description="`next_page_token` of the page before.")] = None,
+    page_token: Annotated[str | None, Query(description="`next_page_token` of the previous page.")] = None,
 ) -> SessionPage:
-    """Your sessions, newest first. Works while no worker runs."""
+    """Your sessions, newest first. Works even if no worker is running."""
     return await services.session_collection.list(caller, page_size=page_size, page_token=page_token)
 
 
@@ -79,7 +79,7 @@ async def get_session(session_id: SessionId, services: ServicesDep, caller: Call
 async def rename_session(
     session_id: SessionId, body: SessionTitle, services: ServicesDep, caller: CallerDep
 ) -> Session:
-    """Give a conversation another title."""
+    """Rename a conversation."""
     return await services.sessions.rename(caller, session_id, body.title)
 
 
@@ -98,7 +98,7 @@ async def list_messages(
     services: ServicesDep,
     caller: CallerDep,
     page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Messages per page.")] = 50,
-    page_token: Annotated[str | None, Query(description="`next_page_token` of the page before.")] = None,
+    page_token: Annotated[str | None, Query(description="`next_page_token` of the previous page.")] = None,
 ) -> MessagePage:
     """The messages up to the latest turn that has ended. The first page holds the latest messages."""
     collection = services.session_collection
@@ -116,8 +116,8 @@ async def export_session(
 ) -> Response | SessionExport:
     """A conversation as one document: its settings, and the turns that lead to its latest one.
 
-    With `outputs`, the document is at most as large as a request body may be here: outputs that do not fit, or are
-    gone, are named in `left_out`.
+    With `outputs`, the document is at most as large as a request body may be here: outputs that do not fit, or no
+    longer exist, are listed in `left_out`.
     """
     exported = await services.session_collection.export(caller, session_id)
     if not outputs:
@@ -186,7 +186,7 @@ async def get_turn(
 ) -> Turn:
     """A turn and, once it has ended, its messages. Available as long as its session.
 
-    Works while no worker runs, as long as Temporal keeps the turn's history.
+    Works even if no worker is running, as long as Temporal keeps the turn's history.
     """
     seconds = min(wait, services.settings.max_wait_seconds)
     return await services.turns.turn(caller, session_id, turn_id, wait_seconds=seconds)

@@ -80,13 +80,13 @@ async def start_task(
 
 @router.get("", responses=documented_problems(400, 401, 503))
 async def list_tasks(services: ServicesDep, caller: CallerDep, listing: Annotated[TaskListing, Query()]) -> TaskPage:
-    """Your tasks: open ones first, then those that ended last."""
+    """Your tasks: open ones first, then the most recently ended."""
     return await services.tasks.list(caller, listing)
 
 
 @router.get("/{task_id}", responses=documented_problems(401, 404, 503))
 async def get_task(task_id: TaskId, services: ServicesDep, principal: ReaderDep) -> Task:
-    """The current state of a task. Works while no worker is alive.
+    """The current state of a task. Works even if no worker is running.
 
     Another caller's task that waits for your approval is shown with the call to approve.
     """
@@ -205,12 +205,12 @@ async def stream_rows(
         str | None, Header(max_length=200, description="Id of the last row received; counts before `after`.")
     ] = None,
 ) -> StreamingResponse:
-    """The rows of a task's runs, from the first on or after any row, each once, as the runs produce them.
+    """The rows of a task's runs, each once, as the runs produce them: from the first one, or after any row.
 
     As server-sent events, every row is an event `row` with an id, after which the stream can continue
     (`Last-Event-ID`), and the last event is `end`. With `Accept: application/x-ndjson` the answer has the bare rows as
-    lines of JSON. The stream may begin before the run, and ends when the task starts no further run and all rows were
-    sent.
+    lines of JSON. You can open the stream before the run starts. It ends when the task starts no further run and all
+    rows were sent.
     """
     rows = await services.task_rows.stream(caller, task_id, after=last_event_id or wanted.after, follow=wanted.follow)
     rows = await begun_soon(rows)
@@ -276,7 +276,10 @@ async def list_handoffs(services: ServicesDep, principal: ReaderDep, tools: Tool
     "/events",
     response_class=StreamingResponse,
     responses={
-        200: {"content": {"text/event-stream": {}}, "description": "Server-sent events, without an end."},
+        200: {
+            "content": {"text/event-stream": {}},
+            "description": "Server-sent events, in a stream that does not end.",
+        },
         **documented_problems(400, 401, 503),
     },
 )

@@ -22,9 +22,10 @@ _PRIVATE = {"Cache-Control": "private, no-store"}
 async def create_webhook(
     body: contracts.WebhookRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
 ) -> JSONResponse:
-    """Subscribe an address to events of your tasks and batches that start from now on, or five seconds later.
+    """Subscribe an address to events of your tasks and batches. It takes effect within five seconds.
 
-    Events are signed as in Standard Webhooks. The answer has the secret that signs them, which is not shown again.
+    Events are signed as in Standard Webhooks. The response contains the secret that signs them, which is not shown
+    again.
     """
     webhook = await services.webhooks.create(caller, body, idempotency_key=key)
     content = webhook.model_dump(mode="json", exclude_none=True)
@@ -95,7 +96,7 @@ async def delete_webhook(webhook_id: WebhookId, services: ServicesDep, caller: C
 async def rotate_secret(
     webhook_id: WebhookId, body: contracts.RotationRequest, services: ServicesDep, caller: CallerDep
 ) -> JSONResponse:
-    """Sign with a new secret, which the answer has. During the grace period, the old secret signs as well."""
+    """Sign with a new secret, which the response contains. During the grace period, the old secret also signs."""
     webhook = await services.webhooks.rotate(caller, webhook_id, body)
     return JSONResponse(webhook.model_dump(mode="json", exclude_none=True), headers=_PRIVATE)
 

@@ -130,7 +130,7 @@ class ScheduleClient:
                 await self._handle(caller, schedule_id).delete()
 
     async def pause(self, caller: Caller, schedule_id: str, reason: str | None) -> contracts.Schedule:
-        """Pause the schedule. Due times that pass meanwhile are not made up for."""
+        """Pause the schedule. Due times that pass meanwhile are not fired later."""
         note = await self._note(NoteCode.PAUSED_BY_CALLER, reason or f"Paused by {caller.id}.")
         async with self.audit.action(AuditEvent.SCHEDULE_PAUSED, caller, schedule=schedule_id):
             return await self._patched(caller, schedule_id, lambda handle: handle.pause(note=note))
@@ -151,7 +151,7 @@ class ScheduleClient:
         async with self.audit.action(AuditEvent.SCHEDULE_BACKFILLED, caller, schedule=schedule_id) as action:
             order = await self._stored(caller, schedule_id)
             if asked.overlap == "allow_all" and order.spending.budget_usd is not None:
-                raise ScheduleRefused("With a budget, firings go one after the other: choose another `overlap`.")
+                raise ScheduleRefused("With a budget, firings must run one after another: choose another `overlap`.")
             due = await self._times(caller, schedule_id, asked)
             if len(due.times) > contracts.MAX_BACKFILLED:
                 most, number = contracts.MAX_BACKFILLED, len(due.times)
@@ -176,7 +176,7 @@ class ScheduleClient:
             start_time=_timestamp(period.start - _LEAST),  # Temporal leaves its beginning out, here but in no backfill
             end_time=_timestamp(period.end),
         )
-        refused = ScheduleRefused("The schedule is due too often in this time. Ask for a shorter one.")
+        refused = ScheduleRefused("The schedule is due too often in this period. Choose a shorter one.")
         with temporal_errors(missing=_not_found(schedule_id), invalid=refused):
             found = await self.client.workflow_service.list_schedule_matching_times(request)
         return contracts.DueTimes(times=tuple(time.ToDatetime(UTC) for time in found.start_time))
@@ -329,7 +329,7 @@ def _refused_times() -> Generator[None]:
         yield
     except RPCError as error:
         if error.status is RPCStatusCode.INVALID_ARGUMENT:
-            raise ScheduleRefused(f"Temporal does not take these times: {error.message}") from error
+            raise ScheduleRefused(f"Temporal does not accept these times: {error.message}") from error
         raise
 
 

@@ -74,7 +74,7 @@ def _request(call: LocalCall, asked: arguments.ScheduleCallArguments) -> Schedul
         message = f"A saved call has its own options: leave out {', '.join(f'`{name}`' for name in of_call)}."
         raise invalid(call, message)
     if asked.saved_call is not None and call.options:
-        message = f"A saved call has its own options: the program that calls must not set {', '.join(call.options)}."
+        message = f"A saved call has its own options: the calling program must not set {', '.join(call.options)}."
         raise invalid(call, message)
     saved = SavedCallUse(name=asked.saved_call, arguments=asked.arguments) if asked.saved_call is not None else None
     called: dict[str, Any] | None = None
@@ -99,7 +99,7 @@ def _request(call: LocalCall, asked: arguments.ScheduleCallArguments) -> Schedul
         )
     except ValidationError as error:
         found = tuple(Violation.at(one["loc"], one["msg"]) for one in error.errors(include_url=False))
-        raise invalid(call, f"The schedule does not fit: {found[0].message}", found) from error
+        raise invalid(call, f"The schedule is invalid: {found[0].message}", found) from error
 
 
 def _line(schedule: Schedule) -> str:

@@ -95,7 +95,7 @@ class KeptConversations:
         """Raise `ConversationLost` if the messages or the prompt that a turn needs are gone."""
         with _store_errors():
             if digest is not None and not await self.blocks.is_there(_owner(caller, session_id), digest):
-                message = "The messages of this session are no longer in the store. Begin another session."
+                message = "The messages of this session are no longer in the store. Start another session."
                 raise errors.ConversationLost(message)
 
     async def absence(self, caller: Caller, session_id: str) -> errors.SessionGone | errors.SessionNotFound:
@@ -249,7 +249,7 @@ async def _raise_if_stuck(handle: "WorkflowHandle[SessionWorkflow, None]", sessi
     except WorkflowFailureError as failure:
         ended = _error_of_stuck(failure)
         if ended is not None:
-            message = f"Session {session_id!r} is over. {ended.message} Begin another one with POST /v1/sessions."
+            message = f"Session {session_id!r} is over. {ended.message} Start another one with POST /v1/sessions."
             raise errors.SessionGone(message) from failure
 
 
@@ -322,12 +322,12 @@ def abnormal_turn(session_id: str, turn_id: str, error: WorkflowFailureError) ->
 def session_gone(session_id: str, reason: str = "expired") -> errors.SessionGone:
     """The error for a session that is over."""
     what = "was deleted" if reason == "deleted" else "has expired"
-    return errors.SessionGone(f"Session {session_id!r} {what}. Begin another one with POST /v1/sessions.")
+    return errors.SessionGone(f"Session {session_id!r} {what}. Start another one with POST /v1/sessions.")
 
 
 def session_not_found(session_id: str) -> errors.SessionNotFound:
     """The error for a session that does not exist, or belongs to another caller."""
-    return errors.SessionNotFound(f"You have no session {session_id!r}. Begin one with POST /v1/sessions.")
+    return errors.SessionNotFound(f"You have no session {session_id!r}. Start one with POST /v1/sessions.")
 
 
 def _owner(caller: Caller, session_id: str) -> ConversationOwner:
@@ -339,7 +339,7 @@ def _store_errors() -> Generator[None]:
     try:
         yield
     except ConversationDamaged as error:
-        raise errors.ConversationLost(f"{error} Begin another session.") from error
+        raise errors.ConversationLost(f"{error} Start another session.") from error
     except OSError as error:
-        message = "The store of conversations does not answer. Nothing is lost; ask again."
+        message = "The store of conversations does not answer. Nothing is lost; retry shortly."
         raise errors.OutputStoreUnavailable(message) from error

@@ -173,7 +173,7 @@ class TurnClient:
         except errors.TurnNotFound:
             if _turn_of(await self.sessions.overview(caller, session_id), turn_id) is None:
                 raise
-            message = f"The events of turn {turn_id} are no longer kept. Its messages are: ask for the turn itself."
+            message = f"The events of turn {turn_id} are no longer kept. Its messages are: get the turn itself."
             raise errors.ConversationLost(message) from None
         first_run = description.raw_description.workflow_execution_info.first_run_id or description.run_id or ""
         return TurnEventLog(self.client, description.id, first_run, room).live(after=position)
@@ -235,7 +235,7 @@ class TurnClient:
             asked = asked.model_copy(update={"over": place.busy.turn_id})
             place = await self.sessions.update(caller, session_id, SessionWorkflow.begin_turn, asked)
         if place.over is not None:
-            raise errors.BudgetUsedUp(f"{place.over} of what the session may use. Begin another session.")
+            raise errors.BudgetUsedUp(f"{place.over} of what the session may use. Start another session.")
         if place.turn is None:
             raise errors.TurnRunning(
                 "Another turn of this session has started; send the message again when it has ended."

@@ -389,7 +389,7 @@ def _refuse_front_door_tool(tool: Tool, offered: tuple[str, ...]) -> None:
         message = f"{tool.name} manages tasks, so it cannot run as a task."
         raise call_arguments.invalid_call(tool.name, message, "Use the endpoints under /v1/tasks, or call it over MCP.")
     if tool.needs_connection and tool.name not in offered:
-        message = f"{tool.name} changes the tools of an MCP connection; this call comes from none."
+        message = f"{tool.name} changes the tools of an MCP connection, and this call does not come from one."
         raise call_arguments.invalid_call(
             tool.name, message, "Call the Actor with call-actor, or as the tool `user--name`."
         )
@@ -448,7 +448,7 @@ def require_approver(principal: Principal, maker: str | None, question: InputReq
     """Raise `ApproverNeeded` if another caller than `maker` has to approve."""
     if question.approvers and principal.caller.id == maker:
         approver = approver_words(question.approvers)
-        message = f"Nobody approves a call of their own here: {approver} has to, and sees it in GET /v1/handoffs."
+        message = f"You cannot approve your own calls: {approver} must, and sees them in GET /v1/handoffs."
         raise ApproverNeeded(message)
 
 

@@ -299,7 +299,7 @@ class TaskClient:
             with temporal_errors(missing=_task_not_found(task_id)):
                 await answer_of_worker(
                     handle.execute_update(ToolCallWorkflow.submit_input, submitted),  # pyright: ignore[reportUnknownMemberType]  # a type is left open
-                    "Get the task, and answer again if it still asks.",
+                    "Get the task, and answer again if its question is still open.",
                 )
         except temporal.WorkflowUpdateFailedError as error:
             raise answer_error(task_id, error) from error

@@ -147,13 +147,13 @@ def _reuse_hindrance(tool: Tool, actor: CalledActor | None, *, is_paid: bool) ->
     if is_paid:
         return "the call has its own payment"
     if tool.client is not None or tool.approval is not None or tool.client_needs:
-        return "a person or a client takes part in the answer"
+        return "a person or a client contributes to the answer"
     if tool.restores:
         return "it reads a stored output"
     if actor is not None:
-        return "what a tool of another MCP server does is not known" if split_actor_tool(actor.name)[1] else None
+        return "the effects of a tool of another MCP server are unknown" if split_actor_tool(actor.name)[1] else None
     if tool.runs_actor or not tool.annotations.read_only or tool.in_front:
-        return "it does something, and an answer of another call would not have done it"
+        return "it has effects, which the answer of another call would not have"
     return None
 
 

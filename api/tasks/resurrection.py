@@ -109,7 +109,7 @@ def _check(run: RunState, call: ToolCall, *, is_forced: bool) -> None:
     elif call.is_paid:
         why = "a payment that came with the call paid for it, and is spent"
     elif run.status == "FAILED" and run.exit_code is not None and not is_forced:
-        why = f"it failed by itself, with exit code {run.exit_code}, and would again; `force` continues it all the same"
+        why = f"it failed by itself, with exit code {run.exit_code}, and would fail again; `force` continues it anyway"
     elif not has_money_left(run, call.options.budget):
         why = f"it has cost {cost_of(run)} US dollars, as much as it may: raise `budget.max_total_charge_usd`"
     if why is not None:

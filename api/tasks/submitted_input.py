@@ -37,7 +37,7 @@ def require_answering(principal: Principal, task: Task, maker: str | None, answe
             principal.require(answering_scope(questions[key]))
             require_approver(principal, maker, questions[key])
         elif principal.caller.id != maker:
-            raise AnswerNotTaken(_not_open(f"Task {task.id} asks you nothing under {key[:100]!r}."))
+            raise AnswerNotTaken(_not_open(f"Task {task.id} has no question {key[:100]!r} for you."))
 
 
 async def sealed_answers(
@@ -75,7 +75,7 @@ async def _sealed_answer(
     if question.handoff is None and answer.action == "accept":
         found = await admission.answer_violations(caller, question, answer.content)
         if found:
-            message = "The answer does not fit the question, which still waits."
+            message = "The answer does not match the schema of the question, which is still open."
             hint = "Correct every violation listed and answer again."
             raise invalid_call("", message, hint, _below(f"/{key}", found))
     edited = answer.content.get("arguments")

@@ -68,7 +68,7 @@ def how_to_approve(task_id: str, questions: Mapping[str, InputRequest]) -> str:
     command = f"`outlast tasks answer {task_id}`, or POST /v1/tasks/{task_id}/input"
     roles = sorted({role for question in questions.values() for role in question.approvers})
     if roles:
-        return f"Nobody approves a call of their own: {approver_words(roles)} does so with {command}."
+        return f"You cannot approve your own calls: {approver_words(roles)} does so with {command}."
     return f"They answer with {command}."
 
 
@@ -124,7 +124,7 @@ def _summary(task: Task) -> str:
 def _next_step(task: Task) -> str:
     questions = task.input_requests or {}
     if not task.asks_people:
-        return f"It goes on. Collect the result with get-task (taskId {task.id}, waitSecs up to {MAX_WAIT_SECONDS})."
+        return f"It continues. Collect the result with get-task (taskId {task.id}, waitSecs up to {MAX_WAIT_SECONDS})."
     if any(is_approval(question) for question in questions.values()):
         how = how_to_approve(task.id, questions)
         return f"A person has to approve it. {how} Then collect the result with get-task."

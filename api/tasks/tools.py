@@ -76,7 +76,7 @@ class TaskTools:
             status=arguments.status, tool=arguments.tool, page_size=arguments.limit, page_token=arguments.page_token
         )
         page = await self._tasks.list(call.principal.caller, listing)
-        lines = [_task_line(task) for task in page.tasks] or ["You have no such tasks."]
+        lines = [_task_line(task) for task in page.tasks] or ["No task matches."]
         if page.next_page_token:
             lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")
         structured: JsonObject = {"tasks": [document(task) for task in page.tasks]}
@@ -84,7 +84,7 @@ class TaskTools:
 
     async def _cancel_task(self, call: LocalCall, arguments: task_tools.TaskArguments) -> ToolResult:
         task = await self._tasks.cancel(call.principal.caller, arguments.task_id)
-        return _task_result(task, "It is cancelled once its run has ended; get-task says when.")
+        return _task_result(task, "It is cancelled once its run has ended; get-task shows when.")
 
     async def _answer_task(self, call: LocalCall, arguments: task_tools.AnswerTaskArguments) -> ToolResult:
         task = await self._tasks.look_at(call.principal, arguments.task_id)
@@ -95,7 +95,7 @@ class TaskTools:
             return ToolResult.failed(_for_a_program(question))
         answer = InputAnswer(action=arguments.action, content=arguments.content)
         task = await self._tasks.submit_input(call.principal, arguments.task_id, {arguments.key: answer})
-        return _task_result(task, "The answer was taken. Call get-task for the result.")
+        return _task_result(task, "The answer was accepted. Call get-task for the result.")
 
 
 def _question_line(task: Task, key: str, question: InputRequest) -> str:
@@ -103,7 +103,7 @@ def _question_line(task: Task, key: str, question: InputRequest) -> str:
     if is_approval(question):
         return f"It waits for a person's approval: {text}\n{_how_to_approve(task)}"
     if question.is_for_program:
-        return f"It waits for a program of the user's: {text}"
+        return f"It waits for the user's own program: {text}"
     handed = f" It works with: {question.handoff.parameters}." if question.handoff else ""
     return f"It asks ({key}): {text}{handed} Schema: {question.requested_schema}. Use answer-task."
 
@@ -116,7 +116,7 @@ def _for_a_program(question: InputRequest) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.PERMISSION,
         "answer-task",
-        f"Only a program of the user's can answer this. {question.message}",
+        f"Only the user's own program can answer this. {question.message}",
         hint="Tell the user, and call get-task, with waitSecs, for the result.",
     )
 
@@ -125,7 +125,7 @@ def _not_for_a_model(task: Task, question: InputRequest) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.PERMISSION,
         "answer-task",
-        "An approval is a person's: a model does not approve its own calls.",
+        "A person must approve it: a model cannot approve its own calls.",
         hint=f"Tell the user that {task.tool} waits for them. {_how_to_approve(task)}\n{question_text(question)}",
     )
 

@@ -46,7 +46,7 @@ _FAILED_CONNECT = "Failed client connect"
 """Beginning of the message of the `RuntimeError` that a lazy client raises when it cannot connect (temporalio 1.x)."""
 
 
-async def answer_of_worker(answer: Awaitable[Answer], advice: str = "Nothing is lost; ask again shortly.") -> Answer:
+async def answer_of_worker(answer: Awaitable[Answer], advice: str = "Nothing is lost; retry shortly.") -> Answer:
     """Await an answer that only a worker can give. Raises `TemporalUnavailable` with `advice` after a timeout."""
     try:
         async with asyncio.timeout(WORKER_SECONDS):
@@ -90,7 +90,7 @@ def temporal_errors(*, missing: ApiError | None = None, invalid: ApiError | None
         if meant is not None:
             raise meant from error
         if status is RPCStatusCode.RESOURCE_EXHAUSTED:
-            message = "The task store takes no more requests at the moment. Repeat the request after `Retry-After`."
+            message = "The task store accepts no more requests at the moment. Repeat the request after `Retry-After`."
             raise TemporalBusy(message) from error
         if status is RPCStatusCode.FAILED_PRECONDITION and _NO_POLLER in str(error):
             raise TemporalUnavailable("No worker has answered. Nothing is lost; retry shortly.") from error

@@ -81,7 +81,7 @@ class _Namespace:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return await self._register()
             if error.status is RPCStatusCode.PERMISSION_DENIED:
-                return self._refused_namespace("it does not exist, or this credential may not look at it")
+                return self._refused_namespace("it does not exist, or this credential may not read it")
             raise
         return SetupStep(what="namespace", outcome="there", detail=self.client.namespace)
 
@@ -141,7 +141,7 @@ class _Namespace:
             return SetupStep(what="search attributes", outcome="wrong", detail=detail)
         if missing:
             return SetupStep(what="search attributes", outcome="made", detail=f"added {', '.join(sorted(missing))}")
-        return SetupStep(what="search attributes", outcome="there", detail=f"all {len(WANTED)} are there")
+        return SetupStep(what="search attributes", outcome="there", detail=f"all {len(WANTED)} exist")
 
     async def _kept(self) -> timedelta:
         described = await self.client.workflow_service.describe_namespace(

@@ -419,7 +419,7 @@ async def _retry_under_way(activity: PendingActivityInfo, converter: DataConvert
 
 
 def _removed() -> TurnStreamEvent:
-    message = "The events of this turn are no longer kept. Its messages are: ask for the turn itself."
+    message = "The events of this turn are no longer kept. Its messages are: get the turn itself."
     error = ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, "", message)
     data = error.model_dump(mode="json", exclude_none=True)
     return TurnStreamEvent(name="error", id=None, time=datetime.now(UTC), data=data)

@@ -73,7 +73,7 @@ class Deliveries:
             description = await self._described(caller, delivery)
             await self._room(caller, await self._webhook_of(description))
             if description.status is WorkflowExecutionStatus.RUNNING or not await self._again(description):
-                raise DeliveryRunning(f"{delivery} is being delivered; look at it for its attempts.")
+                raise DeliveryRunning(f"{delivery} is being delivered; get it to see its attempts.")
         return await self.get(caller, delivery)
 
     async def replay_all(self, caller: Caller, request: contracts.ReplayRequest) -> contracts.Replayed:

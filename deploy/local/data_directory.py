@@ -238,7 +238,7 @@ class DataDirectory:
         if not token:
             yield Finding(SANDBOX_TOKEN_FILE, "is empty" if token is not None else "cannot be read")
         elif ring and _differ(self._known.sandbox_token, _token_fingerprints(ring, token)):
-            yield Finding(SANDBOX_TOKEN_FILE, "is not the token that this stack had")
+            yield Finding(SANDBOX_TOKEN_FILE, "is not the token that this stack used before")
 
     def _check_store(self) -> Iterator[Finding]:
         """Check the folder of outputs. For a store elsewhere, a worker makes the same check at its start."""
@@ -256,7 +256,7 @@ class DataDirectory:
             return
         if owner is None:
             if self._known.store == store:
-                yield Finding(shown, "is not the folder of stored outputs that this stack had, or was emptied")
+                yield Finding(shown, "is not the folder of stored outputs that this stack used before, or was emptied")
         elif (problem := self._other_owner(owner)) is not None:
             yield Finding(shown, problem)
 
@@ -281,7 +281,7 @@ class DataDirectory:
         try:
             Restored.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
-            yield Finding(RESTORED_FILE, "is empty or damaged: it prevents that runs are paid again")
+            yield Finding(RESTORED_FILE, "is empty or damaged: it prevents runs from being paid again")
 
     def _check_policy(self) -> Iterator[Finding]:
         """Check the policy. An empty variable is a decision against a policy; a missing one may have been forgotten."""

@@ -157,7 +157,7 @@ async def _joined(config: StackConfig, on_wait: Callable[[], None]) -> StackAddr
             is_first = False
         await asyncio.sleep(0.1)
     log = config.data_dir / "logs" / LOG_NAME
-    raise NotReadyError(f"The stack on {config.data_dir} does not become ready; the end of {log}:\n{tail(log)}")
+    raise NotReadyError(f"The stack on {config.data_dir} did not become ready; the end of {log}:\n{tail(log)}")
 
 
 async def serve(config: StackConfig, *, keeps: bool) -> None:

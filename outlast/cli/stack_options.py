@@ -7,7 +7,7 @@ import typer
 
 from outlast.cli.options import time_option
 
-_PORTS = "Ports (a default that is in use is replaced; one that you set is used or refused; 0 is any free port)"
+_PORTS = "Ports (a default that is in use is replaced, one that you set is not; 0 is any free port)"
 PANEL_OF_CONNECTION = "What the connection offers"
 
 StackDataDirOption = Annotated[

@@ -46,7 +46,7 @@ _KINDS: dict[int, type[ApiError]] = {
     HTTPStatus.GATEWAY_TIMEOUT: errors.Unavailable,
 }
 
-_NO_API = "An Outlast server does not answer so: check the address."
+_NO_API = "An Outlast server does not answer like this: check the address."
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -217,8 +217,8 @@ class Server:
             raise ForeignServer(
                 f"What answers at {self.url} is not the stack that runs on the data directory.",
                 url=self.url,
-                hint=f"Its API may still be starting: `outlast doctor` says more. To use this server all the same, "
-                f"name it: --url {self.url}, or OUTLAST_URL.",
+                hint=f"Its API may still be starting: `outlast doctor` says more. To use this server anyway, name it: "
+                f"--url {self.url}, or OUTLAST_URL.",
             )
         self.is_verified = True
 

@@ -46,7 +46,8 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
 
     tool: str = Field(min_length=1, max_length=128, description="Name of the tool, see GET /v1/tools.")
     arguments: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Arguments of every item; an item's own go over them, objects field by field."
+        default_factory=dict,
+        description="Arguments of every item. Those of an item override them, objects field by field.",
     )
     mode: Id | None = Field(default=None, description="Mode of every item, as for a task.")
     name: str | None = Field(default=None, min_length=1, max_length=200, description="A name for people; any text.")
@@ -59,21 +60,22 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
     mapping: dict[Path, Path] = Field(
         default={},
         max_length=MAX_MAPPED,
-        description="For rows: the argument (dot path) by the row's field (dot path) that it takes its value from. "
-        "Without it, a row is the arguments, or has them as `arguments`, with its `key`.",
+        description="For rows: maps arguments (dot paths) to the fields of a row (dot paths) that they take their "
+        "values from. Without it, a row is the arguments, or has them in `arguments`, beside its `key`.",
     )
     key: Path | None = Field(
         default=None,
         max_length=200,
-        description="For rows: the field (dot path) whose value names the item. Without it, its number does.",
+        description="For rows: the field (dot path) whose value is the item's key. Default: the item's number.",
     )
     webhooks: tuple[OwnWebhook, ...] = Field(
         default=(),
         max_length=MAX_OWN_WEBHOOKS,
-        description="Addresses that are told of the batch. Those in `options` are told of each item.",
+        description="Addresses that receive the events of the batch. Those in `options` receive the events of each "
+        "item.",
     )
     delimiter: Literal[",", ";", "\t", "|"] | None = Field(
-        default=None, description="The character that separates the values of CSV. Without it, it is detected."
+        default=None, description="The character that separates values in CSV. Default: detected."
     )
 
     @model_validator(mode="after")
@@ -81,8 +83,8 @@ class BatchSettings(KnownFieldsOnly, BatchOptions):
         limited = self.options.budget.max_total_charge_usd is not None
         if self.options.reuse is not None and self.budget_usd is not None and not limited:
             raise ValueError(
-                "with `options.reuse` and `budget_usd`, say `options.budget.max_total_charge_usd`, too: runs are equal "
-                "when they have the same limit"
+                "with `options.reuse` and `budget_usd`, set `options.budget.max_total_charge_usd`, too: runs are "
+                "identical only with the same limit"
             )
         return self
 
@@ -104,7 +106,7 @@ class BatchItem(KnownFieldsOnly):
 
 
 class RowsOf(KnownFieldsOnly):
-    """Rows that are kept already: those of a stored output, or of a dataset."""
+    """Rows of a stored output or of a dataset."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -152,13 +154,13 @@ class BatchRequest(BatchSettings):
 
 
 class BatchChanges(KnownFieldsOnly):
-    """Changed settings; all others stay."""
+    """Changed settings; the others stay the same."""
 
     model_config = ConfigDict(extra="forbid")
 
     concurrency: int | None = Field(default=None, ge=1, le=MAX_CONCURRENCY)
     budget_usd: Usd | None = Field(
-        default=None, description="The new budget of the whole batch, including what it has cost so far."
+        default=None, description="The new budget of the whole batch, including its cost so far."
     )
     stop: StopRule | None = Field(default=None, description="The new stop rule. Counts and costs continue.")
 
@@ -184,9 +186,9 @@ class Batch(Response):
     tool: str
     mode: Annotated[str, absent("default")]
     actor: str | None = None
-    schedule_id: str | None = Field(default=None, description="The schedule that has started it.")
+    schedule_id: str | None = Field(default=None, description="The schedule that started it.")
     status: Open[BatchStatus]
-    status_message: str | None = Field(default=None, description="What the batch does, or why it stopped.")
+    status_message: str | None = Field(default=None, description="What the batch is doing, or why it stopped.")
     stopped_by: Open[StopReason] | None = Field(
         default=None, description="Why the batch stopped before all items had run."
     )
@@ -196,13 +198,13 @@ class Batch(Response):
     completed: int = 0
     failed: int = 0
     cancelled: int = 0
-    under_way: int = Field(default=0, description="Items that were started and have no row yet.")
-    waiting: Annotated[int, absent(0)] = Field(description="Items that were not started, or are to run again.")
+    under_way: int = Field(default=0, description="Items that have started and have no row yet.")
+    waiting: Annotated[int, absent(0)] = Field(description="Items that have not started, or will run again.")
     rows: int = Field(default=0, description="Rows of the completed items' answers.")
-    cost_usd: float = Field(default=0.0, description="What the ended items have cost.")
+    cost_usd: float = Field(default=0.0, description="Cost of the ended items.")
     budget_usd: float | None = None
-    per_minute: float | None = Field(default=None, description="Recent rate: items that end per minute.")
-    seconds_left: float | None = Field(default=None, description="Time left at that rate; absent when it is unknown.")
+    per_minute: float | None = Field(default=None, description="Recent rate, in ended items per minute.")
+    seconds_left: float | None = Field(default=None, description="Time left at that rate; absent if unknown.")
     results: str = Field(description="Locator of the results: a stored output that grows, one row for each item.")
     options: Annotated[dict[str, JsonValue], MadeOf(BatchOptions, read=dict[str, JsonValue]), absent({})]
     workflow_url: str | None = Field(default=None, description="The batch's workflow in the Temporal UI.")
@@ -229,10 +231,10 @@ class ResultsSelection(BaseModel):
     form: Form = Field(default="jsonl", alias="format", description="`jsonl`, or `csv` with lists and objects as JSON.")
     csv_safe: bool = Field(
         default=False,
-        description="Of CSV: put an apostrophe before text that a spreadsheet would compute, since it begins with "
-        "`=`, `+`, `-` or `@`.",
+        description="For CSV: precede text that a spreadsheet would evaluate (it begins with `=`, `+`, `-` or `@`) "
+        "with an apostrophe.",
     )
-    status: ItemStatus | None = Field(default=None, description="Only items of this status, such as `failed`.")
+    status: ItemStatus | None = Field(default=None, description="Only items with this status, such as `failed`.")
     offset: int = Field(
         default=0, ge=0, le=MAX_COUNT, description="First row, counted from 0; with `status`, of that status."
     )
@@ -261,7 +263,7 @@ class ResultsSelection(BaseModel):
 
 
 class BatchPage(Response):
-    """Batches: open ones first, then those that ended last."""
+    """Batches: open ones first, then the most recently ended."""
 
     batches: tuple[Batch, ...]
     next_page_token: str | None = Field(

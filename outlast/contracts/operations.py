@@ -22,7 +22,7 @@ class TaskCounts(Response):
 
 
 class OpenTask(Response):
-    """One open task, without anything of its content."""
+    """One open task, without its content."""
 
     id: str
     tool: str
@@ -42,14 +42,14 @@ class QueueState(Response):
     added_per_second: Annotated[float, absent(0.0)]
     taken_per_second: Annotated[float, absent(0.0)]
     pollers: Annotated[int, absent(0)] = Field(
-        description="Workers, of `outlast-schedules` APIs, that have asked for work in the last minutes."
+        description="Workers (of `outlast-schedules`: APIs) that polled in the last minutes."
     )
 
 
 class WorkerState(Response):
-    """One worker process, as its last requests for work have shown it."""
+    """One worker process, as of its latest poll."""
 
-    identity: str = Field(description="`PID@HOST/XXXX`; the last part is another one for each process.")
+    identity: str = Field(description="`PID@HOST/XXXX`; the last part differs for each process.")
     version: str | None = Field(
         default=None, description="Its deployment's build id; without worker versioning, a digest of its code."
     )
@@ -63,7 +63,7 @@ class Operations(Response):
     at: datetime
     scope: Open[Literal["own", "all"]] = Field(description="Whose tasks these are: `all` with the scope `admin`.")
     counts: TaskCounts
-    tasks: Annotated[tuple[OpenTask, ...], absent(())] = Field(description="Open tasks, the latest first, 50 at most.")
+    tasks: Annotated[tuple[OpenTask, ...], absent(())] = Field(description="Open tasks, newest first, at most 50.")
     queues: Annotated[tuple[QueueState, ...], absent(())] = Field(description="With the scope `admin`; else empty.")
     workers: Annotated[tuple[WorkerState, ...], absent(())] = Field(description="With the scope `admin`; else empty.")
 
@@ -73,15 +73,15 @@ class CallerHoldings(Response):
 
     caller: str
     webhooks: Annotated[tuple[str, ...], absent(())] = Field(
-        description="Ids of its webhooks, which still get events of its tasks."
+        description="Ids of its webhooks, which still receive events of its tasks."
     )
     schedules: Annotated[tuple[str, ...], absent(())] = Field(
-        description="Ids of its schedules, 200 at most. They start nothing while it has no key that may."
+        description="Ids of its schedules, at most 200. They start nothing while it has no key that permits it."
     )
     saved_calls: Annotated[tuple[str, ...], absent(())] = Field(description="Names of its saved calls.")
     open_tasks: Annotated[int, absent(0)] = Field(description="Its tasks that have not ended. They continue.")
     open_streams: Annotated[int, absent(0)] = Field(
-        description="Its streams that are open at the API process that answers. They end with the key that opened them."
+        description="Its open streams at the API process that answers. A stream ends when its key is revoked."
     )
 
 
@@ -121,13 +121,13 @@ class UsageQuery(BaseModel):
     format: Literal["json", "csv"] | None = Field(default=None, description="`csv`, as with `Accept: text/csv`.")
     csv_safe: bool = Field(
         default=True,
-        description="Of CSV: put an apostrophe before text that a spreadsheet would compute, since it begins with "
-        "`=`, `+`, `-` or `@`.",
+        description="For CSV: precede text that a spreadsheet would evaluate (it begins with `=`, `+`, `-` or `@`) "
+        "with an apostrophe.",
     )
 
 
 class UsageRow(Response):
-    """Cost of one group. Of the groupings, those that were asked for are set; None is "none"."""
+    """Cost of one group. Only the requested groupings are set; None is "none"."""
 
     caller: str | None = None
     tool: str | None = None
@@ -149,8 +149,8 @@ class CapUsage(Response):
     """Current use of a spending limit."""
 
     cap: Open[Literal["day", "month"]]
-    cap_usd: float | None = Field(default=None, description="Null when there is no such cap.")
-    spent_usd: Annotated[float, absent(0.0)] = Field(description="Cost, without payments that came with calls.")
+    cap_usd: float | None = Field(default=None, description="Null if there is no limit.")
+    spent_usd: Annotated[float, absent(0.0)] = Field(description="Cost, excluding payments that came with calls.")
     reserved_usd: Annotated[float, absent(0.0)] = Field(description="Money reserved by runs that have not ended.")
     left_usd: float | None = None
     resets_at: datetime
@@ -163,11 +163,12 @@ class UsageReport(Response):
     last_day: date
     total_usd: float
     rows: Annotated[tuple[UsageRow, ...], absent(())] = Field(
-        description="The most expensive first; by day when only days are asked for."
+        description="Most expensive first; by day if grouped by day only."
     )
     caps: tuple[CapUsage, ...] = Field(
-        default=(), description="The caps of the one caller that the report is about, as they are now."
+        default=(), description="The current spending limits, if the report is about one caller."
     )
     damaged: int = Field(
-        default=0, description="Stored records that cannot be read, at the least: their cost is in none of the sums."
+        default=0,
+        description="Minimum number of stored records that cannot be read: the sums do not include their cost.",
     )

@@ -178,7 +178,7 @@ class SharedOptions(TypedDict, total=False):
     resurrect: Annotated[
         int | None,
         Option(
-            "How often a run that is cut short may be resurrected, instead of being paid again; 0 for never.",
+            "How often a run that is cut short may be resurrected, so that no new run is paid for; 0 for never.",
             wire="options.resurrect.max_times",
             flag="--resurrect",
             metavar="TIMES",
@@ -252,7 +252,7 @@ class StartOptions(SharedOptions, total=False):
     reuse: Annotated[
         str | None,
         Option(
-            "Take the answer of an identical call that runs, or is not older than this: `90s`, `6h`, `7d`.",
+            "Reuse the answer of an identical call that is running, or not older than this: `90s`, `6h`, `7d`.",
             wire="options.reuse.max_age",
             flag="--reuse",
             metavar="AGE",
@@ -262,7 +262,7 @@ class StartOptions(SharedOptions, total=False):
     refresh: Annotated[
         bool | None,
         Option(
-            "Start the call in any case; later identical calls may take its answer.",
+            "Always start the call; later identical calls may reuse its answer.",
             wire="options.reuse.refresh",
             encode=if_set,
             flag="--refresh",
@@ -347,7 +347,7 @@ class BatchOptions(StartOptions, total=False):
     retries: Annotated[
         Mapping[str, int] | None,
         Option(
-            "By category of error: how often an item that fails with it is tried again.",
+            "By category of error: how often an item that fails with it is retried.",
             wire="retries",
             flag="--retry",
             metavar="CATEGORY=N",
@@ -378,7 +378,7 @@ class BatchOptions(StartOptions, total=False):
     mapping: Annotated[
         Mapping[str, str] | None,
         Option(
-            "For rows: by argument (dot path), the field of a row (dot path) that it takes its value from.",
+            "For rows: maps arguments (dot paths) to the fields of a row (dot paths) that they take their values from.",
             wire="mapping",
             flag="--map",
             metavar="NAME=FIELD",
@@ -467,7 +467,7 @@ class ResurrectOptions(TypedDict, total=False):
     max_usd: Annotated[
         float | None,
         Option(
-            "Maximum cost of the run in all, in US dollars.",
+            "Maximum total cost of the run, in US dollars.",
             wire="budget.max_total_charge_usd",
             encode=dollars,
             flag="--max-usd",
@@ -526,7 +526,7 @@ class ResurrectOptions(TypedDict, total=False):
     force: Annotated[
         bool | None,
         Option(
-            "Also when the run failed by itself, or has produced nothing to continue from.",
+            "Resurrect the run even if it failed by itself, or produced nothing to continue from.",
             wire="force",
             flag="--force",
             encode=if_set,
@@ -573,7 +573,7 @@ class ScheduleOptions(TypedDict, total=False):
     jitter_seconds: Annotated[
         float | None,
         Option(
-            "Each firing begins up to this much later, at random.",
+            "Maximum random delay of each firing.",
             wire="jitter_seconds",
             encode=seconds_or_none,
             panel=TIMES,
@@ -590,7 +590,8 @@ class ScheduleOptions(TypedDict, total=False):
     overlap: Annotated[
         str | None,
         Option(
-            "When an earlier firing still runs: `skip`, `buffer_one`, `buffer_all`, `cancel_other` or `allow_all`.",
+            "What happens if an earlier firing is still running: `skip`, `buffer_one`, `buffer_all`, `cancel_other` "
+            "or `allow_all`.",
             wire="overlap",
             panel=TIMES,
         ),
@@ -598,7 +599,7 @@ class ScheduleOptions(TypedDict, total=False):
     catch_up_seconds: Annotated[
         float | None,
         Option(
-            "What was due while the server was away is started up to this much later.",
+            "Due times that pass while the server is down are fired up to this much later.",
             wire="catch_up_seconds",
             encode=seconds_or_none,
             panel=TIMES,
@@ -668,7 +669,9 @@ class SessionOptions(TurnOptions, total=False):
         ),
     ]
     title: Annotated[str | None, Option("A title for people.", wire="title")]
-    update: Annotated[bool | None, Option("Whether an existing session takes these settings.", wire="update")]
+    update: Annotated[
+        bool | None, Option("Whether these settings replace those of an existing session.", wire="update")
+    ]
     tools: Annotated[Sequence[str] | None, Option("Categories, tools and Actors.", wire="tools")]
     instructions: Annotated[str | None, Option("Text for the model, the same in every turn.", wire="instructions")]
 
@@ -687,7 +690,7 @@ class MessageOptions(TurnOptions, total=False):
             wire="retryOfAssistantMessageId",
         ),
     ]
-    dynamic: Annotated[str | None, Option("Text for the model that may change from turn to turn.", wire="dynamic")]
+    dynamic: Annotated[str | None, Option("Text for the model that can change with each turn.", wire="dynamic")]
 
 
 class UsageOptions(TypedDict, total=False):

@@ -77,7 +77,7 @@ class SavedCallUse(KnownFieldsOnly):
 
     name: Name = Field(description="Name of the saved call.")
     arguments: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Arguments that go over those of the saved call, objects field by field."
+        default_factory=dict, description="Arguments that override those of the saved call, objects field by field."
     )
 
 
@@ -102,7 +102,9 @@ class _Target(KnownFieldsOnly):
     batch: BatchRequest | None = Field(
         default=None, description="The batch that it starts. `rows` are read again whenever it is due."
     )
-    saved: SavedCallUse | None = Field(default=None, description="The saved call that it makes, as that is by then.")
+    saved: SavedCallUse | None = Field(
+        default=None, description="The saved call that it makes, in its version at the due time."
+    )
 
     @model_validator(mode="after")
     def _without_webhooks_of_batches(self) -> Self:
@@ -134,14 +136,14 @@ class ScheduleRequest(_Target, Timing, Spending):
         },
     )
 
-    id: Name = Field(description="Names it among your schedules.")
+    id: Name = Field(description="Its id, unique among your schedules.")
     cron: tuple[CronText, ...] = Field(
         default=(), max_length=MAX_TIMES, description=Timing.model_fields["cron"].description
     )
-    start_at: AwareDatetime | None = Field(default=None, description="Nothing is due before.")
-    end_at: AwareDatetime | None = Field(default=None, description="Nothing is due after.")
-    note: str | None = Field(default=None, max_length=500, description="What it is for; any text.")
-    paused: bool = Field(default=False, description="Whether it is paused from the beginning.")
+    start_at: AwareDatetime | None = Field(default=None, description="Nothing is due before this time.")
+    end_at: AwareDatetime | None = Field(default=None, description="Nothing is due after this time.")
+    note: str | None = Field(default=None, max_length=500, description="Its purpose; any text.")
+    paused: bool = Field(default=False, description="Whether it is created paused.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -150,13 +152,13 @@ class ScheduleRequest(_Target, Timing, Spending):
         check_timing(self)
         if self.budget_usd is not None and self.overlap == "allow_all":
             raise ValueError(
-                "`budget_usd` needs firings one after the other: choose another `overlap` than `allow_all`"
+                "`budget_usd` requires firings that run one after another: choose an `overlap` other than `allow_all`"
             )
         return self
 
 
 class ScheduleChanges(_Target):
-    """Changed settings; what is left out stays. `null` takes back what may be absent."""
+    """Changed settings; absent fields stay the same. `null` removes an optional setting."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -168,7 +170,7 @@ class ScheduleChanges(_Target):
     end_at: AwareDatetime | None = None
     overlap: Overlap | None = None
     catch_up_seconds: int | None = Field(default=None, ge=60, le=366 * 24 * 3600)
-    budget_usd: Usd | None = Field(default=None, description="What firings have cost already counts.")
+    budget_usd: Usd | None = Field(default=None, description="The cost of earlier firings counts.")
     pause_on: tuple[ErrorCategory, ...] | None = Field(default=None, max_length=len(ErrorCategory))
     note: str | None = Field(default=None, max_length=500)
 
@@ -188,10 +190,10 @@ class PauseRequest(KnownFieldsOnly):
 
 
 class Period(BaseModel):
-    """A part of time."""
+    """A period."""
 
-    start: AwareDatetime = Field(description="Its beginning; a moment at which the schedule is due is included.")
-    end: AwareDatetime = Field(description="Its end.")
+    start: AwareDatetime = Field(description="Start of the period, inclusive.")
+    end: AwareDatetime = Field(description="End of the period.")
 
     @model_validator(mode="after")
     def _forwards(self) -> Self:
@@ -201,30 +203,32 @@ class Period(BaseModel):
 
 
 class BackfillRequest(KnownFieldsOnly, Period):
-    """The time for which a schedule is to do what it would have done."""
+    """The period to backfill: the schedule fires for each due time in it."""
 
     model_config = ConfigDict(extra="forbid")
 
-    overlap: Overlap = Field(default="buffer_all", description="As in the schedule; by default one after the other.")
+    overlap: Overlap = Field(
+        default="buffer_all", description="Overlap policy of these firings. Default: one after another."
+    )
 
 
 class DueTimes(Response):
-    """Moments at which a schedule is due."""
+    """Due times of a schedule."""
 
     times: tuple[datetime, ...]
 
 
 class Firing(Response):
-    """One time that a schedule was due, and what came of it."""
+    """A due time of a schedule, and its result."""
 
     id: str
     scheduled_at: datetime = Field(description="When it was due.")
     started_at: datetime
-    status: Open[FiringStatus] | None = Field(default=None, description="Absent when Temporal no longer keeps it.")
-    task_id: str | None = Field(default=None, description="The task that it has started.")
-    batch_id: str | None = Field(default=None, description="The batch that it has started.")
+    status: Open[FiringStatus] | None = Field(default=None, description="Absent if Temporal no longer has it.")
+    task_id: str | None = Field(default=None, description="The task that it started.")
+    batch_id: str | None = Field(default=None, description="The batch that it started.")
     cost_usd: float | None = None
-    error: ErrorEnvelope | None = Field(default=None, description="Why it failed, or nothing was started.")
+    error: ErrorEnvelope | None = Field(default=None, description="Why it failed or started nothing.")
 
 
 class Schedule(Response):
@@ -252,24 +256,24 @@ class Schedule(Response):
         description="When it is due next; empty while it is paused."
     )
     recent: Annotated[tuple[Firing, ...], absent(())] = Field(
-        description="The latest firings, the last one first. In lists without their state."
+        description="The latest firings, newest first. In lists, without their state."
     )
-    fired: Annotated[int, absent(0)] = Field(description="Firings so far.")
+    fired: Annotated[int, absent(0)] = Field(description="Number of firings so far.")
     skipped: Annotated[int, absent(0)] = Field(
-        description="Times that were left out because an earlier firing was running."
+        description="Number of due times skipped because an earlier firing was running."
     )
     missed: Annotated[int, absent(0)] = Field(
-        description="Times that were left out because the server was away for too long."
+        description="Number of due times missed because the server was down for too long."
     )
     spent_usd: float | None = Field(
-        default=None, description="What its firings have cost, by the latest one that Temporal still keeps."
+        default=None, description="Cost of its firings, as of the latest one that Temporal still has."
     )
     created_at: datetime
     updated_at: datetime | None = None
     schedule_url: str | None = Field(default=None, description="The schedule in the Temporal UI.")
     damaged: str | None = Field(
         default=None,
-        description="Why what it starts cannot be read, and what to do; its tool is empty then. Absent for others.",
+        description="Why its call cannot be read, and what to do; its tool is then empty. Absent otherwise.",
     )
 
 
@@ -293,7 +297,7 @@ def check_timing(timing: Timing) -> None:
 
 
 class SaveCallRequest(ScheduledCall):
-    """A call to be kept under a name."""
+    """A call to save under a name."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -302,7 +306,7 @@ class SaveCallRequest(ScheduledCall):
         },
     )
 
-    note: str | None = Field(default=None, max_length=500, description="What it is for; any text.")
+    note: str | None = Field(default=None, max_length=500, description="Its purpose; any text.")
 
 
 class RunSavedCall(KnownFieldsOnly):
@@ -311,7 +315,7 @@ class RunSavedCall(KnownFieldsOnly):
     model_config = ConfigDict(extra="forbid")
 
     arguments: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Arguments that go over those of the saved call, objects field by field."
+        default_factory=dict, description="Arguments that override those of the saved call, objects field by field."
     )
 
 
@@ -323,11 +327,13 @@ class SavedCall(Response):
     tool: str
     arguments: dict[str, JsonValue]
     mode: str | None = None
-    options: Annotated[dict[str, JsonValue], absent({})] = Field(description="What differs from the server's own.")
+    options: Annotated[dict[str, JsonValue], absent({})] = Field(
+        description="Options that differ from the server's defaults."
+    )
     saved_at: datetime
     damaged: str | None = Field(
         default=None,
-        description="Why it cannot be read, and what to do; its tool is empty then. Absent for one that can be used.",
+        description="Why it cannot be read, and what to do; its tool is then empty. Absent otherwise.",
     )
 
 

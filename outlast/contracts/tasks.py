@@ -103,9 +103,9 @@ class HandoffEvent(Response):
     parameters: Annotated[dict[str, JsonValue], absent({})]
     answer_schema: Annotated[dict[str, JsonValue], absent({})]
     deadline: Annotated[datetime | None, absent(None)]
-    maker: str | None = Field(default=None, description="For an approval: id of the caller whose call it is.")
+    maker: str | None = Field(default=None, description="For an approval: id of the caller that made the call.")
     approvers: tuple[str, ...] = Field(
-        default=(), description="Roles: only another caller who has all of them may answer; empty: the caller itself."
+        default=(), description="Only another caller with all of these roles may answer. Empty: the caller itself."
     )
 
 
@@ -162,7 +162,7 @@ class RowsWanted(BaseModel):
         max_length=200,
         description="Id of the last row received, or the number of rows received so far.",
     )
-    follow: bool = Field(default=True, description="False: end with the rows that there are now.")
+    follow: bool = Field(default=True, description="If false, end after the rows that exist now.")
     form: Literal["sse", "jsonl"] | None = Field(
         default=None,
         alias="format",
@@ -282,7 +282,7 @@ class Reused(Response):
     """Reuse of an earlier task's answer."""
 
     joined: Annotated[bool, absent(False)] = Field(
-        description="Whether it was running, and the call waits for the same answer."
+        description="Whether that task was still running, so that the call waits for its answer."
     )
     age_seconds: Annotated[float, absent(0.0)] = Field(description="Seconds since it was answered; 0 while it runs.")
 
@@ -299,12 +299,12 @@ class Task(Response):
     actor: str | None = None
     session_id: str | None = None
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
-    schedule_id: str | None = Field(default=None, description="The schedule that has started it.")
+    schedule_id: str | None = Field(default=None, description="The schedule that started it.")
     created_at: datetime
     finished_at: datetime | None = Field(
-        default=None, description="When the workflow ended: the answer is there and no run is running."
+        default=None, description="When the workflow ended: the answer is available, and no run is running."
     )
-    expires_at: datetime | None = Field(default=None, description="Until when an ended task is kept.")
+    expires_at: datetime | None = Field(default=None, description="Time until which an ended task is kept.")
     answered: bool = Field(default=False, description="Whether the tool's handler has returned.")
     input_requests: dict[str, InputRequest] | None = Field(
         default=None, description="Questions that the task waits for, by key, when its status is input_required."
@@ -313,12 +313,12 @@ class Task(Response):
         default=None, description="The Actor run, as last seen."
     )
     cost_usd: float | None = Field(
-        default=None, description="What its runs have cost so far, in US dollars; absent when it has started none."
+        default=None, description="Cost of its runs so far, in US dollars; absent if it has started none."
     )
     progress: Progress | None = Field(default=None, description="The progress that the tool reports.")
     reused: Reused | None = Field(
         default=None,
-        description="In the answer to a call: that this task existed already, for an identical call (`options.reuse`).",
+        description="In the response to a call: this task already existed, for an identical call (`options.reuse`).",
     )
     resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one resurrects.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
@@ -346,14 +346,16 @@ class TaskListing(BaseModel):
     session_id: str | None = Field(default=None, max_length=200, description="Only calls of this session.")
     batch_id: str | None = Field(default=None, max_length=200, description="Only items of this batch.")
     schedule_id: str | None = Field(
-        default=None, max_length=200, description="Only what this schedule has started, items of its batches included."
+        default=None,
+        max_length=200,
+        description="Only tasks that this schedule started, including items of its batches.",
     )
     page_size: int = Field(default=50, ge=1, le=200, description="Tasks per page.")
     page_token: str | None = Field(default=None, max_length=4096, description="`next_page_token` of the previous page.")
 
 
 class TaskPage(Response):
-    """Tasks: open ones first, then those that ended last."""
+    """Tasks: open ones first, then the most recently ended."""
 
     tasks: tuple[Task, ...]
     next_page_token: str | None = Field(
@@ -375,7 +377,7 @@ class ResurrectRequest(KnownFieldsOnly):
 
     budget: Budget = Field(
         default_factory=Budget,
-        description="Limits that take the place of the call's. What the run has cost so far counts, its time does not.",
+        description="Limits that replace those of the call. The cost of the run so far counts, its time does not.",
     )
     deadline_seconds: int | None = Field(
         default=None,
@@ -383,12 +385,13 @@ class ResurrectRequest(KnownFieldsOnly):
         le=MAX_DEADLINE_SECONDS,
         description="Seconds after which the new task fails and the run is aborted.",
     )
-    build: Id | None = Field(default=None, description="Another build of the Actor, such as one with a defect mended.")
+    build: Id | None = Field(default=None, description="Another build of the Actor, such as one with a fix.")
     memory_mbytes: int | None = Field(
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
     )
     force: bool = Field(
-        default=False, description="Also when the run failed by itself, or has produced nothing to continue from."
+        default=False,
+        description="Resurrect the run even if it failed by itself, or produced nothing to continue from.",
     )
 
 

@@ -22,7 +22,7 @@ _WEBHOOK_ID = "^webhook-[0-9a-f]{24}$"
 
 
 class WebhookRequest(KnownFieldsOnly):
-    """A webhook to be subscribed."""
+    """A webhook to create."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -32,13 +32,15 @@ class WebhookRequest(KnownFieldsOnly):
     url: Address = Field(description="Where events are posted: the address of a public web server.")
     name: str | None = Field(default=None, max_length=200, description="For people; any text.")
     events: tuple[WebhookEventType, ...] = Field(
-        default=(), max_length=len(WebhookEventType), description="Which events; all that there are, without."
+        default=(), max_length=len(WebhookEventType), description="Types of events to send. Default: all."
     )
     batch_items: bool = Field(
-        default=False, description="Whether it gets events of tasks that are items of batches: there may be very many."
+        default=False,
+        description="Whether it receives events of tasks that are items of batches, which can be very many.",
     )
     secret: SigningSecret | None = Field(
-        default=None, description="What signs events, `whsec_` and base64; by default a new one, which the answer has."
+        default=None,
+        description="Key that signs events, `whsec_` and base64. Default: a new one, which the response contains.",
     )
 
 
@@ -50,10 +52,10 @@ class WebhookChanges(KnownFieldsOnly):
     url: Address | None = None
     name: str | None = Field(default=None, max_length=200)
     events: tuple[WebhookEventType, ...] | None = Field(
-        default=None, max_length=len(WebhookEventType), description="Instead of those before; empty for all."
+        default=None, max_length=len(WebhookEventType), description="Replaces the earlier types; empty for all."
     )
     batch_items: bool | None = None
-    enabled: bool | None = Field(default=None, description="False: it gets no events until it is enabled again.")
+    enabled: bool | None = Field(default=None, description="If false, it receives no events until it is enabled again.")
 
 
 class RotationRequest(KnownFieldsOnly):
@@ -65,20 +67,20 @@ class RotationRequest(KnownFieldsOnly):
         default=DEFAULT_GRACE_SECONDS,
         ge=0,
         le=MAX_GRACE_SECONDS,
-        description="How long the secret before it signs as well; a day by default, 0 ends it at once.",
+        description="How long the old secret also signs. Default: a day; 0 ends it at once.",
     )
     secret: SigningSecret | None = Field(default=None, description="The new secret; by default a random one.")
 
 
 class WebhookBacklog(Response):
-    """Events that wait for a webhook whose receiver fails, or cannot take them as fast as they happen."""
+    """Events that wait because a webhook's receiver fails or is too slow."""
 
-    events: int = Field(description="How many, to within a few percent.")
+    events: int = Field(description="Number of events, accurate to a few percent.")
     failing_since: datetime | None = Field(
-        default=None, description="Since when no event was delivered; absent while the receiver takes events."
+        default=None, description="Time of the first failure; absent while the receiver accepts events."
     )
-    next_attempt_at: datetime | None = Field(default=None, description="When the receiver is tried next.")
-    message: str | None = Field(default=None, description="What went wrong with the latest attempt.")
+    next_attempt_at: datetime | None = Field(default=None, description="Time of the next attempt.")
+    message: str | None = Field(default=None, description="Error of the latest attempt.")
 
 
 class Webhook(Response):
@@ -89,19 +91,19 @@ class Webhook(Response):
     name: str | None = None
     damaged: str | None = Field(
         default=None,
-        description="Why events cannot be sent to it, and what to do; its `url` may be empty then. Absent for others.",
+        description="Why events cannot be sent to it, and what to do; its `url` may then be empty. Absent otherwise.",
     )
-    events: tuple[Open[WebhookEventType], ...] = Field(description="Types of events that it gets.")
+    events: tuple[Open[WebhookEventType], ...] = Field(description="Types of events that it receives.")
     batch_items: bool = False
     enabled: bool
-    disabled_reason: str | None = Field(default=None, description="Why, when it was switched off by itself.")
+    disabled_reason: str | None = Field(default=None, description="Why it was disabled automatically.")
     created_at: datetime
     updated_at: datetime
     old_secret_until: datetime | None = Field(
-        default=None, description="Until when a secret that was rotated out signs as well."
+        default=None, description="Time until which the previous secret also signs."
     )
-    backlog: WebhookBacklog | None = Field(default=None, description="Absent while no event waits.")
-    secret: str | None = Field(default=None, description="In the answer to the request that made it, and only there.")
+    backlog: WebhookBacklog | None = Field(default=None, description="Absent if no event waits.")
+    secret: str | None = Field(default=None, description="Only in the response to the request that created it.")
 
 
 class WebhookList(Response):
@@ -114,15 +116,18 @@ class Delivery(Response):
     """One event for one webhook."""
 
     id: str
-    webhook_id: str | None = Field(default=None, description="Absent for one that the call or batch named itself.")
+    webhook_id: str | None = Field(default=None, description="Absent if the call or batch named the webhook itself.")
     event_id: str = Field(description="The header `webhook-id`: the same for every attempt, and for replays.")
     type: Open[WebhookEventType]
     subject: str | None = Field(default=None, description="Id of the task or batch.")
     status: Open[DeliveryStatus]
-    message: str | None = Field(default=None, description="What went wrong with the latest attempt, or why it waits.")
-    attempts: int | None = Field(default=None, description="So far; of one that is being delivered, asked for alone.")
+    message: str | None = Field(default=None, description="Error of the latest attempt, or why the event waits.")
+    attempts: int | None = Field(
+        default=None,
+        description="Attempts so far. For an event that is being delivered, only in the response for this delivery.",
+    )
     next_attempt_at: datetime | None = Field(
-        default=None, description="Its own, or that of its receiver while events wait for that one to recover."
+        default=None, description="Time of the next attempt; that of the receiver, while events wait for it to recover."
     )
     created_at: datetime
     finished_at: datetime | None = None

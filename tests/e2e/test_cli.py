@@ -90,7 +90,7 @@ def test_the_demo_charges_once_although_it_kills_the_worker(demo: Ended) -> None
     assert "worker" in events
     assert len(set(re.findall(r"asked by worker (\d+)", demo.out))) == 2
     assert "/namespaces/default/workflows/" in demo.out
-    assert "brings the stack back with this task in it" in demo.err
+    assert "starts the stack again, with this task in it" in demo.err
     assert max(map(len, [line for line in demo.out.splitlines() if "://" not in line])) <= 80
 
 
@@ -127,8 +127,8 @@ def test_the_demo_leaves_a_running_stack_alone_and_shows_its_progress(stack: Run
         terminal.wait_for("worker killed")
         terminal.wait_for("charged once")
         assert terminal.end() == 0
-    assert "is left alone" in terminal.screen
-    assert "brings the stack back" not in terminal.screen
+    assert "is not used" in terminal.screen
+    assert "starts the stack again" not in terminal.screen
     assert stack.pid("worker") == worker
 
 

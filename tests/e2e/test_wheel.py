@@ -165,7 +165,7 @@ def test_the_demo_crawls_the_packaged_documentation_and_names_no_makefile(
 ) -> None:
     assert demo.returncode == 0, demo.stderr
     said = " ".join((demo.stdout + demo.stderr).split())
-    assert "outlast up brings the stack back" in said
+    assert "outlast up starts the stack again" in said
     assert str(complete.home / ".local" / "share" / "outlast") in said.replace(" ", "")
     assert "make " not in said
 

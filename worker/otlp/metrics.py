@@ -97,7 +97,7 @@ async def _once(send: Callable[[], Awaitable[None]]) -> None:
     try:
         await send()
     except (httpx.HTTPError, OSError, ValueError) as error:
-        log.warning("Metrics are not sent this time: %s", error)
+        log.warning("Metrics could not be sent: %s", error)
 
 
 def _data_of(families: Iterable[Family], process: Process, since: int) -> "MetricsData":

@@ -33,9 +33,9 @@ class Handoff(Contract):
     phase: str = Field(description="The phase of the tool that runs on the client; `approval` for an approval.")
     parameters: JsonObject = Field(default_factory=dict, description="The data that the client shows or works with.")
     deadline: datetime | None = Field(default=None, description="When the question closes without an answer.")
-    maker: str | None = Field(default=None, description="For an approval: id of the caller whose call it is.")
+    maker: str | None = Field(default=None, description="For an approval: id of the caller that made the call.")
     approvers: tuple[str, ...] = Field(
-        default=(), description="Roles: only another caller who has all of them may answer; empty: the caller itself."
+        default=(), description="Only another caller with all of these roles may answer. Empty: the caller itself."
     )
 
 

@@ -71,14 +71,14 @@ class ToolSnapshot(Contract):
 
 
 class Budgets(Contract):
-    """Limits of a turn, or of all turns of a session together. A limit that is absent does not apply."""
+    """Limits of a turn, or of all turns of a session together. An absent limit does not apply."""
 
     steps: PositiveCount | None = Field(default=None, description="Calls of the model.")
-    tokens: PositiveTokens | None = Field(default=None, description="Tokens in and out, cached ones included.")
+    tokens: PositiveTokens | None = Field(default=None, description="Input and output tokens, including cached ones.")
     usd: UsdFloat | None = Field(
         default=None, description="US dollars for models whose prices are known, and for Actors."
     )
-    minutes: PositiveMinutes | None = Field(default=None, description="Time from a turn's beginning to its end.")
+    minutes: PositiveMinutes | None = Field(default=None, description="Time from the start of a turn to its end.")
 
 
 class Spent(Contract):

@@ -78,11 +78,11 @@ class Reuse(Contract):
 
     max_age: Age | None = Field(
         default=None,
-        description="An identical call that runs, or was answered not longer ago than this (`90s`, `10m`, `6h`, `7d`), "
-        "answers this one.",
+        description="Maximum age of the answer to reuse: `90s`, `10m`, `6h`, `7d`. The answer of an identical call "
+        "that is running is reused, too.",
     )
     refresh: bool = Field(
-        default=False, description="Start the call in any case; later identical calls may reuse its answer."
+        default=False, description="Always start the call; later identical calls may reuse its answer."
     )
 
     @model_validator(mode="after")
@@ -167,10 +167,11 @@ class OwnWebhook(Contract):
 
     url: Address = Field(description="Where events are posted: the address of a public web server.")
     secret: SigningSecret = Field(
-        description="What signs them: `whsec_` and the base64 of 24 to 64 random bytes, as in Standard Webhooks."
+        description="Key that signs the events: `whsec_` and the base64 of 24 to 64 random bytes, as in Standard "
+        "Webhooks."
     )
     events: tuple[WebhookEventType, ...] = Field(
-        default=(), max_length=len(WebhookEventType), description="Which events; all that there are, without."
+        default=(), max_length=len(WebhookEventType), description="Types of events to send. Default: all."
     )
 
     @property
@@ -347,20 +348,21 @@ class CallOptions(Contract):
     output: OutputOptions = OutputOptions()
     resurrect: Resurrection | None = Field(
         default=None,
-        description="Whether a run of the call that was cut short is resurrected instead of being paid again. Default: "
-        "the operator's policy; without one, no.",
+        description="Whether a run of the call that was cut short is resurrected, so that no new run is paid for. "
+        "Default: the operator's policy; without one, no.",
     )
     reuse: Reuse | None = Field(
-        default=None, description="Whether an identical call of the same caller may answer this one; by default not."
+        default=None,
+        description="Whether the answer of an identical call by the same caller may be reused. Default: no.",
     )
     until: Until | None = Field(
         default=None,
-        description="When the run has produced enough: it is stopped, and the task completes with what there is.",
+        description="When the run has produced enough: it is stopped, and the task completes with its output so far.",
     )
     webhooks: tuple[OwnWebhook, ...] = Field(
         default=(),
         max_length=MAX_OWN_WEBHOOKS,
-        description="Addresses that are told of this task, besides those that the caller has subscribed.",
+        description="Addresses that receive the events of this task, in addition to the caller's webhooks.",
     )
     run_heartbeat_seconds: PositiveSeconds = Field(
         default=30, description="Seconds without a heartbeat after which another worker follows the run."
@@ -401,7 +403,7 @@ class ResurrectedTask(Contract):
     produced: Production = Field(
         default=Production(), description="What it had produced when it was resurrected last: it must be more now."
     )
-    budget: Budget = Field(default=Budget(), description="Limits that take the place of the call's.")
+    budget: Budget = Field(default=Budget(), description="Limits that replace those of the call.")
     build: str | None = None
     memory_mbytes: int | None = None
     is_forced: bool = Field(default=False, description="Whatever the run has produced.")

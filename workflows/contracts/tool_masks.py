@@ -67,11 +67,10 @@ def normalised(mask: object) -> dict[str, bool] | None:
 
 
 TOOL_MASK_DESCRIPTION = (
-    "Which tools may be called: those named with `true`, and no other. Without a mask, or with one that has no "
-    "boolean entry, all may be called (the default); one that names none with `true` allows none. Entries that are not "
-    "boolean are dropped; older names of tools count. A tool that is not active is refused with an error of the "
-    "category `permission` that names those that are. Masks have an effect where the server has "
-    "`OUTLAST_TOOL_MASKING` on and its kill switch off; elsewhere the request is executed as without one."
+    "The tools that may be called: only those set to `true`. Without a mask, or if no entry is boolean, all may be "
+    "called (the default); if no entry is `true`, none may. Entries that are not boolean are ignored; older names of "
+    "tools are accepted. A call of another tool is refused with an error of the category `permission` that lists the "
+    "active ones. Masks have an effect only if the server has `OUTLAST_TOOL_MASKING` on and its kill switch off."
 )
 """For the documents of every request that takes a mask."""
 

@@ -272,7 +272,7 @@ def _invalid(violations: tuple[Violation, ...]) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.VALIDATION,
         "",
-        "The answer does not fit the question, which still waits.",
+        "The answer does not match the schema of the question, which is still open.",
         hint="Correct every violation listed and answer again.",
         violations=violations,
     )

@@ -22,11 +22,11 @@ Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all
 
 
 class Interval(Contract):
-    """Every so many seconds, counted from 1970-01-01T00:00:00Z."""
+    """A fixed interval, counted from 1970-01-01T00:00:00Z."""
 
     seconds: int = Field(ge=LEAST_INTERVAL_SECONDS, le=MAX_INTERVAL_SECONDS, description="Length of the interval.")
     offset_seconds: Annotated[int, Field(ge=0), AtMost(MAX_SECONDS)] = Field(
-        default=0, description="How long after the interval's beginning it is due."
+        default=0, description="Time from the start of each interval to its due time."
     )
 
 
@@ -43,23 +43,24 @@ class Timing(Contract):
         default="UTC",
         min_length=1,
         max_length=100,
-        description="Time zone of the cron expressions, as `Europe/Prague` (IANA).",
+        description="Time zone of the cron expressions, such as `Europe/Prague` (IANA).",
     )
     jitter_seconds: int = Field(
-        default=0, ge=0, le=24 * 3600, description="Each firing begins up to so many seconds later, at random."
+        default=0, ge=0, le=24 * 3600, description="Maximum random delay of each firing, in seconds."
     )
-    start_at: datetime | None = Field(default=None, description="Nothing is due before.")
-    end_at: datetime | None = Field(default=None, description="Nothing is due after.")
+    start_at: datetime | None = Field(default=None, description="Nothing is due before this time.")
+    end_at: datetime | None = Field(default=None, description="Nothing is due after this time.")
     overlap: Overlap = Field(
         default="skip",
-        description="When it is due while an earlier firing is running: `skip` it; let one wait (`buffer_one`), or "
-        "all (`buffer_all`); cancel the earlier one (`cancel_other`); or have both (`allow_all`).",
+        description="What happens if an earlier firing is still running: `skip`; one firing waits (`buffer_one`), or "
+        "all (`buffer_all`); the earlier one is cancelled (`cancel_other`); or both run (`allow_all`).",
     )
     catch_up_seconds: int = Field(
         default=DEFAULT_CATCH_UP_SECONDS,
         ge=60,
         le=366 * 24 * 3600,
-        description="What was due while the server was away is started up to so much later; what is older is missed.",
+        description="Due times that pass while the server is down are fired up to this much later; older ones are "
+        "missed.",
     )
 
 
@@ -67,12 +68,13 @@ class Spending(Contract):
     """Budget of a schedule, and the conditions that stop it."""
 
     budget_usd: Usd | None = Field(
-        default=None, description="Most that all firings may cost together, in US dollars. Then it is paused."
+        default=None,
+        description="Maximum cost of all firings together, in US dollars. When it is reached, the schedule is paused.",
     )
     pause_on: tuple[ErrorCategory, ...] = Field(
         default=(ErrorCategory.PAYMENT, ErrorCategory.AUTHENTICATION, ErrorCategory.PERMISSION),
         max_length=len(ErrorCategory),
-        description="It is paused when a firing fails with one of these: the next one would, too.",
+        description="Categories of errors after which the schedule is paused, since the next firing would fail, too.",
     )
 
 

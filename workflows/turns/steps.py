@@ -344,7 +344,7 @@ def nameless_actor(rules: Sequence[CarriedRule], tool: str, actor: str | None) -
     return ErrorEnvelope.permanent(
         ErrorCategory.VALIDATION,
         tool,
-        f"{actor!r} is no full name of an Actor; this server's permissions go by names.",
+        f"{actor!r} is not the full name of an Actor; this server's permissions depend on the name.",
         hint="Call again with the Actor's full name, `user/name`.",
     )
 
@@ -360,7 +360,7 @@ def nameless_plan(rules: Sequence[CarriedRule], tool: TurnTool, arguments: JsonO
         return ErrorEnvelope.permanent(
             ErrorCategory.PERMISSION,
             tool.name,
-            "A saved task does not say which Actor it runs, and this server's permissions go by Actors.",
+            "A saved task does not name the Actor that it runs, and this server's permissions depend on the Actor.",
             hint="Use the Actor itself, by its full name `user/name`.",
         )
     found = (nameless_actor(rules, tool.name, actor) for actor in planned_actors(tool, arguments))

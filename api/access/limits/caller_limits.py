@@ -352,8 +352,8 @@ class CallerLimits:
             except TimeoutError:
                 LIMITED.labels(name).inc()
                 raise TooManyRequests(
-                    f"Your {_AWAITED[name]} {most} at a time (`{name}` in the operator's policy), and so many "
-                    f"wait that this one was not begun within {_AWAITED_SECONDS:g} seconds. Nothing was started: "
+                    f"Your {_AWAITED[name]} {most} at a time (`{name}` in the operator's policy), and too many wait: "
+                    f"this one did not start within {_AWAITED_SECONDS:g} seconds. Nothing was started: "
                     "repeat the request after the time in `Retry-After`.",
                     retry_after_seconds=_AWAITED_RETRY_SECONDS,
                 ) from None

@@ -34,10 +34,8 @@ def _count(default: int, description: str, *, least: int = 1, most: int = MAX_CO
 class Limits(_Entry):
     """Limits on concurrent use by one caller. The defaults far exceed the needs of one honest user."""
 
-    requests_per_second: float = Field(
-        default=200, gt=0, le=MAX_COUNT, description="Requests per second over longer times."
-    )
-    request_burst: int = _count(2_000, "Requests that may come at once.")
+    requests_per_second: float = Field(default=200, gt=0, le=MAX_COUNT, description="Sustained requests per second.")
+    request_burst: int = _count(2_000, "Maximum burst of requests.")
     open_streams: int = _count(1_000, "Streams of events and rows (GET) open at once.")
     unread_bytes: int = _count(
         16 * 1024 * 1024,
@@ -47,7 +45,7 @@ class Limits(_Entry):
     waiting_requests: int = _count(2_500, "Other requests without an answer at once.")
     concurrent_starts: int = _count(4, "Tasks that an API process starts at a time; more wait for their turn.")
     concurrent_lists: int = _count(2, "Lists of tasks that an API process reads at a time; more wait for their turn.")
-    concurrent_tasks: int = _count(100, "Tasks that take a worker's time at once; later ones are queued.")
+    concurrent_tasks: int = _count(100, "Concurrent tasks that use workers; later ones are queued.")
     queued_tasks: int = _count(10_000, "Tasks that are queued at once.", least=0)
     batches: int = _count(20, "Batches that have not ended.", least=0)
     batch_items: int = _count(100_000, "Items of one batch.")
@@ -82,10 +80,8 @@ class KeyEntry(_Entry):
     caller: CallerId = Field(description="Whose key it is, as a caller's id: `key:NAME`.")
     hash: str = Field(description="`scrypt$N$R$P$SALT$HASH`, salt and hash as base64 (RFC 7914).")
     created: AwareDatetime | None = None
-    expires: AwareDatetime | None = Field(default=None, description="When it ends; never without.")
-    scopes: frozenset[Scope] = Field(
-        default=frozenset({"call", "read", "cancel"}), description="What it may be used for."
-    )
+    expires: AwareDatetime | None = Field(default=None, description="Expiry. Default: never.")
+    scopes: frozenset[Scope] = Field(default=frozenset({"call", "read", "cancel"}), description="Scopes of the key.")
 
     def is_expired(self, now: datetime | None = None) -> bool:
         """Check whether the key has expired."""
@@ -122,7 +118,7 @@ class ResurrectEntry(_Entry):
 
     caller: CallerId = "*"
     tool: str = Field(min_length=1, max_length=200, description="As in a rule: a tool, or an Actor as `user/name`.")
-    max_times: int = Field(ge=0, le=MAX_RESURRECTIONS, description="0: never, also when the call asks for it.")
+    max_times: int = Field(ge=0, le=MAX_RESURRECTIONS, description="0: never, even if the call requests it.")
 
 
 class CallerEntry(_Entry):
@@ -132,10 +128,12 @@ class CallerEntry(_Entry):
     apify_token_file: Path | None = Field(default=None, description="File that holds the Apify token of its runs.")
     reach: Reach | None = Field(
         default=None,
-        description="Which runs and storages of its Apify account it reaches: `own` or `account`. Without: all, unless "
-        "several callers share the account.",
+        description="Which runs and storages of its Apify account it reaches: `own` or `account`. Default: all, "
+        "unless several callers share the account.",
     )
-    roles: frozenset[Name] = Field(default=frozenset(), description="What it may approve, see `approver` of rules.")
+    roles: frozenset[Name] = Field(
+        default=frozenset(), description="Its roles as an approver: see `approver` of rules."
+    )
     models: tuple[str, ...] = Field(
         default=("*",), description="Models it may use: `provider/model`, `*` for any part."
     )
@@ -152,7 +150,7 @@ class OAuthEntry(_Entry):
 
     claims: tuple[str, ...] = Field(
         default=("scope", "scp"),
-        description="Claims whose words are looked up in `scopes`; `realm_access.roles` leads into a claim.",
+        description="Claims whose words are looked up in `scopes`; `realm_access.roles` is a field of a claim.",
     )
     scopes: dict[IssuersScope, frozenset[Scope]] = Field(
         default={f"outlast:{scope}": frozenset({scope}) for scope in get_args(Scope)},
@@ -168,24 +166,25 @@ class Policy(_Entry):
     """A whole policy file."""
 
     end_mark: bool = Field(
-        default=False, description="Whether the file ends with `[end]`. One that says so, and does not, is cut off."
+        default=False, description="Whether the file ends with `[end]`. If set, a file without that line is truncated."
     )
     anonymous: Anonymous | None = Field(
         default=None,
-        description="Who is `local`, with all scopes, without a credential, and on loopback only: nobody (`none`), "
-        "this machine (`local`), or also whom a proxy forwards (`proxied`). Not given: nobody.",
+        description="Which requests without a credential are `local`, with all scopes, on loopback only: none "
+        "(`none`), "
+        "those of this machine (`local`), or also those that a proxy forwards (`proxied`). Default: none.",
     )
-    unmatched: Action = Field(default="allow", description="What holds for a call that no rule is about.")
-    defaults: CallerEntry = Field(default=CallerEntry(), description="What holds for every caller.")
+    unmatched: Action = Field(default="allow", description="Decision for a call that no rule matches.")
+    defaults: CallerEntry = Field(default=CallerEntry(), description="Settings of every caller.")
     callers: dict[CallerId, CallerEntry] = Field(
         default={}, description="By the caller's id: `key:NAME`, `apify:ACCOUNT ID`, `jwt:SUBJECT` or `local`."
     )
-    rules: tuple[PermissionEntry, ...] = Field(default=(), description="The first one that fits decides.")
+    rules: tuple[PermissionEntry, ...] = Field(default=(), description="The first one that matches applies.")
     reuse: tuple[ReuseEntry, ...] = Field(
-        default=(), description="For calls that do not say `options.reuse` themselves; the first one that fits decides."
+        default=(), description="For calls without `options.reuse`; the first one that matches applies."
     )
     resurrect: tuple[ResurrectEntry, ...] = Field(
-        default=(), description="The first one that fits decides, and limits what `options.resurrect` asks for."
+        default=(), description="The first one that matches applies, and limits `options.resurrect`."
     )
     keys: tuple[KeyEntry, ...] = ()
     oauth: OAuthEntry = OAuthEntry()

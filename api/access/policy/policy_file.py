@@ -74,7 +74,7 @@ def parse_policy(path: Path, text: bytes) -> Policy:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:  # a number of too many digits
         raise PolicyError(path, [f"is not TOML: {error}"]) from None
     if not content:
-        raise PolicyError(path, ['is empty: restore it, or write what holds, such as anonymous = "none"'])
+        raise PolicyError(path, ['is empty: restore it, or write its settings, such as anonymous = "none"'])
     try:
         policy = Policy.model_validate(content)
     except ValidationError as error:
@@ -111,12 +111,12 @@ def shrinkage(in_force: PolicyText, changed: PolicyText) -> list[str]:
         found.append("has lost its end mark: the policy in force has the line [end], so this one must have it, too")
     elif before != after and len(part) < len(whole) and whole.startswith(part):
         found.append(
-            "is the beginning of the policy in force, so it looks cut off; if you have removed the rest, write [end] "
+            "is the beginning of the policy in force, so it looks truncated; if you have removed the rest, write [end] "
             "as its last line, or a comment above that line if it is there"
         )
     if before.keys and not after.keys and not (changed.is_whole and after.anonymous is not None):
         found.append(
-            "has lost its last key; if you have removed it, write what holds without keys, such as "
+            "has lost its last key; if you have removed it, write the setting for requests without keys, such as "
             'anonymous = "none", and [end] as the last line'
         )
     return found
@@ -146,7 +146,7 @@ def _cuts(policy: Policy, text: bytes) -> list[str]:
     if policy.end_mark and not next(said_lines(text)).startswith(b"end_mark"):
         return ["end_mark: must be the first line, so that a truncated file is not mistaken for one without end mark"]
     if policy.end_mark and policy.end is None:
-        return ["is cut off: it says end_mark = true, but does not end with [end]. Restore it"]
+        return ["is truncated: it has end_mark = true, but does not end with [end]. Restore it"]
     return []
 
 

@@ -85,7 +85,7 @@ class PolicySource:
         except PolicyError as error:
             POLICY_LOADS.labels("error").inc()
             POLICY_REFUSED.set(1)
-            log.error("The policy in force stays: %s", error)  # noqa: TRY400  # the operator needs the message
+            log.error("The previous policy stays in force: %s", error)  # noqa: TRY400  # the operator needs the message
             self._notify(error)
             return False
         POLICY_LOADS.labels("ok").inc()

@@ -61,7 +61,7 @@ _FACTS = FrozenObject(
     }
 )
 _JSON = "application/json"
-_BOUND = "What is larger than this server shows at once is answered by a note with its address."
+_BOUND = "Content that is too large for one answer is replaced by a note with its address."
 _STORE, _RECORD = "get-key-value-store", "get-key-value-store-record"
 ADDRESSES = (
     PlatformAddress(
@@ -89,7 +89,7 @@ ADDRESSES = (
         ("actor-runs", "{runId}"),
         "get-actor-run",
         "actor-run",
-        description="A run: its status, its storages, what it has used.",
+        description="A run: its status, its storages, its usage.",
         mime_type=_JSON,
         is_object=True,
     ),
@@ -303,7 +303,7 @@ class ApifyDialect(Dialect):
     def still_working(self, definition: Tool, task: Task) -> ToolResult:
         """Explain why there is no run yet, and where to find it later: a result would not match the schema."""
         doing = task.status_message or task.status
-        message = f"{definition.name} has not begun its run yet: {doing}."
+        message = f"{definition.name} has not started its run yet: {doing}."
         hint = f"It continues as task {task.id}. Do not call again: the run will be in get-actor-run-list."
         envelope = ErrorEnvelope.permanent(ErrorCategory.TIMEOUT, definition.name, message, hint=hint)
         return ToolResult(content=(TextContent(text=f"{message} {hint}"),), is_error=True, error=envelope)

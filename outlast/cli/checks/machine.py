@@ -62,7 +62,7 @@ async def check_limits(options: Options) -> Check:
     if near:
         advice = "Raise these limits in the policy (docs/policy.md), or ask the caller for the reason."
         return warn(_LIMITS, "; ".join(near), advice)
-    return ok(_LIMITS, "nobody is near one")
+    return ok(_LIMITS, "no caller is near a limit")
 
 
 Clock = Callable[[], Awaitable[datetime | None]]

@@ -49,7 +49,7 @@ async def check_retention(client: Client, *, embedded: bool) -> Check:
     }
     longer = {what: lifetime for what, lifetime in lifetimes.items() if lifetime > kept}
     if not longer:
-        return ok(_RETENTION, f"ended tasks are kept for {in_words(kept)}, as long as all that refers to them")
+        return ok(_RETENTION, f"ended tasks are kept for {in_words(kept)}, as long as everything that refers to them")
     names = ", ".join(f"{what} for {in_words(lifetime)}" for what, lifetime in longer.items())
     days = -(-max(longer.values()) // timedelta(days=1))
     how = (

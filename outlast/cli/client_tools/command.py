@@ -46,7 +46,7 @@ async def client(
     browser_url = checked_browser_url(browser_url, allow_remote=allow_remote_browser)
     tools = offered(browser_url, own_tools(tools_from or ""))
     if not yes and (context.output.as_json or not sys.stdin.isatty()):
-        raise BadInput("There is no terminal to prompt on.", hint="Add --yes to allow every call what it asks for.")
+        raise BadInput("There is no terminal to prompt on.", hint="Add --yes to allow every call without a prompt.")
     context.output.interrupted = CliError(
         "Stopped. Later questions wait for the next client.", exit_code=ExitCode.INTERRUPTED
     )

@@ -302,7 +302,7 @@ class Serving:
         except (errors.Unauthenticated, errors.PermissionDenied):
             raise
         except (errors.Conflict, errors.NotFound) as closed:
-            self._say("closed", f"Nobody waits for this answer any longer: {closed.message}", handoff)
+            self._say("closed", f"The question is already closed: {closed.message}", handoff)
         except errors.ApiError as refused:
             self._say("refused", " ".join([refused.message, *cli_error(refused).lines]), handoff)
         else:

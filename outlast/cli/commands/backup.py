@@ -58,7 +58,7 @@ async def restore(
 ) -> None:
     """Restore a backup into a data directory that is empty or does not exist.
 
-    Before you start the restored stack, stop the stack that was backed up for good: both would work on the same tasks.
+    Before you start the restored stack, stop the original stack permanently: both would work on the same tasks.
     """
     from outlast.deploy.local.backups import restore as restore_into  # noqa: PLC0415 (zstandard)
 

@@ -125,7 +125,7 @@ async def ls(
     only_open: Annotated[bool, typer.Option("--open", help="Only batches that have not ended.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of batches.")] = 20,
 ) -> None:
-    """List your batches: open ones first, then those that ended last."""
+    """List your batches: open ones first, then the most recently ended."""
     async with context.client.batches.list(only_open=only_open, limit=limit) as listed:
         found = [batch async for batch in listed]
     context.output.listing("batches", found, _COLUMNS, _row, "No batches." if only_open else "No batches yet.")

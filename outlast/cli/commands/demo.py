@@ -235,7 +235,7 @@ async def demo(
         return await crawl(running.addresses, stays_up=True)
     with TemporaryDirectory(prefix="outlast-demo-") as temporary:
         if running is not None:
-            output.note(f"[dim]The stack on {data_dir} is left alone; this is another one.[/]\n")
+            output.note(f"[dim]The stack on {data_dir} is not used; this is a separate one.[/]\n")
             data_dir = Path(temporary)
         tools = {"tools_from": TOOLS} if what == "order" else {}
         config = await checked_config({"data_dir": data_dir, **given, **tools})
@@ -394,6 +394,6 @@ def _show_next_steps(context: Context, task: Task, run: dict[str, str], *, stays
     else:
         up = "make up" if checkout() is not None and data_dir == DEFAULT_DATA_DIR else command("up")
         output.note(f"The stack stops now; the task stays in {escape(str(data_dir))}.")
-        output.note(f"[bold]{escape(up)}[/] brings the stack back with this task in it; then:")
+        output.note(f"[bold]{escape(up)}[/] starts the stack again, with this task in it; then:")
     output.command(command(f"tasks get {task.id}"))
     output.command(command(f"tasks result {task.id}"))

@@ -36,7 +36,7 @@ async def create(
     output: Output,
     caller: Annotated[str, typer.Option(help="Caller of the key: a name, or `key:NAME`.")],
     scopes: Annotated[
-        str, typer.Option(help="What it may be used for, comma-separated: call, read, cancel, approve, admin.")
+        str, typer.Option(help="Scopes of the key, comma-separated: call, read, cancel, approve, admin.")
     ] = "call,read,cancel",
     expires: Annotated[
         str | None, typer.Option(help="When it expires: 12h, 90d, 4w, or a time such as 2027-01-31. Default: never.")

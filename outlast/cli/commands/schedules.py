@@ -62,7 +62,7 @@ JsonArgument = Annotated[
 ]
 ReasonOption = Annotated[str | None, typer.Option(help="The reason; any text.")]
 OverlapOption = Annotated[
-    Overlap | None, _when(help="If an earlier firing still runs. Default: skip.", show_default=False)
+    Overlap | None, _when(help="What happens if an earlier firing is still running. Default: skip.", show_default=False)
 ]
 
 
@@ -90,7 +90,7 @@ class ScheduleFlags(TypedDict, total=False):
         str | None, _when("--time-zone", "--tz", help="Time zone of --cron: Europe/Prague. Default: UTC.")
     ]
     jitter_seconds: Annotated[
-        float | None, time_option("Begin up to this much later, at random.", "--jitter", rich_help_panel=_WHEN)
+        float | None, time_option("Maximum random delay of each firing.", "--jitter", rich_help_panel=_WHEN)
     ]
     start_at: Annotated[datetime | None, _moment("--from", "Nothing is due before this time.", _WHEN)]
     end_at: Annotated[datetime | None, _moment("--end-at", "Nothing is due after this time.", _WHEN)]
@@ -102,7 +102,7 @@ class ScheduleFlags(TypedDict, total=False):
     catch_up_seconds: Annotated[
         float | None,
         time_option(
-            "What was due while the server was away is started up to this much later. Default: 1d.",
+            "Due times that pass while the server is down are fired up to this much later. Default: 1d.",
             "--catch-up",
             rich_help_panel=_WHEN,
         ),
@@ -211,7 +211,7 @@ async def trigger(context: Context, schedule_id: ScheduleArgument) -> None:
 async def backfill(
     context: Context,
     schedule_id: ScheduleArgument,
-    start: Annotated[datetime, _moment("--from", "Begin of the period.")],
+    start: Annotated[datetime, _moment("--from", "Start of the period.")],
     end: Annotated[datetime, _moment("--until", "End of the period.")],
     overlap: OverlapOption = None,
 ) -> None:
@@ -225,7 +225,7 @@ async def backfill(
 async def times(
     context: Context,
     schedule_id: ScheduleArgument,
-    start: Annotated[datetime | None, _moment("--from", "Begin of the period. Default: now.")] = None,
+    start: Annotated[datetime | None, _moment("--from", "Start of the period. Default: now.")] = None,
     end: Annotated[datetime | None, _moment("--until", "End of the period. Default: a week later.")] = None,
 ) -> None:
     """List the times at which a schedule is due in a period."""

@@ -285,7 +285,7 @@ class Controls(TypedDict, total=False):
     stop_texts: Annotated[
         list[str] | None, _control("--stop", metavar="TEXT", help="Text at which it stops; repeatable.")
     ]
-    seed: Annotated[int | None, _control(help="The same seed gives the same answer, if the provider can do so.")]
+    seed: Annotated[int | None, _control(help="The same seed gives the same answer, if the provider supports it.")]
     schema: Annotated[
         Path | None, _control(metavar="FILE", help="JSON Schema of the answer, an object.", dir_okay=False)
     ]
@@ -310,7 +310,7 @@ async def chat(
     """Talk to a model that uses the tools of Outlast.
 
     Every answer is a durable turn. Ctrl-C stops the current answer, its tools and their runs; Ctrl-D exits. Questions
-    of tools are asked here. A conversation keeps the tools that it began with; how the model answers may change.
+    of tools are asked here. A conversation keeps its tools; settings of the model can change.
 
     Examples:
       outlast chat --provider anthropic --model claude-sonnet-4-5

@@ -314,7 +314,7 @@ class ToolReport(StackReport):
             self._output.show(Entries([*_arguments(tool), *_addresses(tool, api_url, self._config)]))
             self._output.show()
         for name in gone:
-            self._output.show(f"[bold]{escape(name)}[/]  [dim]is gone[/]")
+            self._output.show(f"[bold]{escape(name)}[/]  [dim]was removed[/]")
         self._output.show(f"[green]✓[/] {escape(note)}")
 
 

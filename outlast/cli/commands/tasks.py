@@ -141,7 +141,7 @@ async def ls(
         str | None, typer.Option(metavar="TOKEN", help="`next_page_token` of the previous page (see --json).")
     ] = None,
 ) -> None:
-    """List your tasks: open ones first, then those that ended last."""
+    """List your tasks: open ones first, then the most recently ended."""
     filters = {"status": status, "tool": tool, "session_id": session, "batch_id": batch, "schedule_id": schedule}
     tasks: list[Task] = []
     while True:
@@ -261,8 +261,8 @@ async def resurrect(
 ) -> ExitCode:
     """Resurrect the run of an ended task, instead of paying for a new run.
 
-    A new task follows the run to its answer, which includes what the run produced before. Limits replace those of the
-    call: limits on cost apply to the run in all, limits on time to the new task.
+    A new task follows the run to its answer, which includes the earlier output of the run. Limits replace those of the
+    call: limits on cost apply to the whole run, limits on time to the new task.
 
     Examples:
       outlast tasks resurrect TASK --max-run-time 1h
@@ -311,7 +311,7 @@ async def answer(
     else:
         async with typed_lines() as lines:
             task = await ask_until_accepted(context, lines, task, key, question)
-    context.output.done(task.document(), f"{escape(task_id)} has the answer to {escape(key)}.")
+    context.output.done(task.document(), f"{escape(task_id)} has received the answer to {escape(key)}.")
     if question is None or not question.approvers:  # the approver of another caller's call sees no result
         context.suggest(result=f"tasks result {task_id} --wait 10m")
 

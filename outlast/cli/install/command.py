@@ -86,7 +86,7 @@ async def install(
     """Add Outlast to the configuration of an MCP client; without CLIENT, list the clients and which are installed.
 
     The client starts `outlast mcp` of this installation, or uses the server at --url. The rest of the file does not
-    change by a character, and a copy of the old file is kept beside it. A second run changes nothing.
+    change, and a copy of the old file is kept beside it. A second run changes nothing.
     """
     query = connection_query(flags)
     _check_query(output, query)

@@ -122,7 +122,7 @@ class AsyncBatches:
         return batch
 
     def list(self, *, only_open: bool = False, limit: int | None = None) -> AsyncStream[Batch]:
-        """Iterate over your batches: open ones first, then those that ended last. Pages are read as needed."""
+        """Iterate over your batches: open ones first, then the most recently ended. Pages are read as needed."""
         return self._transport.listed(
             BatchPage,
             lambda size, token: _page(only_open, size, token),
@@ -395,7 +395,7 @@ class AsyncTasks:
         schedule_id: str | None = None,
         limit: int | None = None,
     ) -> AsyncStream[Task]:
-        """Iterate over your tasks: open ones first, then those that ended last. Pages are read as needed."""
+        """Iterate over your tasks: open ones first, then the most recently ended. Pages are read as needed."""
         return self._transport.listed(
             TaskPage,
             tasks_page(TaskFilter(status, tool, session_id, batch_id, schedule_id)),

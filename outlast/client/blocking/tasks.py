@@ -123,7 +123,7 @@ class Batches:
         return batch
 
     def list(self, *, only_open: bool = False, limit: int | None = None) -> Stream[Batch]:
-        """Iterate over your batches: open ones first, then those that ended last. Pages are read as needed."""
+        """Iterate over your batches: open ones first, then the most recently ended. Pages are read as needed."""
         return self._transport.listed(
             BatchPage,
             lambda size, token: _page(only_open, size, token),
@@ -394,7 +394,7 @@ class Tasks:
         schedule_id: str | None = None,
         limit: int | None = None,
     ) -> Stream[Task]:
-        """Iterate over your tasks: open ones first, then those that ended last. Pages are read as needed."""
+        """Iterate over your tasks: open ones first, then the most recently ended. Pages are read as needed."""
         return self._transport.listed(
             TaskPage,
             tasks_page(TaskFilter(status, tool, session_id, batch_id, schedule_id)),

@@ -99,7 +99,7 @@ async def test_a_batch_that_is_cancelled_leaves_a_call_that_it_joined(api: httpx
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (doubles(1, options=HOUR, tool="abort-actor-run"), "it does something"),
+        (doubles(1, options=HOUR, tool="abort-actor-run"), "it has effects"),
         (reusing(["limited"], budget_usd="1"), "max_total_charge_usd"),
     ],
 )

@@ -112,7 +112,7 @@ async def test_without_a_client_the_task_waits_and_says_what_is_missing(
     invented = {"taskId": task["id"], "key": "collect_tabs", "content": ONE_TAB}
     refused = await wire.request("tools/call", {"name": "answer-task", "arguments": invented})
     assert refused["isError"]
-    assert "Only a program" in text_of(refused)
+    assert "Only the user's own program" in text_of(refused)
 
 
 async def test_the_client_is_not_the_last_word(api: httpx.AsyncClient) -> None:
@@ -199,7 +199,7 @@ async def test_who_comes_too_late_is_told_politely_and_goes_on(
         assert not (await result(api, task["id"]))["is_error"]
     closed = await client.tells("closed")
     assert closed["task_id"] == task["id"]
-    assert "Nobody waits" in closed["message"]
+    assert "already closed" in closed["message"]
     again = await result(api, await started(api, call("list_tabs")))
     assert again["is_error"]
 

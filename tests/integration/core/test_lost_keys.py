@@ -143,7 +143,7 @@ async def test_a_file_that_lost_something_leaves_the_policy_in_force(
             wrong.append(f"{name}: not denied")
     assert not wrong
     assert await sample(api, "outlast_policy_refused ") == 1
-    assert "The policy in force stays" in caplog.text
+    assert "The previous policy stays in force" in caplog.text
     row = await check_policy_in_force(Options(str(api.base_url), None, policy.parent, False))
     assert (row.health, "uses the previous one" in row.finding) == ("fail", True)
 
@@ -260,8 +260,8 @@ UNUSABLE: dict[str, tuple[Callable[[Path], str | None], str]] = {
     "missing": (lambda _: None, "cannot be read"),
     "empty": (lambda _: "", "is empty"),
     "comments only": (lambda _: "# nothing\n", "is empty"),
-    "cut": (lambda folder: by_command(folder).read_text().replace("\n[end]\n", ""), "is cut off"),
-    "cut before the keys": (lambda folder: by_command(folder).read_text().partition("[[keys]]")[0], "is cut off"),
+    "cut": (lambda folder: by_command(folder).read_text().replace("\n[end]\n", ""), "is truncated"),
+    "cut before the keys": (lambda folder: by_command(folder).read_text().partition("[[keys]]")[0], "is truncated"),
     "cut within a line": (lambda folder: by_command(folder).read_text()[:-12], "policy.toml"),
     "begun late": (
         lambda _: (

@@ -181,7 +181,7 @@ async def test_an_actor_is_added_by_its_full_name_wherever_an_id_is_given(
 async def test_without_a_connection_there_is_nothing_to_add_to(http: httpx.AsyncClient) -> None:
     answer = await http.post("/v1/tools/add-actor/call", json={"arguments": {"actor": "outlast/big-table"}})
     assert answer.status_code == 422
-    assert "this call comes from none" in answer.json()["error"]["message"]
+    assert "this call does not come from one" in answer.json()["error"]["message"]
 
 
 async def names(wire: Wire) -> list[str]:

@@ -214,7 +214,7 @@ async def test_a_later_call_joins_a_task_that_is_under_way(api: httpx.AsyncClien
 @pytest.mark.parametrize(
     ("tool", "arguments", "why"),
     [
-        ("abort-actor-run", {"runId": "Abcdefgh123456789"}, "it does something"),
+        ("abort-actor-run", {"runId": "Abcdefgh123456789"}, "it has effects"),
         ("call-actor", {"actor": "outlast/toolbox:add", "input": {}}, "MCP server"),
         ("restore-tool-output", {"locator": "out_x"}, "stored output"),
     ],

@@ -278,7 +278,7 @@ async def test_a_cancelled_firing_cancels_its_task(api: httpx.AsyncClient, tempo
         ({"call": None, "batch": {"tool": "double", "items": [{}], "webhooks": [WEBHOOK]}}, "POST /v1/webhooks"),
         ({"call": {"tool": "get-task", "arguments": {"taskId": "x"}}}, "get-task"),
         ({"batch": {"tool": "double", "items": [{"arguments": {"number": 1}}]}}, "one of"),
-        ({"saved": {"name": "nothing"}, "call": None}, "saved no call"),
+        ({"saved": {"name": "nothing"}, "call": None}, "no saved call"),
         ({"call": None, "batch": {"tool": "double", "items": [{"arguments": {"number": "x"}}]}}, "Line 1"),
         ({"call": {"tool": "double", "arguments": {"number": 1, "label": "x" * 140_000}}}, "131072 bytes"),
         ({"id": "../x"}, "id"),

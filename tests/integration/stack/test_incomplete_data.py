@@ -137,7 +137,11 @@ REFUSED = {
     "cut token": ("sandbox-token", cut, "sandbox-token is not the token"),
     "other token": ("sandbox-token", REPLACE, "sandbox-token is not the token"),
     "no outputs": ("outputs", remove, "outputs is missing"),
-    "emptied outputs": ("outputs/owner", remove, "outputs is not the folder of stored outputs that this stack had"),
+    "emptied outputs": (
+        "outputs/owner",
+        remove,
+        "outputs is not the folder of stored outputs that this stack used before",
+    ),
     "damaged owner of outputs": ("outputs/owner/default.json", cut, "outputs: owner/default.json is damaged"),
     "other outputs": ("outputs", REPLACE, "outputs holds the outputs of another database"),
     "empty version": ("version.json", empty, "version.json is empty or damaged"),

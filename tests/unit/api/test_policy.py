@@ -164,15 +164,15 @@ MARKED = "end_mark = true\n{0}\n[end]\n"
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (KEY + DENY, KEY, "looks cut off"),
-        (DENY + KEY, DENY, "looks cut off"),
+        (KEY + DENY, KEY, "looks truncated"),
+        (DENY + KEY, DENY, "looks truncated"),
         (KEY + DENY, DENY, "lost its last key"),
         (KEY + DENY, "anonymous = 'none'\n" + DENY, "lost its last key"),
         (KEY + DENY, "anonymous = 'local'\n" + DENY, "lost its last key"),
         (MARKED.format(KEY), MARKED.format(DENY), "lost its last key"),
         (MARKED.format(KEY + DENY), KEY + DENY, "lost its end mark"),
         (KEY + "[end]\n", KEY, "lost its end mark"),
-        (MARKED.format(KEY) + DENY, MARKED.format(KEY), "looks cut off"),
+        (MARKED.format(KEY) + DENY, MARKED.format(KEY), "looks truncated"),
         # Edits that are meant:
         (MARKED.format(KEY), MARKED.format(KEY) + DENY, None),
         (MARKED.format(KEY) + DENY, MARKED.format(KEY + DENY), None),

@@ -55,7 +55,7 @@ class StartBatchArguments(Arguments):
     key: Id | None = Field(default=None, description="For rows: the field whose value names the item.")
     concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time.")
     budget_usd: Usd | None = Field(
-        default=None, alias="budgetUsd", description="Most that all items may cost together, in US dollars."
+        default=None, alias="budgetUsd", description="Maximum cost of all items together, in US dollars."
     )
     item_budget_usd: Usd | None = Field(
         default=None, alias="itemBudgetUsd", description="Most that the run of one item may cost, in US dollars."

@@ -29,7 +29,7 @@ class InvalidArguments(Arguments):
 
     tool: str = Field(max_length=MAX_NAME_CHARS, description="The name that was called.")
     input: str = Field(default="", max_length=MAX_INPUT_CHARS, description="The arguments, as JSON, cut and redacted.")
-    category: ErrorCategory = Field(default=ErrorCategory.NOT_FOUND, description="What kind of failure it is.")
+    category: ErrorCategory = Field(default=ErrorCategory.NOT_FOUND, description="Kind of failure.")
     allowed_tools: tuple[str, ...] = Field(default=(), description="The tools that may be called.")
 
 

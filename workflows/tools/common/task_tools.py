@@ -59,7 +59,7 @@ TASK_TOOLS: tuple[Tool, ...] = (
         "list-tasks",
         Category.RUNS,
         reads("List tasks"),
-        "List your tasks, open ones first, then those that ended last. Use it to find a task whose id was lost.",
+        "List your tasks, open ones first, then the most recently ended. Use it to find a task whose id was lost.",
         ListTasksArguments,
     ),
     front_door_tool(
