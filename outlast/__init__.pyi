@@ -59,6 +59,7 @@ from outlast.workflows.handler_api.context import HandlerContext as HandlerConte
 from outlast.workflows.handler_api.failures import ToolError as ToolError
 from outlast.workflows.tools.framework.tool_context import (
     Approved as Approved,
+    CallFailed as CallFailed,
     NotAnswered as NotAnswered,
     NotApproved as NotApproved,
     SyncToolContext as SyncToolContext,

@@ -17,15 +17,18 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.tool_secrets import ToolSecrets
 from outlast.worker.plain_functions import PlainFunctions
-from outlast.workflows.contracts.steps import JournalPage, JournalState, StepEntry, Wait, WaitOutcome
+from outlast.workflows.contracts.steps import CallOutcome, JournalPage, JournalState, StepEntry, Wait, WaitOutcome
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.written_json import as_json
+from outlast.workflows.tools.framework.calls import MAX_DEPTH
 from outlast.workflows.tools.framework.decorator import FunctionTool
 from outlast.workflows.tools.framework.plain_functions import ApprovalInput, PlainFunctionInput
+from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.framework.tool_context import STUBS
+from outlast.workflows.tools.framework.tool_context import CALLED, STUBS
 
 __all__ = ["ToolTest", "Unanswered", "call"]
 
@@ -60,6 +63,10 @@ class ToolTest:
     exceptions are raised, or one value for every run. `crash_after` names steps after whose record the worker dies, and
     `crash_in` steps that run and are not recorded, because it dies before; each dies once per name in the list.
 
+    `calls` answers `ctx.call`, by the names of the tools: a value as the function under `@tool` returns it, a
+    `ToolResult`, or a list of outcomes, of which exceptions are raised. A function that is not among them runs, with
+    the rest of this script; a tool that is called by its name has to be.
+
     `secrets` are the values of the secrets that the tool declares, by their names.
     """
 
@@ -69,6 +76,7 @@ class ToolTest:
         answers: Iterable[Any] = (),
         approvals: Iterable[bool | str | Unanswered] = (),
         steps: Mapping[str, Any] | None = None,
+        calls: Mapping[str, Any] | None = None,
         crash_after: Iterable[str] = (),
         crash_in: Iterable[str] = (),
         secrets: Mapping[str, str] | None = None,
@@ -76,6 +84,8 @@ class ToolTest:
     ) -> None:
         self.ran: list[str] = []
         """Names of the steps that ran, in order, with repetitions."""
+        self.called: list[tuple[str, dict[str, JsonValue]]] = []
+        """Names of the tools that were called with `ctx.call`, and the arguments, in order."""
         self.asked: list[str] = []
         """Texts of the questions and approvals."""
         self.slept = timedelta(0)
@@ -85,6 +95,9 @@ class ToolTest:
         self._answers = list(answers)
         self._approvals = list(approvals)
         self._stubs = {name: _stub(name, outcomes) for name, outcomes in (steps or {}).items()}
+        self._calls = {name: _stub(name, outcomes, "call") for name, outcomes in (calls or {}).items()}
+        self._functions: dict[str, FunctionTool[..., Any]] = {}
+        self._depth = 0
         self._crashes = {"after": list(crash_after), "in": list(crash_in)}
         self._secrets = dict(secrets or {})
         self._caller_id = caller_id
@@ -117,7 +130,7 @@ class ToolTest:
             tool=definition.name, mode="default", step="server", arguments=arguments, caller_id=self._caller_id
         )
         attempt = 1
-        token = STUBS.set(self._stubs)
+        token, called = STUBS.set(self._stubs), CALLED.set(cast(dict[str, Any], self._functions))
         try:
             for _ in range(_MAX_ATTEMPTS):
                 self.attempts += 1
@@ -132,11 +145,16 @@ class ToolTest:
                 else:
                     if not result.waits:
                         return result.result
+                    attempt = 1
                     for wait in result.waits:
-                        self._end(wait)
-                    request, attempt = request.model_copy(update={"resumed": True}), 1
+                        try:
+                            await self._end(wait)
+                        except _Crash:
+                            attempt = 2
+                    request = request.model_copy(update={"resumed": True})
         finally:
             STUBS.reset(token)
+            CALLED.reset(called)
         raise AssertionError(f"{definition.name} has no result after {_MAX_ATTEMPTS} attempts.")
 
     async def _approval(
@@ -161,14 +179,50 @@ class ToolTest:
         environment.info = replace(environment.info, attempt=attempt, workflow_id="task-under-test")
         return environment
 
-    def _end(self, wait: Wait) -> None:
+    async def _end(self, wait: Wait) -> None:
         value = None
         if wait.kind == "sleep":
             self.slept += timedelta(seconds=wait.seconds or 0)
+        elif wait.kind == "call":
+            outcome = CallOutcome(task_id=f"call-{wait.position}", result=await self._called(wait))
+            value = outcome.model_dump(mode="json", exclude_none=True)
         else:
             outcome = self._verdict(wait.message) if wait.kind == "approve" else self._answer(wait)
             value = outcome.model_dump(mode="json", exclude_none=True)
         self._journal.record(StepEntry(position=wait.position, name=wait.kind, digest=wait.digest, value=value))
+        if wait.kind == "call":
+            self._crash_if("after", wait.tool or "")
+            self._crash_if("in", wait.tool or "")
+
+    async def _called(self, wait: Wait) -> ToolResult:
+        """The answer of a tool that the function calls: that of the script, or of its function."""
+        name = wait.tool or ""
+        function, stub = self._functions.get(name), self._calls.get(name)
+        self.called.append((name, wait.details))
+        if stub is None and function is None:
+            raise AssertionError(
+                f"The tool calls {name!r}, and calls has no answer: ToolTest(calls={{{name!r}: ...}})."
+            )
+        if stub is None and self._depth >= MAX_DEPTH:
+            raise AssertionError(f"The tool calls {name!r}: at most {MAX_DEPTH} calls may be within each other.")
+        if stub is None:
+            return await self._nested(cast("FunctionTool[..., Any]", function), wait.details)
+        try:
+            value = stub()
+        except ToolFailure as error:
+            return ToolResult.failed(error.envelope)
+        if isinstance(value, ToolResult):
+            return value
+        return as_result(value) if function is None else function.written(value)
+
+    async def _nested(self, function: FunctionTool[..., Any], arguments: dict[str, JsonValue]) -> ToolResult:
+        """Run a function that is called, as a call with its own journal, by the same script."""
+        outer = self._journal
+        self._journal, self._depth = JournalState(), self._depth + 1
+        try:
+            return await self.call(function, **arguments)
+        finally:
+            self._journal, self._depth = outer, self._depth - 1
 
     def _answer(self, wait: Wait) -> WaitOutcome:
         answer = self._next(self._answers, wait.message, "answers")
@@ -232,8 +286,8 @@ class _Temporal(Client):
         return self._test.page(start)
 
 
-def _stub(name: str, outcomes: Any) -> Callable[[], Any]:
-    """The replacement of a step."""
+def _stub(name: str, outcomes: Any, kind: str = "step") -> Callable[[], Any]:
+    """The replacement of a step or a call."""
     is_script = isinstance(outcomes, list)
     script = cast(list[Any], outcomes)
 
@@ -241,7 +295,7 @@ def _stub(name: str, outcomes: Any) -> Callable[[], Any]:
         if not is_script:
             return outcomes
         if not script:
-            raise AssertionError(f"The step {name} runs again, and its list of outcomes is empty.")
+            raise AssertionError(f"The {kind} {name} runs again, and its list of outcomes is empty.")
         outcome = script.pop(0)
         if isinstance(outcome, BaseException):
             raise outcome

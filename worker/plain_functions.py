@@ -21,10 +21,12 @@ from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
 from outlast.activities.tool_secrets import LEAST_HIDDEN_CHARS, MissingSecret, ToolSecrets, hide_known, is_hidden
 from outlast.worker.functions_loop import FunctionsLoop
+from outlast.worker.inner_calls import decided, unknown_inner_tool
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
 from outlast.workflows.contracts.tool_calls import AdmittedTool, Progress, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.handler_api.failures import ToolError, defect
+from outlast.workflows.tools.framework.calls import ADMIT_INNER_CALL, INNER_MODE, InnerAdmission, InnerCallInput
 from outlast.workflows.tools.framework.changes import ToolChanged
 from outlast.workflows.tools.framework.journal import Journal, Suspended
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
@@ -89,6 +91,15 @@ class PlainFunctions:
                 raise _logged_defect(request, error) from None
             shown = secrets.hide_in(message)
             return ApprovalDecision(is_due=True, message=shown, seconds=approval.deadline.total_seconds())
+
+    @activity.defn(name=ADMIT_INNER_CALL)
+    async def admit_inner_call(self, request: InnerCallInput) -> InnerAdmission:
+        """Decide whether a function may call another tool, and with which arguments."""
+        try:
+            definition = self._tool_of(INNER_MODE, request.tool)
+        except UnknownTool:
+            return InnerAdmission(refusal=unknown_inner_tool(request.tool))
+        return await in_thread(request.tool, partial(decided, request, definition))
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
     async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:

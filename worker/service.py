@@ -271,7 +271,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
             SessionDeletionActivities(client, objects, conversations).forget_session,
         ),
         models=(models.call_model, compaction.summarise_piece, compaction.keep_summary),
-        functions=(functions.run_plain_function, functions.decide_approval),
+        functions=(functions.run_plain_function, functions.decide_approval, functions.admit_inner_call),
         close=models.close,
     )
 

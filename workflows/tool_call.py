@@ -16,7 +16,7 @@ from outlast.activities.failures.classify import ATTEMPTS_FAIL_SIGNAL
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.webhooks.contracts import error_data, task_data
 from outlast.workflows.contracts import memo, search_attributes
-from outlast.workflows.contracts.questions import SubmitInput
+from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, SubmitInput, TaskAsks
 from outlast.workflows.contracts.sessions import TASK_COMPLETED_SIGNAL, session_workflow_id
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
 from outlast.workflows.contracts.tool_calls import (
@@ -30,7 +30,7 @@ from outlast.workflows.contracts.tool_calls import (
     ToolResult,
 )
 from outlast.workflows.contracts.written_json import UnusableAnswer
-from outlast.workflows.handler_api.context import Guarded, HandlerContext
+from outlast.workflows.handler_api.context import Guarded, HandlerContext, signal_parent
 from outlast.workflows.handler_api.failures import ToolError, defect
 from outlast.workflows.handler_api.observability import Part, log_end, upsert_search_attributes
 from outlast.workflows.metrics import count_tool_call
@@ -77,6 +77,18 @@ class ToolCallWorkflow:
     def record_step(self, entry: StepEntry) -> None:
         """Record the result of a step of the tool's function."""
         self._ctx.journal.record(entry)
+
+    @workflow.signal(name=TASK_ASKS_SIGNAL)
+    async def task_asks(self, asked: TaskAsks) -> None:
+        """Show that a call of its function waits for an answer, here and in what called this tool."""
+        text = next((question.message for question in asked.requests.values()), "")
+        self._ctx.progress(0, message=f"The task {asked.task_id}, which this one started, asks: {text}"[:500])
+        await signal_parent(asked)
+
+    @workflow.signal(name=RUN_STOPPED_SIGNAL)
+    def run_stopped(self, stopped: RunStopped) -> None:
+        """A call of its function was cancelled; the cost of its run counts."""
+        self._ctx.inner_costs[stopped.task_id] = stopped.run.usage_total_usd or 0.0
 
     @workflow.query(name=JOURNAL_QUERY)
     def journal(self, start: int) -> JournalPage:
@@ -165,7 +177,7 @@ class ToolCallWorkflow:
         return ToolOutcome(
             result=result,
             run=ctx.runs.latest,
-            cost_usd=ctx.runs.cost_usd,
+            cost_usd=ctx.cost_usd,
             error_signature=signature(result.error, self._asked) if result.error else None,
         )
 
@@ -185,7 +197,7 @@ class ToolCallWorkflow:
     async def _complete_cancelled(self, ctx: HandlerContext) -> None:
         """Record that the call was cancelled, and how its run has ended: a cancelled workflow has no result."""
         event = TaskCompleted(
-            task_id=ctx.task_id, tool=ctx.call.tool, status=TaskStatus.CANCELLED, cost_usd=ctx.runs.cost_usd
+            task_id=ctx.task_id, tool=ctx.call.tool, status=TaskStatus.CANCELLED, cost_usd=ctx.cost_usd
         )
         entries: dict[str, object] = {memo.TASK_COMPLETED: event}
         if ctx.runs.latest is not None and ctx.runs.latest.is_final:

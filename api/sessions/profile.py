@@ -12,14 +12,14 @@ from outlast.activities.contracts import Caller
 from outlast.activities.llm.contracts import ModelControls
 from outlast.activities.llm.providers import models
 from outlast.activities.llm.providers.requests import Definition, canonical_definitions
-from outlast.api.access.permissions import PermissionRules, by_name, ids_in
 from outlast.api.catalog.builtin_tools import BuiltinTools
 from outlast.api.catalog.catalog import Catalogue, log_listing
 from outlast.api.catalog.instructions import offered_skills, server_instructions
 from outlast.api.catalog.portable_schemas import PortableTool, fitting_names, portable
 from outlast.api.errors import BadRequest, ModelForbidden
 from outlast.contracts.sessions import MessageRequest, ModelEntry, ProviderEntry, ProviderList, SessionRequest
-from outlast.workflows.contracts.sessions import Budgets, CarriedRule, SessionProfile, ToolSnapshot, TurnTool
+from outlast.workflows.contracts.sessions import Budgets, SessionProfile, ToolSnapshot, TurnTool
+from outlast.workflows.contracts.tool_calls import CarriedRule
 from outlast.workflows.contracts.tool_masks import canonical
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.extensions import extension_entries
@@ -67,19 +67,6 @@ async def profile_for(
     )
 
 
-async def carried_rules(rules: PermissionRules, caller: Caller, catalogue: Catalogue) -> tuple[CarriedRule, ...]:
-    """The operator's rules that apply to `caller`, for calls inside a turn, with Actors by their names.
-
-    Raises `PlatformUnavailable` if the name of an Actor cannot be looked up by its id.
-    """
-    own = PermissionRules(tuple(rule for rule in rules.rules if rule.fits_caller(caller.id)))
-    names = await catalogue.full_names(ids_in(own), caller)
-    return tuple(
-        CarriedRule(tool=by_name(rule.pattern, names), action=rule.action, text=rule.text, approver=rule.approver)
-        for rule in own.rules
-    )
-
-
 def switched_off_rules(profile: SessionProfile, builtin: BuiltinTools) -> tuple[CarriedRule, ...]:
     """Rules against the session's tools that have been switched off since it was opened."""
     offered = builtin.offered(TURN_MODE).tools
@@ -119,6 +106,7 @@ def _turn_tool(tool: PortableTool) -> TurnTool:
         has_approval=definition.approval is not None,
         admitted_tool=admitted_tool(definition),
         budget_usd=definition.budget_usd,
+        calls_tools=definition.calls_tools,
         input_schema_json=definition.input_schema_json,
         fields=tool.fields,
     )

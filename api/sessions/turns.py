@@ -28,8 +28,9 @@ from outlast.api.audit.log import Action, AuditLog
 from outlast.api.audit.records import AuditEvent
 from outlast.api.catalog.catalog import Catalogue, MaskGate
 from outlast.api.sessions.client import KeptConversations, SessionClient, abnormal_turn, running_turn, turn_view
-from outlast.api.sessions.profile import ModelOptions, carried_rules, check_allowed, model_options, switched_off_rules
+from outlast.api.sessions.profile import ModelOptions, check_allowed, model_options, switched_off_rules
 from outlast.api.settings import ApiSettings
+from outlast.api.tasks.admission import carried_rules
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.session_events import TurnEventLog, position_of
 from outlast.api.temporal.visibility import derived_id, owned

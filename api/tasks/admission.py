@@ -15,7 +15,7 @@ from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerce
 from outlast.activities.json_values import text_of
 from outlast.activities.secrets import SecretSealer
 from outlast.activities.unicode_text import NOTE, REPLACEMENT
-from outlast.api.access.permissions import CallName, PermissionRules, approver_words, forbidden
+from outlast.api.access.permissions import CallName, PermissionRules, approver_words, by_name, forbidden, ids_in
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.audit.log import AuditLog
@@ -31,9 +31,18 @@ from outlast.api.tasks.recorded_arguments import seal_arguments, seal_edited_arg
 from outlast.api.webhooks.client import Listeners
 from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskRequest
 from outlast.workflows.contracts.questions import InputRequest
-from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, TaskStatus, TaskSummary, ToolCall
+from outlast.workflows.contracts.tool_calls import (
+    CallOptions,
+    CarriedRule,
+    InnerCalls,
+    PermissionRuling,
+    TaskStatus,
+    TaskSummary,
+    ToolCall,
+)
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment, standby_unpayable, unpayable
+from outlast.workflows.tools.framework.calls import INNER_MODE
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
 from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.registry import admitted_tool, executor_kind
@@ -99,6 +108,7 @@ class Admission:
         check_until(request.options.until, tool, actor)
         _check_paid(tool, given, actor)
         permission = await self._permission(caller, tool, request.arguments, actor, session_id=request.session_id)
+        inner = await self._inner_calls(caller, tool)
 
         # May an identical call answer it? Which webhooks are notified? May a run that is cut short be resurrected?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
@@ -129,6 +139,7 @@ class Admission:
             caps=self.policy.caps_of(caller.id),
             schedule_id=given.schedule_id,
             listeners=listeners,
+            inner=inner,
             options=options,
         )
         fingerprints = self._fingerprints(call, request)
@@ -163,6 +174,7 @@ class Admission:
             update={
                 "caller": caller,
                 "permission": permission,
+                "inner": await self._inner_calls(caller, tool),
                 "caps": self.policy.caps_of(caller.id),
                 "listeners": (*await self.listeners.of_call(caller), *own),
                 "options": call.options.model_copy(update={"resurrect": allowed}),
@@ -260,6 +272,14 @@ class Admission:
             return self._permissions.ruling_of_call(caller.id, tool, None)
         return self._permissions.ruling_of_call(caller.id, tool, actor.name, actor.actor_id)
 
+    async def _inner_calls(self, caller: Caller, tool: Tool) -> InnerCalls | None:
+        """What decides on calls that the tool's function makes: they have to pass the same rules as this one."""
+        if not tool.calls_tools:
+            return None
+        builtin = self.catalogue.builtin
+        offered = None if builtin.names is None else tuple(sorted(builtin.offered(INNER_MODE).tools))
+        return InnerCalls(rules=await carried_rules(self._permissions, caller, self.catalogue), builtin_tools=offered)
+
     @property
     def _permissions(self) -> PermissionRules:
         return PermissionRules.of(self.policy.current)
@@ -338,6 +358,19 @@ class Admission:
         # Arguments are JSON already, and dumping large ones would block the event loop.
         content["arguments"] = request.arguments
         return self.sealer.digests([call.tool, call.mode, content])
+
+
+async def carried_rules(rules: PermissionRules, caller: Caller, catalogue: Catalogue) -> tuple[CarriedRule, ...]:
+    """The operator's rules that apply to `caller`, for calls in a turn or by a function, Actors by name.
+
+    Raises `PlatformUnavailable` if the name of an Actor cannot be looked up by its id.
+    """
+    own = PermissionRules(tuple(rule for rule in rules.rules if rule.fits_caller(caller.id)))
+    names = await catalogue.full_names(ids_in(own), caller)
+    return tuple(
+        CarriedRule(tool=by_name(rule.pattern, names), action=rule.action, text=rule.text, approver=rule.approver)
+        for rule in own.rules
+    )
 
 
 def is_quick_read(tool: Tool) -> bool:

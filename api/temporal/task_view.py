@@ -122,6 +122,7 @@ def task_of(
         schedule_id=schedule_id,
         created_at=summary.created_at,
         resurrects=summary.resurrects,
+        called_by=summary.called_by,
         workflow_url=workflow_url,
     )
 

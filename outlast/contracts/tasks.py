@@ -321,6 +321,7 @@ class Task(Response):
         description="In the response to a call: this task already existed, for an identical call (`options.reuse`).",
     )
     resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one resurrects.")
+    called_by: str | None = Field(default=None, description="Id of the task whose function made the call.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
     is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
     """True if it only waits for work that it started; internal. Unknown for tasks in lists."""

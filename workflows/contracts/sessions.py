@@ -38,7 +38,7 @@ from outlast.workflows.contracts.self_correction import (
     observe,
     verdict_on,
 )
-from outlast.workflows.contracts.tool_calls import Action, AdmittedTool, CallRefused, OutputOptions, TaskCompleted
+from outlast.workflows.contracts.tool_calls import AdmittedTool, CallRefused, CarriedRule, OutputOptions, TaskCompleted
 
 TURN_WORKFLOW_PREFIX = "turn:"
 DEFAULT_MAX_STEPS = 20
@@ -57,6 +57,7 @@ class TurnTool(Contract):
     planned_actors: tuple[str, ...] = ()
     planned_tasks: tuple[str, ...] = ()
     has_approval: bool | None = None
+    calls_tools: bool = Field(default=False, description="Whether its function may call other tools.")
     admitted_tool: AdmittedTool | None = None
     budget_usd: Decimal | None = None
     input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
@@ -103,15 +104,6 @@ class StepSeconds(Contract):
         """The overhead is what is left. Model and step are timed by different clocks, so it may come out below 0."""
         left = max(total - model - tools, 0.0)
         return cls(total=round(total, 6), model=round(model, 6), tools=round(tools, 6), overhead=round(left, 6))
-
-
-class CarriedRule(Contract):
-    """One of the operator's permission rules, of those that are about the turn's caller."""
-
-    tool: str
-    action: Action
-    text: str
-    approver: str | None = Field(default=None, description="With `ask`: the role that another caller must have.")
 
 
 class SessionProfile(Contract):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.contracts import OPEN, Contract, JsonObject
+from outlast.workflows.contracts.tool_calls import ToolResult
 
 STEP_SIGNAL = "tool_step"
 JOURNAL_QUERY = "tool_journal"
@@ -57,6 +58,13 @@ class WaitOutcome(Contract):
     content: JsonObject = Field(default_factory=dict)
     by: str | None = Field(default=None, description="Id of the caller who answered.")
     note: str | None = None
+
+
+class CallOutcome(Contract):
+    """The value of the entry for a call of another tool."""
+
+    task_id: str | None = Field(default=None, description="Id of its task; absent for a call that was not started.")
+    result: ToolResult
 
 
 class JournalPage(Contract):

@@ -140,6 +140,25 @@ class PermissionRuling(Contract):
         return cls(action=decides.action, rule=decides.text, approvers=approvers, actor=actor)
 
 
+class CarriedRule(Contract):
+    """One of the operator's permission rules, of those that are about the caller of a turn, or of a tool's function."""
+
+    tool: str
+    action: Action
+    text: str
+    approver: str | None = Field(default=None, description="With `ask`: the role that another caller must have.")
+
+
+class InnerCalls(Contract):
+    """What decides on the calls that a tool's function makes (`ctx.call`), as it was when the tool was called."""
+
+    rules: tuple[CarriedRule, ...] = ()
+    builtin_tools: tuple[str, ...] | None = Field(
+        default=None, description="The tools of Outlast that this installation offers; None for all."
+    )
+    depth: int = Field(default=0, description="Number of calls around this one.")
+
+
 _MAX_ADDRESS_CHARS = 2_048
 _LEAST_BYTES, _MOST_BYTES = 24, 64
 """Length of a secret by the Standard Webhooks specification."""
@@ -453,6 +472,9 @@ class ToolCall(Contract):
         default=None, description="The schedule that has started it, as its caller named it."
     )
     listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of its events.")
+    inner: InnerCalls | None = Field(
+        default=None, description="For calls that its function makes; absent if it cannot make any."
+    )
 
     @property
     def is_paid(self) -> bool:
@@ -615,6 +637,7 @@ class TaskSummary(Contract):
     fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
     resurrects: str | None = Field(default=None, description="Id of the task whose run it resurrects.")
     admitted_tool: AdmittedTool | None = Field(default=None, description="As in `ToolCall`.")
+    called_by: str | None = Field(default=None, description="Id of the task whose function made the call.")
     request_key: str | None = Field(
         default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
     )

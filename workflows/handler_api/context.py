@@ -61,6 +61,8 @@ class HandlerContext:
         self.questions = OpenQuestions(call)
         self.journal = JournalState()
         """Steps and waits of the tool's function."""
+        self.inner_costs: dict[str, float] = {}
+        """Costs of calls that its function has made, in US dollars, by their tasks."""
         self.runs = Runs(call, self.attributes)
         self.storages = Storages(call)
         self.platform = PlatformReads(call)
@@ -77,6 +79,13 @@ class HandlerContext:
     def task_id(self) -> str:
         """Id of the task and its workflow."""
         return workflow.info().workflow_id
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Known cost of the call's runs, and of the calls that its function has made; None before the first."""
+        if not self.inner_costs:
+            return self.runs.cost_usd
+        return sum(self.inner_costs.values()) + (self.runs.cost_usd or 0.0)
 
     @property
     def cancelled(self) -> bool:
@@ -153,7 +162,7 @@ class OpenQuestions:
         began = workflow.now()
         closing = "the task is being cancelled"
         try:
-            await _signal_turn(questions)
+            await signal_parent(TaskAsks(task_id=workflow.info().workflow_id, requests=questions))
             await self._announce(questions)
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
         except TimeoutError:
@@ -238,16 +247,15 @@ class OpenQuestions:
         )
 
 
-async def _signal_turn(questions: dict[str, InputRequest]) -> None:
-    """Signal the questions to the turn that made the call, if any, which shows them to its readers."""
-    turn = workflow.info().parent
-    if turn is None:
+async def signal_parent(asks: TaskAsks) -> None:
+    """Signal questions to the turn or the task that made the call, if any, which shows them to its readers."""
+    parent = workflow.info().parent
+    if parent is None:
         return
-    asks = TaskAsks(task_id=workflow.info().workflow_id, requests=questions)
     try:
-        await workflow.get_external_workflow_handle(turn.workflow_id).signal(TASK_ASKS_SIGNAL, asks)
+        await workflow.get_external_workflow_handle(parent.workflow_id).signal(TASK_ASKS_SIGNAL, asks)
     except ApplicationError as error:
-        workflow.logger.warning("The turn did not take the signal about a question: %s", error)
+        workflow.logger.warning("The caller did not take the signal about a question: %s", error)
 
 
 def _event_data(key: str, question: InputRequest) -> JsonObject:

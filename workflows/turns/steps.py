@@ -1,8 +1,6 @@
 """One step of a turn, without its effects: active tools, a plan for each call, permissions, texts for models. Pure."""
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,8 +15,15 @@ from outlast.activities.json_schema.violations import quick_violations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TurnPiece
 from outlast.activities.llm.providers.models import MATRIX
 from outlast.activities.runs.contracts import Budget
-from outlast.workflows.contracts.sessions import MAX_PARALLEL_CALLS, CarriedRule, TurnInput, TurnState, TurnTool
-from outlast.workflows.contracts.tool_calls import CallOptions, PermissionRuling, ToolCall, ToolResult
+from outlast.workflows.contracts.sessions import MAX_PARALLEL_CALLS, TurnInput, TurnState, TurnTool
+from outlast.workflows.contracts.tool_calls import (
+    CallOptions,
+    CarriedRule,
+    InnerCalls,
+    PermissionRuling,
+    ToolCall,
+    ToolResult,
+)
 from outlast.workflows.contracts.tool_masks import Outcome, Resolution, masked_tool, resolve
 from outlast.workflows.tools.answers import answer_facts, answer_pieces, as_json
 from outlast.workflows.tools.common.invalid import invalid_result
@@ -29,10 +34,9 @@ from outlast.workflows.tools.core.actor_names import (
     split_actor_tool,
 )
 from outlast.workflows.tools.core.payments import misplaced_payment
+from outlast.workflows.tools.framework.ids import derived_task_id
 from outlast.workflows.tools.framework.tool import invalid_arguments, values_at
 from outlast.workflows.turns.budgets import last_step
-
-_READABLE_CHARS = 40
 
 
 @dataclass(frozen=True)
@@ -165,9 +169,7 @@ def cancelled_result(tool: str) -> ToolResult:
 
 def task_id_of(turn: TurnInput, step: int, index: int, tool: str, call_id: str) -> str:
     """The id of the task that carries out one call: always the same for the same call."""
-    seed = json.dumps([turn.caller.id, turn.session_id, turn.turn_id, step, index, call_id])
-    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", tool)[:_READABLE_CHARS].strip("-")
-    return f"{readable or 'call'}-{hashlib.sha256(seed.encode()).hexdigest()[:20]}"
+    return derived_task_id(tool, turn.caller.id, turn.session_id, turn.turn_id, step, index, call_id)
 
 
 def _planned(
@@ -217,6 +219,7 @@ def _planned(
         admitted_tool=tool.admitted_tool,
         caps=turn.caps,
         listeners=turn.listeners,
+        inner=InnerCalls(rules=turn.rules) if tool.calls_tools else None,
     )
     return PlannedCall(part, tool.name, task_id_of(turn, state.step, index, tool.name, part.id), call)
 

@@ -171,6 +171,7 @@ def task_sheet(task: Task) -> Rows:
         ("actor", escape(task.actor or "")),
         ("mode", f"{escape(task.mode)} ({_EXECUTORS.get(task.executor, task.executor)})"),
         ("session", escape(task.session_id or "")),
+        ("called by", escape(task.called_by or "")),
         ("created", f"{local_time(task.created_at)} ({ago(task.created_at)})"),
         ("finished", f"{local_time(task.finished_at)}, took {took(task)}" if task.finished_at else ""),
         *(_run_rows(task.run, already_shown=task.status_message or "") if task.run else []),

@@ -11,8 +11,8 @@ from outlast.activities.contracts import Caller
 from outlast.api.access.permissions import CallName, PermissionRules, idle_roles, names_of
 from outlast.api.access.policy.contracts import CallerEntry, PermissionEntry, Policy
 from outlast.api.catalog.catalog import Catalogue
-from outlast.api.sessions.profile import carried_rules
 from outlast.api.settings import ApiSettings
+from outlast.api.tasks.admission import carried_rules
 from outlast.cli.main import command_line
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ from outlast.suggestions import suggested
 from outlast.workflows.contracts.tool_calls import Age, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer, not_json
 from outlast.workflows.tools.framework.phases import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, PlainFunction
+from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, ToolBuilder
 from outlast.workflows.tools.framework.tool_context import SyncToolContext, ToolContext
@@ -93,6 +95,23 @@ class FunctionTool(Generic[P, R]):
             return function
 
         return keep
+
+    def written(self, value: Any) -> ToolResult:
+        """Return the tool's answer for a value that the function returns. Raises `UnusableAnswer`."""
+        output = _Output.of(get_type_hints(self.function).get("return", Any), self.definition.name)
+        return as_result(output.written(value) if output is not None else _DONE if value is None else value)
+
+    def read(self, result: ToolResult) -> Any:
+        """Return an answer of the tool in the function's return type. Raises `pydantic.ValidationError`."""
+        annotation = get_type_hints(self.function, include_extras=True).get("return", Any)
+        if annotation is ToolResult:
+            return result
+        if annotation is None or annotation is type(None):
+            return None
+        output = _Output.of(annotation, self.definition.name)
+        if output is not None:
+            return output.read(result.structured)
+        return result.text if annotation is str or result.structured is None else result.structured
 
 
 class ToolOptions(TypedDict, total=False):
@@ -389,6 +408,11 @@ class _Output:
             raise ValueError(
                 f"@tool on {name}: the return type has no JSON Schema: {str(error).splitlines()[0]}"
             ) from None
+
+    def read(self, structured: Any) -> Any:
+        """The value from the answer's structured form. Raises `pydantic.ValidationError`."""
+        value = structured if self._is_object else (structured or {}).get("result")
+        return self._adapter.validate_json(json.dumps(value))
 
     def written(self, value: Any) -> Any:
         """The value as JSON. Raises `UnusableAnswer` for one that is not of the declared type."""

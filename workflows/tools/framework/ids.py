@@ -3,6 +3,9 @@
 Servers reject an address with a longer one, or it breaks the connection, which would be retried forever.
 """
 
+import hashlib
+import json
+import re
 import string
 from typing import Annotated
 
@@ -20,3 +23,12 @@ _AROUND = string.whitespace + "\"'`"
 def unquoted(value: object) -> str:
     """Return an id or a name without the quotes and blanks that models put around it."""
     return str(value).strip(_AROUND)
+
+
+_READABLE_CHARS = 40
+
+
+def derived_task_id(tool: str, *parts: str | int | None) -> str:
+    """Return the id of a task that a workflow starts: always the same for the same `parts`, and readable."""
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", tool)[:_READABLE_CHARS].strip("-")
+    return f"{readable or 'call'}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]}"

@@ -203,12 +203,15 @@ class Journal:
         """Return whether a further attempt would raise `error` again, because its step is recorded as failed."""
         return any(error is one for one in self._final)
 
+    def final(self, error: Exception) -> Exception:
+        """Return `error`, which each further attempt would raise again."""
+        self._final.append(error)
+        return error
+
     def _replayed(self, entry: StepEntry) -> JsonValue:
         if entry.failure is None:
             return entry.value
-        error = _exception_of(entry.failure)
-        self._final.append(error)
-        raise error
+        raise self.final(_exception_of(entry.failure))
 
     async def _write(self, entry: StepEntry) -> None:
         if len(self._ended) + len(self._begun) >= MAX_STEPS:

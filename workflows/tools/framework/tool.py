@@ -173,6 +173,11 @@ class Tool:
         return self.in_front or self.name == "add-actor"
 
     @property
+    def calls_tools(self) -> bool:
+        """True if one of its functions has a context, with which it can call other tools."""
+        return any(function.takes_context for _, function in self.functions)
+
+    @property
     def is_function(self) -> bool:
         """True if an activity is all that handles it."""
         return self.client is None and [step for step, _ in self.functions] == ["server"]

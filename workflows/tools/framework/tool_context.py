@@ -9,25 +9,30 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, TypeVar, cast, get_type_hints, overload
+from typing import Any, Protocol, TypeVar, cast, get_type_hints, overload
 
 from pydantic import ConfigDict, JsonValue, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
-from outlast.activities.contracts import ErrorCategory, JsonObject
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.tool_secrets import ToolSecrets
-from outlast.workflows.contracts.steps import StepEntry, Wait, WaitKind, WaitOutcome
-from outlast.workflows.contracts.tool_calls import Progress
+from outlast.workflows.contracts.steps import CallOutcome, StepEntry, Wait, WaitKind, WaitOutcome
+from outlast.workflows.contracts.tool_calls import Progress, ToolResult
+from outlast.workflows.contracts.written_json import UnusableAnswer, as_json
 from outlast.workflows.tools.framework.journal import MAX_STEP_BYTES, Journal, Operation, digest_of, name_of
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE
 from outlast.workflows.tools.framework.threads import in_thread
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Arguments = Mapping[str, Any] | None
 MAX_PROGRESS_CHARS = 500
 STUBS: ContextVar[Mapping[str, Callable[[], Any]]] = ContextVar("STUBS", default=MappingProxyType({}))
 """What tests run instead of steps, by the names of their functions."""
+CALLED: ContextVar[dict[str, Any] | None] = ContextVar("CALLED", default=None)
+"""What tests note of functions that were called, by the names of their tools."""
 _ANSWER = "answer"
 _NO_STEPS = "This call of the function is no task: only steps work here. Call it with outlast.testing."
 _logger = logging.getLogger("outlast.tools")
@@ -48,6 +53,30 @@ class Approved:
 
 class NotApproved(ToolFailure):
     """Nobody granted the approval: it was refused, or its time was over. Uncaught, it becomes the call's answer."""
+
+
+class CallFailed(ToolFailure):
+    """A call of another tool has failed. Uncaught, its error becomes this call's answer."""
+
+    def __init__(self, envelope: ErrorEnvelope, task_id: str | None = None) -> None:
+        super().__init__(envelope)
+        self.task_id = task_id
+        """Id of the call's task; None if it was not started."""
+
+
+class CalledFunction(Protocol[R_co]):
+    """A function under `@tool`, which returns `R_co` when it is called."""
+
+    definition: Any
+    """The tool."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R_co:
+        """Call the function itself."""
+        ...
+
+    def read(self, result: ToolResult) -> Any:
+        """Return an answer of the tool in the function's return type. Raises `pydantic.ValidationError`."""
+        ...
 
 
 class NotAnswered(ToolFailure):
@@ -152,6 +181,22 @@ class ToolContext(_Call):
         """
         return _approve(self, self.journal.begin(), question, details, timeout)
 
+    @overload
+    def call(
+        self, tool: CalledFunction[Coroutine[Any, Any, R]], /, arguments: Arguments = None, **given: Any
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def call(self, tool: CalledFunction[R], /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def call(self, tool: str, /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, ToolResult]: ...
+    def call(self, tool: Any, /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, Any]:
+        """Call another tool as a task, and wait durably for its answer. It ends the current attempt.
+
+        `tool` is a function under `@tool`, which returns its return type, or the name of a tool, which returns a
+        `ToolResult`. The arguments are keywords, or `arguments`. Raises `CallFailed`.
+        """
+        return _call(self, self.journal.begin(), tool, arguments, given)
+
 
 class SyncToolContext(_Call):
     """The call of a function without `async`: as `ToolContext`, and steps and waits block the function's thread."""
@@ -183,6 +228,16 @@ class SyncToolContext(_Call):
     ) -> Approved:
         """As `ToolContext.approve`."""
         return self._wait_for(_approve(self, self._begin(), question, details, timeout))
+
+    @overload
+    def call(self, tool: CalledFunction[Coroutine[Any, Any, R]], /, arguments: Arguments = None, **given: Any) -> R: ...
+    @overload
+    def call(self, tool: CalledFunction[R], /, arguments: Arguments = None, **given: Any) -> R: ...
+    @overload
+    def call(self, tool: str, /, arguments: Arguments = None, **given: Any) -> ToolResult: ...
+    def call(self, tool: Any, /, arguments: Arguments = None, **given: Any) -> Any:
+        """As `ToolContext.call`."""
+        return self._wait_for(_call(self, self._begin(), tool, arguments, given))
 
     def _begin(self) -> Operation:
         return self.journal.begin(in_thread=True)
@@ -269,6 +324,41 @@ async def _approve(
         note = f" They wrote: {outcome.note}" if outcome.note else ""
         raise NotApproved(_unanswered(outcome, f"{question} This was not approved by {who}.{note}").envelope)
     return Approved(outcome.by, outcome.note)
+
+
+async def _call(context: _Call, operation: Operation, tool: Any, arguments: Arguments, given: dict[str, Any]) -> Any:
+    function = None if isinstance(tool, str) else cast("CalledFunction[Any]", tool)
+    name: object = tool if function is None else getattr(getattr(function, "definition", None), "name", None)
+    if not isinstance(name, str):
+        raise TypeError(f"ctx.call takes the name of a tool, or a function under @tool, not {tool!r}.")
+    if arguments is not None and given:
+        raise TypeError(f"ctx.call({name!r}): write all arguments as keywords, or all in `arguments`.")
+    try:
+        details = as_json(dict(arguments if arguments is not None else given))
+    except UnusableAnswer as error:
+        text = str(error).replace("The tool's answer", "The arguments", 1)
+        raise TypeError(f"ctx.call({name!r}): {text}") from None
+    if function is not None and (called := CALLED.get()) is not None:
+        called[name] = function
+    entry = await _wait(context, operation, "call", digest_of((name, details)), tool=name, details=details)
+    outcome = CallOutcome.model_validate(entry.value)
+    result = outcome.result
+    if result.is_error:
+        envelope = result.error or ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, name, result.text)
+        raise context.journal.final(CallFailed(envelope, outcome.task_id))
+    if function is None:
+        return result
+    try:
+        return function.read(result)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        envelope = ErrorEnvelope.permanent(
+            ErrorCategory.VALIDATION,
+            name,
+            f"{name} was called, and its answer does not fit the return type of its function: {first['msg']}.",
+            hint="Report it to the tool's author: the tool was changed, or its type cannot be read from JSON.",
+        )
+        raise context.journal.final(CallFailed(envelope, outcome.task_id)) from None
 
 
 async def _wait(context: _Call, operation: Operation, kind: WaitKind, digest: str, **wait: Any) -> StepEntry:

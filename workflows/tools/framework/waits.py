@@ -1,4 +1,4 @@
-"""Waits of a tool's function, carried out by its workflow: sleeps, questions and approvals."""
+"""Waits of a tool's function, carried out by its workflow: sleeps, questions, approvals and calls of other tools."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Literal
 
 from temporalio import workflow
 
+from outlast.activities.runs.contracts import Budget
 from outlast.workflows.contracts.questions import (
     APPROVAL_KEY,
     DECISION_SCHEMA,
@@ -17,6 +18,7 @@ from outlast.workflows.contracts.questions import (
 )
 from outlast.workflows.contracts.steps import StepEntry, Wait, WaitOutcome
 from outlast.workflows.handler_api.context import HandlerContext
+from outlast.workflows.tools.framework.calls import budget_of_each, call_tool
 from outlast.workflows.tools.framework.phases import DEFAULT_DEADLINE
 
 
@@ -24,16 +26,19 @@ async def wait_out(ctx: HandlerContext, waits: Sequence[Wait]) -> None:
     """Carry out all waits at the same time, and record how they ended. They do not count against the deadline."""
     began, waited = workflow.now(), ctx.questions.waited
     open_waits = [wait for wait in waits if not ctx.journal.has(wait.position)]
+    budget = budget_of_each(ctx, sum(wait.kind == "call" for wait in open_waits))
     async with asyncio.TaskGroup() as group:
         for wait in open_waits:
-            group.create_task(_wait_out(ctx, wait))
+            group.create_task(_wait_out(ctx, wait, budget))
     ctx.questions.waited = waited + (workflow.now() - began)
 
 
-async def _wait_out(ctx: HandlerContext, wait: Wait) -> None:
+async def _wait_out(ctx: HandlerContext, wait: Wait, budget: Budget) -> None:
     value = None
     if wait.kind == "sleep":
         await workflow.sleep(timedelta(seconds=wait.seconds or 0), summary="sleep of the tool")
+    elif wait.kind == "call":
+        value = (await call_tool(ctx, wait, budget)).model_dump(mode="json", exclude_none=True)
     else:
         value = (await _asked(ctx, wait)).model_dump(mode="json", exclude_none=True)
     ctx.journal.record(StepEntry(position=wait.position, name=wait.kind, digest=wait.digest, value=value))

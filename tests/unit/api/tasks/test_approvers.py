@@ -13,8 +13,7 @@ from outlast.api.errors import ApproverNeeded
 from outlast.api.tasks.admission import Approvers, after_approval, require_approver
 from outlast.contracts.tasks import Task
 from outlast.workflows.contracts.questions import Handoff, InputRequest
-from outlast.workflows.contracts.sessions import CarriedRule
-from outlast.workflows.contracts.tool_calls import PermissionRuling, TaskStatus
+from outlast.workflows.contracts.tool_calls import CarriedRule, PermissionRuling, TaskStatus
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from outlast.workflows.contracts.sessions import CarriedRule, TurnTool
+from outlast.workflows.contracts.sessions import TurnTool
+from outlast.workflows.contracts.tool_calls import CarriedRule
 from outlast.workflows.turns.steps import nameless_actor, nameless_plan, planned_actors, ruling_of
 
 DENY = CarriedRule(tool="outlast--big-table", action="deny", text="*:outlast--big-table=deny")

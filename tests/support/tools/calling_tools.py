@@ -1,0 +1,88 @@
+"""Tools that call other tools. Each that does work adds a line to the file `ran` in the folder of the test."""
+
+import asyncio
+from typing import Any
+
+from pydantic import BaseModel
+
+from outlast import CallFailed, ErrorCategory, SyncToolContext, ToolContext, ToolFailure, tool
+from tests.support.tools.step_tools import held, note
+
+
+class Receipt(BaseModel):
+    """What `pay` returns."""
+
+    number: str
+    amount: float
+
+
+@tool
+def pay(folder: str, amount: float) -> Receipt:
+    """Pay an amount."""
+    if amount > 1000:
+        raise ToolFailure.of(ErrorCategory.CONFLICT, "That is too much.", hint="Pay less.")
+    return Receipt(number=note(folder, "pay"), amount=amount)
+
+
+@tool(approval="Refund it?")
+def refund(folder: str) -> str:
+    """Refund, after an approval."""
+    return note(folder, "refund")
+
+
+@tool(backoff=0.1)
+def slow_pay(folder: str) -> str:
+    """Pay, and take as long as the test wants it to."""
+    return held(folder, "slow_pay")
+
+
+@tool
+async def order(folder: str, ctx: ToolContext, amount: float = 30) -> str:
+    """Pay between two steps."""
+    await ctx.step(note, folder, "reserve")
+    receipt = await ctx.call(pay, folder=folder, amount=amount)
+    await ctx.step(note, folder, "ship")
+    return f"Paid {receipt.amount:g}: {receipt.number}."
+
+
+@tool
+def blocking_order_of_payment(folder: str, ctx: SyncToolContext) -> str:
+    """Pay, in a thread."""
+    return f"Paid {ctx.call(pay, folder=folder, amount=5).amount:g}."
+
+
+@tool
+async def slow_order(folder: str, ctx: ToolContext) -> str:
+    """Call a tool that takes its time."""
+    await ctx.step(note, folder, "reserve")
+    return await ctx.call(slow_pay, folder=folder)
+
+
+@tool
+async def two_payments(folder: str, ctx: ToolContext) -> float:
+    """Pay twice at the same time."""
+    both = await asyncio.gather(*(ctx.call(pay, folder=folder, amount=amount) for amount in (1, 2)))
+    return sum(one.amount for one in both)
+
+
+@tool
+async def call_named(name: str, arguments: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+    """Call any tool, and answer with how it ended."""
+    try:
+        answer = await ctx.call(name, arguments)
+    except CallFailed as error:
+        return {"category": error.envelope.category, "message": error.envelope.message, "task_id": error.task_id}
+    return {"text": answer.text, "structured": answer.structured}
+
+
+@tool
+async def forward(name: str, arguments: dict[str, Any], ctx: ToolContext) -> str:
+    """Call any tool, and answer as it does."""
+    return (await ctx.call(name, arguments)).text
+
+
+@tool
+async def deeper(folder: str, ctx: ToolContext) -> str:
+    """Call itself without an end."""
+    await ctx.step(note, folder, "level")
+    return await ctx.call(deeper, folder=folder)

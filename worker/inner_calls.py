@@ -1,0 +1,129 @@
+"""The decision on a call that a tool's function makes: the rules and limits that a call from outside has to pass."""
+
+from typing import cast
+
+from outlast.workflows.contracts.turns import TurnTool
+from pydantic import JsonValue
+
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
+from outlast.activities.json_schema.violations import quick_violations
+from outlast.workflows.contracts.tool_calls import ToolCall
+from outlast.workflows.contracts.tool_masks import is_active
+from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.core.payments import misplaced_payment
+from outlast.workflows.tools.framework.calls import INNER_MODE, MAX_DEPTH, InnerAdmission, InnerCallInput
+from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
+from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
+from outlast.workflows.tools.registry import executor_kind, own_tools
+from outlast.workflows.turns.steps import nameless_actor, nameless_plan, planned_actors, ruling_of
+
+
+def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
+    """Decide on a call of `tool`. An operator's `deny` or `ask` is applied by the task itself, as for other calls."""
+    refusal = _refused_tool(request, tool)
+    if refusal is not None:
+        return InnerAdmission(refusal=refusal)
+    read = coerced(tool.input_schema, request.arguments)
+    arguments = read.arguments
+    refusal = _refused_arguments(tool, arguments)
+    if refusal is not None:
+        return InnerAdmission(refusal=refusal)
+    actor = cast("JsonValue", arguments.get("actor")) if tool.calls_actor else None
+    actor = actor if isinstance(actor, str) else None
+    place = TurnTool(
+        shown=tool.name,
+        name=tool.name,
+        planned_actors=tool.planned_actors,
+        planned_tasks=tool.planned_tasks,
+        input_schema_json="{}",
+    )
+    rules = request.inner.rules
+    refusal = nameless_actor(rules, tool.name, actor) or nameless_plan(rules, place, arguments)
+    if refusal is not None:
+        return InnerAdmission(refusal=refusal)
+    return InnerAdmission(
+        tool=tool.name,
+        arguments=arguments,
+        changes=() if tool.is_function else read.changes,  # a note would become part of a text
+        permission=ruling_of(rules, tool.name, actor, planned_actors(place, arguments)),
+        has_approval=tool.approval is not None,
+        calls_tools=tool.calls_tools,
+        is_function=tool.is_function,
+        executor=executor_kind(ToolCall.model_construct(tool=tool.name, mode=INNER_MODE)),
+        actor=actor[:MAX_ID_CHARS] if actor else None,
+    )
+
+
+def unknown_inner_tool(name: str) -> ErrorEnvelope:
+    """The error for a tool that this worker does not have."""
+    return _permanent(
+        ErrorCategory.NOT_FOUND,
+        name,
+        f"There is no tool {name!r} that a function can call.",
+        "Load its module on worker and API. An Actor is called with `call-actor` and its argument `actor`.",
+    )
+
+
+def _refused_tool(request: InnerCallInput, tool: Tool) -> ErrorEnvelope | None:  # noqa: PLR0911 (one per rule)
+    """The error for a tool that this function may not call, whatever the arguments."""
+    inner, name = request.inner, tool.name
+    if inner.depth >= MAX_DEPTH:
+        return _permanent(
+            ErrorCategory.VALIDATION,
+            name,
+            f"{request.called_from} did not call {name}: at most {MAX_DEPTH} calls may be within each other.",
+            "Report it to the tool's author: the tool may be calling itself without an end.",
+        )
+    if tool.needs_connection:
+        return _permanent(
+            ErrorCategory.VALIDATION, name, f"{name} belongs to a connection, and a function cannot call it.", None
+        )
+    is_offered = inner.builtin_tools is None or name in inner.builtin_tools or name in own_tools(INNER_MODE)
+    if not is_offered:
+        return _permanent(
+            ErrorCategory.PERMISSION, name, f"This server does not offer {name} (OUTLAST_BUILTIN_TOOLS).", None
+        )
+    if (request.offered_tools and name not in request.offered_tools) or not is_active(name, request.tool_mask):
+        return _permanent(
+            ErrorCategory.PERMISSION,
+            name,
+            f"{request.called_from} may not call {name} here: it is not among the tools of this caller's connection.",
+            f"Select {name} for the connection or the session, or have it switched on.",
+        )
+    if not tool.is_function and request.is_paid:
+        return _permanent(
+            ErrorCategory.PAYMENT,
+            name,
+            f"{request.called_from} cannot call {name}: this connection pays for each call, and a payment does not "
+            "cover the calls that a tool makes.",
+            "Call it over a connection with an account.",
+        )
+    if tool.runs_actor and not request.has_budget:
+        return _permanent(
+            ErrorCategory.PAYMENT,
+            name,
+            f"{name} was not called: the budget of {request.called_from} is used up.",
+            "Call again with a larger budget.",
+        )
+    return None
+
+
+def _refused_arguments(tool: Tool, arguments: dict[str, JsonValue]) -> ErrorEnvelope | None:
+    """The error for arguments that break the schema, or hold a payment."""
+    schema = tool.input_schema
+    misplaced = misplaced_payment(tool.name, schema, arguments)
+    if misplaced is not None:
+        return misplaced
+    violations = with_kinds_sent(quick_violations(schema, arguments) or (), arguments)
+    if violations:
+        return invalid_arguments(tool.name, violations)
+    try:
+        tool.parse(arguments)
+    except ToolError as error:
+        return error.envelope
+    return None
+
+
+def _permanent(category: ErrorCategory, tool: str, message: str, hint: str | None) -> ErrorEnvelope:
+    return ErrorEnvelope.permanent(category, tool, message, hint=hint)
