@@ -2,12 +2,12 @@
 
 from typing import cast
 
-from outlast.workflows.contracts.turns import TurnTool
 from pydantic import JsonValue
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
 from outlast.activities.json_schema.violations import quick_violations
+from outlast.workflows.contracts.sessions import TurnTool
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.handler_api.failures import ToolError
@@ -15,7 +15,7 @@ from outlast.workflows.tools.core.payments import misplaced_payment
 from outlast.workflows.tools.framework.calls import INNER_MODE, MAX_DEPTH, InnerAdmission, InnerCallInput
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
-from outlast.workflows.tools.registry import executor_kind, own_tools
+from outlast.workflows.tools.registry import admitted_tool, executor_kind, own_tools
 from outlast.workflows.turns.steps import nameless_actor, nameless_plan, planned_actors, ruling_of
 
 
@@ -49,6 +49,8 @@ def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
         permission=ruling_of(rules, tool.name, actor, planned_actors(place, arguments)),
         has_approval=tool.approval is not None,
         calls_tools=tool.calls_tools,
+        admitted_tool=admitted_tool(tool),
+        budget_usd=tool.budget_usd,
         is_function=tool.is_function,
         executor=executor_kind(ToolCall.model_construct(tool=tool.name, mode=INNER_MODE)),
         actor=actor[:MAX_ID_CHARS] if actor else None,

@@ -96,7 +96,7 @@ class PlainFunctions:
     async def admit_inner_call(self, request: InnerCallInput) -> InnerAdmission:
         """Decide whether a function may call another tool, and with which arguments."""
         try:
-            definition = self._tool_of(INNER_MODE, request.tool)
+            definition = self._tool_of(INNER_MODE, request.tool, None)
         except UnknownTool:
             return InnerAdmission(refusal=unknown_inner_tool(request.tool))
         return await in_thread(request.tool, partial(decided, request, definition))

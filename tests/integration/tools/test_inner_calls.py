@@ -145,10 +145,10 @@ async def test_calls_within_each_other_have_a_limit(api: httpx.AsyncClient, tmp_
 
 
 async def test_a_call_spends_at_most_the_budget_of_its_caller(api: httpx.AsyncClient) -> None:
-    arguments = {"name": "call-actor", "arguments": {"actor": "outlast/hello-world", "input": {}}}
+    arguments = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 0}}}
     request = {**call("call_named", **arguments), "options": {"budget": {"max_total_charge_usd": 0.5}}}
     task_id = await started(api, request)
     await result_of(api, task_id)
     inner = (await api.get(f"/v1/tasks/{(await inner_task(api, task_id))['id']}")).json()
-    assert inner["run"]["limit_usd"] == 0.5
+    assert inner["run"]["options"]["maxTotalChargeUsd"] == 0.5
     assert (await api.get(f"/v1/tasks/{task_id}")).json()["cost_usd"] == inner["cost_usd"]

@@ -21,6 +21,7 @@ from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.steps import CallOutcome, Wait
 from outlast.workflows.contracts.tool_calls import (
+    AdmittedTool,
     InnerCalls,
     PermissionRuling,
     TaskSummary,
@@ -68,6 +69,8 @@ class InnerAdmission(Contract):
     permission: PermissionRuling | None = None
     has_approval: bool = False
     calls_tools: bool = False
+    admitted_tool: AdmittedTool | None = None
+    budget_usd: Decimal | None = Field(default=None, description="Most that a call of this tool may spend.")
     is_function: bool = False
     executor: Literal["none", "sync", "async"] = "none"
     actor: str | None = None
@@ -130,6 +133,7 @@ async def _admitted(ctx: HandlerContext, wait: Wait, budget: Budget) -> tuple[To
         raise ToolError(admission.refusal)
     if limit is not None:
         budget = budget.model_copy(update={"max_total_charge_usd": max(limit, LEAST_USD)})
+    budget = budget.at_most(admission.budget_usd)
     output = call.output
     if admission.is_function:  # The function gets the whole value, as it is.
         output = output.model_copy(update={"compress": False, "inline_limit_bytes": MAX_STEP_BYTES // 2})
@@ -146,6 +150,7 @@ async def _admitted(ctx: HandlerContext, wait: Wait, budget: Budget) -> tuple[To
         tool_mask=call.tool_mask,
         permission=admission.permission,
         has_approval=admission.has_approval,
+        admitted_tool=admission.admitted_tool,
         caps=call.caps,
         inner=inner.model_copy(update={"depth": inner.depth + 1}) if admission.calls_tools else None,
     ), admission
@@ -161,6 +166,7 @@ async def _outcome(ctx: HandlerContext, call: ToolCall, admission: InnerAdmissio
         actor=admission.actor,
         created_at=workflow.now(),
         fingerprint=task_id,
+        admitted_tool=call.admitted_tool,
         called_by=ctx.task_id,
     )
     log_accepted(call, task_id)
