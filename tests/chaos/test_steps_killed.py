@@ -1,4 +1,4 @@
-"""`kill -9` of the worker within a step of a tool's function: recorded steps are not repeated."""
+"""`kill -9` within a step of a tool's function, or a call that it makes: what is recorded is not repeated."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.calls.questions import asks, result, taken
 from tests.support.eventually import eventually
-from tests.support.stacks.chaos_client import Chaos
+from tests.support.stacks.chaos_client import Chaos, Json
 
 
 def ran(folder: Path) -> list[str]:
@@ -52,3 +52,33 @@ async def test_waits_outlive_what_is_killed(chaos: Chaos, tmp_path: Path, part: 
     await taken(chaos.http, approval, {"decision": "yes"})
     assert (await chaos.ended(task_id))["status"] == "completed"
     assert ran(tmp_path) == ["search", "pay"]
+
+
+async def test_a_called_function_runs_again_and_its_caller_does_not(chaos: Chaos, tmp_path: Path) -> None:
+    task_id = await chaos.start_call("slow_order", folder=str(tmp_path))
+    await eventually(lambda: "slow_pay" in ran(tmp_path))
+    chaos.stack.worker.kill()
+    (tmp_path / "go").touch()
+    chaos.stack.worker.start()
+    await chaos.stack.worker.ready()
+    assert (await chaos.ended(task_id))["status"] == "completed"
+    assert ran(tmp_path) == ["reserve", "slow_pay", "slow_pay"]
+    assert len(await called_by(chaos, task_id)) == 1
+
+
+@pytest.mark.parametrize("part", ["worker", "temporal"])
+async def test_a_called_actor_runs_once_whatever_is_killed(chaos: Chaos, tmp_path: Path, part: str) -> None:
+    task_id = await chaos.start_call("paid_order", folder=str(tmp_path), seconds=8)
+    await chaos.until(lambda: chaos.books.starts >= 1)
+    await getattr(chaos.stack, part).restart()
+    await chaos.stack.bring_up()
+    assert (await chaos.ended(task_id))["status"] == "completed"
+    assert ran(tmp_path) == ["reserve", "ship"]
+    chaos.expect_one_run_per_task(tasks=1)
+    (inner,) = await called_by(chaos, task_id)
+    assert inner["status"] == "completed"
+
+
+async def called_by(chaos: Chaos, task_id: str) -> list[Json]:
+    listed = (await chaos.http.get("/v1/tasks")).json()["tasks"]
+    return [one for one in listed if one.get("called_by") == task_id]

@@ -35,6 +35,8 @@ from tests.support.stacks.sandbox import running_sandbox
 from tests.support.stacks.service import running_service
 from tests.support.stacks.temporal import running_temporal
 
+TOOL_MODULES = ("docs.examples.hello_tools", "tests.support.tools.step_tools", "tests.support.tools.calling_tools")
+"""Their tools are called; a replay needs them, too."""
 SESSION = "recorded"
 TALKING_SESSION = "recorded-talk"
 TURN_SESSION = "recorded-turn"
@@ -67,6 +69,7 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "approved_call": await _answered(api, "say_message", {"text": "hey", "tone": "loud"}, {"decision": "yes"}),
         "decided_call": await _answered(api, "refund", {"order": "1", "amount": 500}, {"decision": "yes"}),
         "call_with_steps": await _booked(api),
+        "call_of_tools": await _called(api),
         "session": session_workflow_id("local", SESSION),
         **await _batches(api),
         "firing": (await _fired(api))["id"],
@@ -84,6 +87,14 @@ async def _booked(api: httpx.AsyncClient) -> str:
     await taken(api, await asks(api, task["id"]), {"decision": "yes"})
     assert not (await result(api, task["id"]))["is_error"]
     return task["id"]
+
+
+async def _called(api: httpx.AsyncClient) -> str:
+    """A call whose function calls two tools at the same time, of which one is refused, and one runs an Actor."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = await completed(api, {"tool": "several", "arguments": {"folder": folder}})
+    assert not answer["result"]["is_error"]
+    return answer["task"]["id"]
 
 
 async def _batches(api: httpx.AsyncClient) -> dict[str, str]:
@@ -210,7 +221,7 @@ async def main(kinds: Sequence[str]) -> None:
     """Start everything, record, write those of `kinds`, all when none is named."""
     folder = _folder()
     settings = {
-        "OUTLAST_TOOLS_FROM": "docs.examples.hello_tools,tests.support.tools.step_tools",
+        "OUTLAST_TOOLS_FROM": ",".join(TOOL_MODULES),
         "OUTLAST_WORKSPACE_DIR": str(folder / "workspaces"),
         "OUTLAST_ENABLE_BASH": "true",
         "OUTLAST_ALLOW_PRIVATE_ADDRESSES": "true",

@@ -41,7 +41,7 @@ async def inner_task(api: httpx.AsyncClient, task_id: str) -> dict[str, Any]:
 
 
 async def test_a_called_function_returns_its_type_once(api: httpx.AsyncClient, tmp_path: Path) -> None:
-    task_id = await started(api, call("order", folder=str(tmp_path)))
+    task_id = await started(api, call("order_of_payment", folder=str(tmp_path)))
     assert text_of((await result_of(api, task_id))["result"]) == "Paid 30: pay."
     assert ran(tmp_path) == ["reserve", "pay", "ship"]
     inner = await inner_task(api, task_id)
@@ -60,7 +60,7 @@ async def test_calls_are_made_at_the_same_time(api: httpx.AsyncClient, tmp_path:
 
 
 async def test_a_failed_call_is_the_answer_of_the_function(api: httpx.AsyncClient, tmp_path: Path) -> None:
-    error = (await completed(api, call("order", folder=str(tmp_path), amount=5000)))["result"]["error"]
+    error = (await completed(api, call("order_of_payment", folder=str(tmp_path), amount=5000)))["result"]["error"]
     assert (error["category"], error["message"], error["hint"]) == ("conflict", "That is too much.", "Pay less.")
     assert ran(tmp_path) == ["reserve"]
 
@@ -94,7 +94,7 @@ async def test_a_call_within_a_call_passes_them_too(api: httpx.AsyncClient) -> N
 
 
 async def test_an_approval_of_a_called_tool_is_awaited(api: httpx.AsyncClient, tmp_path: Path) -> None:
-    task_id = await started(api, call("forward", name="refund", arguments={"folder": str(tmp_path)}))
+    task_id = await started(api, call("forward", name="give_back", arguments={"folder": str(tmp_path)}))
     inner = await inner_task(api, task_id)
     waiting = await asks(api, inner["id"])
 
@@ -104,7 +104,7 @@ async def test_an_approval_of_a_called_tool_is_awaited(api: httpx.AsyncClient, t
     await eventually(is_shown)
     assert ran(tmp_path) == []
     await taken(api, waiting, {"decision": "yes"})
-    assert text_of((await result_of(api, task_id))["result"]) == "refund"
+    assert text_of((await result_of(api, task_id))["result"]) == "give_back"
 
 
 async def test_an_operators_approval_rule_applies_to_a_call(api: httpx.AsyncClient, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_an_operators_approval_rule_applies_to_a_call(api: httpx.AsyncClie
 
 
 async def test_cancelling_the_caller_cancels_the_call(api: httpx.AsyncClient, tmp_path: Path) -> None:
-    task_id = await started(api, call("forward", name="refund", arguments={"folder": str(tmp_path)}))
+    task_id = await started(api, call("forward", name="give_back", arguments={"folder": str(tmp_path)}))
     inner = await inner_task(api, task_id)
     await asks(api, inner["id"])
     await api.post(f"/v1/tasks/{task_id}/cancel")
@@ -128,8 +128,26 @@ async def test_cancelling_the_caller_cancels_the_call(api: httpx.AsyncClient, tm
     await eventually(are_cancelled)
 
 
+async def test_cancelling_the_caller_cancels_all_its_calls(api: httpx.AsyncClient, tmp_path: Path) -> None:
+    task_id = await started(api, call("two_refunds", folder=str(tmp_path)))
+
+    async def both_ask() -> list[dict[str, Any]]:
+        inner = await tasks_of(api, task_id)
+        return inner if [one["status"] for one in inner] == ["input_required"] * 2 else []
+
+    inner = await eventually(both_ask)
+    await api.post(f"/v1/tasks/{task_id}/cancel")
+
+    async def are_cancelled() -> bool:
+        ids = [task_id, *(one["id"] for one in inner)]
+        return {(await api.get(f"/v1/tasks/{one}")).json()["status"] for one in ids} == {"cancelled"}
+
+    await eventually(are_cancelled)
+    assert ran(tmp_path) == []
+
+
 async def test_a_cancelled_call_is_an_error_of_the_function(api: httpx.AsyncClient, tmp_path: Path) -> None:
-    task_id = await started(api, call("call_named", name="refund", arguments={"folder": str(tmp_path)}))
+    task_id = await started(api, call("call_named", name="give_back", arguments={"folder": str(tmp_path)}))
     inner = await inner_task(api, task_id)
     await asks(api, inner["id"])
     await api.post(f"/v1/tasks/{inner['id']}/cancel")

@@ -26,7 +26,7 @@ _LOOPBACK = "127.0.0.1"
 _READY_SECONDS = 150
 """A process needs two to four seconds of a core to start; on a machine with much else to do that takes its time."""
 
-_TOOLS = ("protocol_tools", "exact_clocks", "step_tools")
+_TOOLS = ("protocol_tools", "exact_clocks", "step_tools", "calling_tools")
 SETTINGS = {
     "OUTLAST_START_SETTLE_SECONDS": "3",
     "OUTLAST_RUN_HEARTBEAT_SECONDS": "5",

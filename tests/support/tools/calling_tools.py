@@ -24,10 +24,10 @@ def pay(folder: str, amount: float) -> Receipt:
     return Receipt(number=note(folder, "pay"), amount=amount)
 
 
-@tool(approval="Refund it?")
-def refund(folder: str) -> str:
-    """Refund, after an approval."""
-    return note(folder, "refund")
+@tool(approval="Give it back?")
+def give_back(folder: str) -> str:
+    """Give the money back, after an approval."""
+    return note(folder, "give_back")
 
 
 @tool(backoff=0.1)
@@ -37,7 +37,7 @@ def slow_pay(folder: str) -> str:
 
 
 @tool
-async def order(folder: str, ctx: ToolContext, amount: float = 30) -> str:
+async def order_of_payment(folder: str, ctx: ToolContext, amount: float = 30) -> str:
     """Pay between two steps."""
     await ctx.step(note, folder, "reserve")
     receipt = await ctx.call(pay, folder=folder, amount=amount)
@@ -63,6 +63,29 @@ async def two_payments(folder: str, ctx: ToolContext) -> float:
     """Pay twice at the same time."""
     both = await asyncio.gather(*(ctx.call(pay, folder=folder, amount=amount) for amount in (1, 2)))
     return sum(one.amount for one in both)
+
+
+@tool
+async def two_refunds(folder: str, ctx: ToolContext) -> list[str]:
+    """Call a tool with an approval twice at the same time."""
+    return list(await asyncio.gather(ctx.call(give_back, folder=folder), ctx.call(give_back, folder=folder)))
+
+
+@tool
+async def several(folder: str, ctx: ToolContext) -> list[str]:
+    """Call a function, an Actor, and a tool that there is not, at the same time."""
+    run = {"actor": "outlast/sleeper", "input": {"seconds": 0.1}}
+    calls = ctx.call(pay, folder=folder, amount=1), ctx.call("call-actor", run), ctx.call("absent")
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    return [type(one).__name__ for one in ended]
+
+
+@tool
+async def paid_order(folder: str, ctx: ToolContext, seconds: float) -> str:
+    """Run an Actor between two steps."""
+    await ctx.step(note, folder, "reserve")
+    await ctx.call("call-actor", {"actor": "outlast/sleeper", "input": {"seconds": seconds}})
+    return await ctx.step(note, folder, "ship")
 
 
 @tool

@@ -39,7 +39,9 @@ from tests.histories.commands import HISTORIES
 from tests.histories.heartbeats import heartbeated, with_local_start
 from tests.histories.stale_times import with_stale_times
 
-load_extensions(["docs.examples.hello_tools", "tests.support.tools.step_tools"])
+load_extensions(
+    [f"tests.support.tools.{name}" for name in ("step_tools", "calling_tools")] + ["docs.examples.hello_tools"]
+)
 
 RECORDED = sorted(f"{path.parent.name}/{path.stem}" for path in HISTORIES.glob("*/*.json"))
 """Those of every release, and the unreleased ones."""
