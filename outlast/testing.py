@@ -60,8 +60,9 @@ class ToolTest:
 
     `answers` and `approvals` are given in order: a value or `Unanswered`; for an approval True, False, or a text, which
     is the note of a refusal. `steps` replaces steps by the names of their functions: a list of outcomes, of which
-    exceptions are raised, or one value for every run. `crash_after` names steps after whose record the worker dies, and
-    `crash_in` steps that run and are not recorded, because it dies before; each dies once per name in the list.
+    exceptions are raised, or one value for every run. `crash_after` names steps and called tools after whose record the
+    worker dies, and `crash_in` steps that run and are not recorded, because it dies before; each dies once per name in
+    the list.
 
     `calls` answers `ctx.call`, by the names of the tools: a value as the function under `@tool` returns it, a
     `ToolResult`, or a list of outcomes, of which exceptions are raised. A function that is not among them runs, with
@@ -192,7 +193,6 @@ class ToolTest:
         self._journal.record(StepEntry(position=wait.position, name=wait.kind, digest=wait.digest, value=value))
         if wait.kind == "call":
             self._crash_if("after", wait.tool or "")
-            self._crash_if("in", wait.tool or "")
 
     async def _called(self, wait: Wait) -> ToolResult:
         """The answer of a tool that the function calls: that of the script, or of its function."""

@@ -131,9 +131,9 @@ async def test_cancelling_the_caller_cancels_the_call(api: httpx.AsyncClient, tm
 async def test_cancelling_the_caller_cancels_all_its_calls(api: httpx.AsyncClient, tmp_path: Path) -> None:
     task_id = await started(api, call("two_refunds", folder=str(tmp_path)))
 
-    async def both_ask() -> list[dict[str, Any]]:
+    async def both_ask() -> list[dict[str, Any]] | None:
         inner = await tasks_of(api, task_id)
-        return inner if [one["status"] for one in inner] == ["input_required"] * 2 else []
+        return inner if [one["status"] for one in inner] == ["input_required"] * 2 else None
 
     inner = await eventually(both_ask)
     await api.post(f"/v1/tasks/{task_id}/cancel")

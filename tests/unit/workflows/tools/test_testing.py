@@ -7,9 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 from docs.examples.test_hello_tools import *  # noqa: F403 (the examples run as tests of this module)
-from outlast import SyncToolContext, ToolContext, ToolFailure, tool
+from outlast import CallFailed, SyncToolContext, ToolContext, ToolFailure, tool
 from outlast.activities.contracts import ErrorCategory
 from outlast.testing import ToolTest, Unanswered, call
+from outlast.workflows.tools.framework.results import as_result
 
 
 class Choice(BaseModel):
@@ -112,6 +113,70 @@ async def test_retries_are_those_of_the_tool() -> None:
 
     assert (await call(never)).is_error
     assert effects == ["try"] * 4
+
+
+class Receipt(BaseModel):
+    number: str
+
+
+@tool
+def charge(amount: int, ctx: SyncToolContext) -> Receipt:
+    """Charge."""
+    return Receipt(number=ctx.step(effect, f"charge {amount}"))
+
+
+@tool
+async def shop(ctx: ToolContext, amount: int = 7) -> str:
+    """Charge between two steps, and look for a coupon."""
+    await ctx.step(effect, "reserve")
+    receipt = await ctx.call(charge, amount=amount)
+    try:
+        coupon = (await ctx.call("find-coupon", {"of": receipt.number})).text
+    except CallFailed as error:
+        coupon = f"no coupon ({error.envelope.category})"
+    return f"{receipt.number}, {coupon}"
+
+
+async def test_a_called_function_runs_and_another_tool_is_scripted() -> None:
+    test = ToolTest(calls={"find-coupon": "ten off"}, crash_after=["charge"], crash_in=["effect"])
+    assert (await test.call(shop)).text == "charge 7, ten off"
+    assert effects == ["reserve", "reserve", "charge 7"]
+    assert test.called == [("charge", {"amount": 7}), ("find-coupon", {"of": "charge 7"})]
+
+
+async def test_the_outcomes_of_calls_are_scripted() -> None:
+    failure = ToolFailure.of(ErrorCategory.NOT_FOUND, "None.")
+    test = ToolTest(calls={"charge": [Receipt(number="r-1")], "find-coupon": [failure]})
+    assert (await test.call(shop)).text == "r-1, no coupon (not_found)"
+    assert effects == ["reserve"]
+
+
+async def test_a_failure_of_a_call_that_is_not_caught_is_the_answer() -> None:
+    test = ToolTest(calls={"charge": [ToolFailure.of(ErrorCategory.PAYMENT, "Declined.")]})
+    error = (await test.call(shop)).error
+    assert error is not None
+    assert (error.category, error.message, error.tool) == (ErrorCategory.PAYMENT, "Declined.", "shop")
+    assert test.attempts == 2
+
+
+async def test_a_call_without_a_script_says_what_to_write() -> None:
+    with pytest.raises(AssertionError, match=r"find-coupon.*ToolTest\(calls="):
+        await call(shop)
+
+
+async def test_arguments_that_are_not_json_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def wrong(ctx: ToolContext) -> str:
+        return (await ctx.call("find-coupon", of=object())).text
+
+    assert (await call(wrong)).is_error
+    assert "ctx.call('find-coupon'): The arguments cannot be written as JSON: the value at /of" in caplog.text
+
+
+async def test_an_answer_of_another_type_is_a_failed_call() -> None:
+    error = (await ToolTest(calls={"charge": as_result({"no": 1})}).call(shop)).error
+    assert error is not None
+    assert (error.category, "does not fit the return type" in error.message) == (ErrorCategory.VALIDATION, True)
 
 
 async def test_a_tool_with_a_client_phase_needs_a_stack() -> None:

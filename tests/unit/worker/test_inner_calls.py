@@ -1,0 +1,90 @@
+"""Decisions on calls that a tool's function makes: offers, masks, payments, depth and budget."""
+
+from typing import Any
+
+import pytest
+
+from docs.examples.hello_tools import hello_world
+from outlast.activities.contracts import ErrorCategory
+from outlast.worker.inner_calls import decided
+from outlast.workflows.contracts.tool_calls import CarriedRule, InnerCalls
+from outlast.workflows.tools.framework.calls import INNER_MODE, MAX_DEPTH, InnerAdmission, InnerCallInput
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import version_of_tool
+
+OWN = hello_world.definition
+ACTOR, ADD_ACTOR = (version_of_tool(INNER_MODE, name, None) for name in ("call-actor", "add-actor"))
+RUN = {"actor": "outlast/sleeper", "input": {"seconds": 0}}
+
+
+def decision(tool: Tool, arguments: dict[str, Any], inner: InnerCalls | None = None, **given: Any) -> InnerAdmission:
+    request = InnerCallInput(
+        tool=tool.name,
+        arguments=arguments,
+        caller_id="key:ann",
+        called_from="shop",
+        inner=inner or InnerCalls(),
+        **given,
+    )
+    return decided(request, tool)
+
+
+def refused(tool: Tool, arguments: dict[str, Any], inner: InnerCalls | None = None, **given: Any) -> ErrorCategory:
+    refusal = decision(tool, arguments, inner, **given).refusal
+    assert refusal is not None
+    assert not refusal.retryable
+    return refusal.category
+
+
+def test_a_call_is_admitted_with_what_its_task_needs() -> None:
+    admission = decision(ACTOR, RUN)
+    assert admission.refusal is None
+    assert (admission.tool, admission.arguments) == ("call-actor", RUN)
+    assert (admission.executor, admission.actor, admission.is_function) == ("sync", "outlast/sleeper", False)
+
+
+def test_a_value_of_another_kind_is_read_as_the_schema_wants_it() -> None:
+    admission = decision(ACTOR, {**RUN, "input": '{"seconds": 0}'})
+    assert admission.arguments["input"] == {"seconds": 0}
+
+
+@pytest.mark.parametrize(("action", "tool"), [("deny", "outlast--sleeper"), ("ask", "call-actor")])
+def test_a_rule_is_carried_into_the_task(action: Any, tool: str) -> None:
+    rule = CarriedRule(tool=tool, action=action, text="the rule")
+    permission = decision(ACTOR, RUN, InnerCalls(rules=(rule,))).permission
+    assert permission is not None
+    assert (permission.action, permission.rule) == (action, "the rule")
+
+
+def test_an_actor_is_named_in_full_when_rules_name_actors() -> None:
+    rule = CarriedRule(tool="outlast--sleeper", action="deny", text="the rule")
+    arguments = {**RUN, "actor": "SLEEPERID12345678"}
+    assert refused(ACTOR, arguments, InnerCalls(rules=(rule,))) is ErrorCategory.VALIDATION
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "inner", "given", "category"),
+    [
+        (OWN, {"name": "Ann"}, InnerCalls(depth=MAX_DEPTH), {}, ErrorCategory.VALIDATION),
+        (ACTOR, RUN, InnerCalls(builtin_tools=()), {}, ErrorCategory.PERMISSION),
+        (OWN, {"name": "Ann"}, InnerCalls(), {"offered_tools": ("shop",)}, ErrorCategory.PERMISSION),
+        (OWN, {"name": "Ann"}, InnerCalls(), {"tool_mask": {"hello_world": False}}, ErrorCategory.PERMISSION),
+        (ACTOR, RUN, InnerCalls(), {"is_paid": True}, ErrorCategory.PAYMENT),
+        (ACTOR, RUN, InnerCalls(), {"has_budget": False}, ErrorCategory.PAYMENT),
+        (ADD_ACTOR, {"actor": "outlast/sleeper"}, InnerCalls(), {}, ErrorCategory.VALIDATION),
+        (OWN, {"name": 5}, InnerCalls(), {}, ErrorCategory.VALIDATION),
+        (OWN, {"name": "Ann", "more": 1}, InnerCalls(), {}, ErrorCategory.VALIDATION),
+    ],
+)  # fmt: skip
+def test_what_may_not_be_called_is_refused(
+    tool: Tool, arguments: dict[str, Any], inner: InnerCalls, given: dict[str, Any], category: ErrorCategory
+) -> None:
+    assert refused(tool, arguments, inner, **given) is category
+
+
+def test_a_function_needs_neither_a_budget_nor_an_account() -> None:
+    assert decision(OWN, {"name": "Ann"}, is_paid=True, has_budget=False).refusal is None
+
+
+def test_an_own_tool_is_not_switched_off_with_those_of_outlast() -> None:
+    assert decision(OWN, {"name": "Ann"}, InnerCalls(builtin_tools=("hello_world",))).refusal is None
