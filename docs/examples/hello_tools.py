@@ -1,5 +1,6 @@
 """The tools of docs/writing-a-tool.md, as they are. `outlast up --tools-from docs.examples.hello_tools` serves them."""
 
+import asyncio
 from typing import Annotated, Literal
 
 import httpx
@@ -96,6 +97,13 @@ async def buy(item: str, card: str, amount: float, ctx: ToolContext) -> str:
         await ctx.approve(f"Pay {amount:.2f} for {item}?", {"reservation": reservation})
     receipt = await ctx.step(charge, card, amount, idempotency_key=ctx.key("charge"))
     return f"Bought {item}: receipt {receipt}."
+
+
+@tool
+async def buy_all(items: list[str], card: str, amount: float, ctx: ToolContext) -> list[str]:
+    """Buy several items at the same time."""
+    purchases = [ctx.call(buy, item=item, card=card, amount=amount) for item in items]
+    return list(await asyncio.gather(*purchases))
 
 
 class Message(Arguments):

@@ -1,6 +1,6 @@
 """Tests of the tools of docs/writing-a-tool.md, as one writes them for tools of one's own."""
 
-from docs.examples.hello_tools import balance, buy, greet_all, hello_world
+from docs.examples.hello_tools import balance, buy, buy_all, greet_all, hello_world
 from outlast.testing import ToolTest, Unanswered, call
 
 
@@ -47,3 +47,11 @@ async def test_a_failed_connection_is_tried_again() -> None:
     answer = await test.call(buy, item="a book", card="tok_1", amount=20)
     assert answer.text == "Bought a book: receipt receipt-1."
     assert test.attempts == 2
+
+
+async def test_each_item_is_bought_once() -> None:
+    """The worker dies after the first item was bought."""
+    test = ToolTest(calls={"buy": ["Bought a cup.", "Bought a pot."]}, crash_after=["buy"])
+    answer = await test.call(buy_all, items=["cup", "pot"], card="tok_1", amount=20)
+    assert answer.structured == {"result": ["Bought a cup.", "Bought a pot."]}
+    assert [arguments["item"] for _, arguments in test.called] == ["cup", "pot"]

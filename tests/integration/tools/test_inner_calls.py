@@ -135,7 +135,7 @@ async def test_cancelling_the_caller_cancels_all_its_calls(api: httpx.AsyncClien
         inner = await tasks_of(api, task_id)
         return inner if [one["status"] for one in inner] == ["input_required"] * 2 else None
 
-    inner = await eventually(both_ask)
+    inner: list[dict[str, Any]] = await eventually(both_ask)
     await api.post(f"/v1/tasks/{task_id}/cancel")
 
     async def are_cancelled() -> bool:

@@ -338,6 +338,12 @@ async def _call(context: _Call, operation: Operation, tool: Any, arguments: Argu
     except UnusableAnswer as error:
         text = str(error).replace("The tool's answer", "The arguments", 1)
         raise TypeError(f"ctx.call({name!r}): {text}") from None
+    if context.secrets.hide_in(details) != details:
+        raise ToolFailure.of(
+            ErrorCategory.VALIDATION,
+            f"{name} was not called: an argument holds a secret of this tool, and arguments are recorded.",
+            hint=f"Declare the secret for {name}, too: its function reads it with ctx.secret.",
+        )
     if function is not None and (called := CALLED.get()) is not None:
         called[name] = function
     entry = await _wait(context, operation, "call", digest_of((name, details)), tool=name, details=details)
