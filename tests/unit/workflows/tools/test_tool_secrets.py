@@ -181,3 +181,16 @@ async def test_a_missing_value_fails_before_anybody_is_asked() -> None:
 async def test_values_of_tests_do_not_stay() -> None:
     await call(pay, SECRETS, amount=3)
     assert hide_known(VALUE) == VALUE
+
+
+@pytest.mark.parametrize("arguments", [{"key": VALUE}, {"deep": [{"text": f"Bearer {VALUE}"}]}])
+async def test_a_secret_is_no_argument_of_another_tool(arguments: dict[str, Any]) -> None:
+    @tool(secrets=["PAY_KEY"])
+    async def passing(ctx: ToolContext) -> str:
+        ctx.secret("PAY_KEY")
+        return (await ctx.call("other", arguments)).text
+
+    test = ToolTest(secrets=SECRETS, calls={"other": "called"})
+    error = (await test.call(passing)).error
+    assert error is not None
+    assert (error.category, "holds a secret" in error.message, test.called) == ("validation", True, [])
