@@ -28,7 +28,7 @@ from outlast.workflows.versioning import behaviour_of
 NAMES: dict[type, tuple[str, set[str], set[str], set[str]]] = {
     ToolCallWorkflow: (
         "ToolCallWorkflow",
-        {"attempts_fail", "release", "tool_step"},
+        {"attempts_fail", "release", "run_stopped", "task_asks", "tool_step"},
         {"submit_input"},
         {"tool_journal"},
     ),
