@@ -71,7 +71,7 @@ class ToolTest:
     `secrets` are the values of the secrets that the tool declares, by their names.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each is a part of the script)
         self,
         *,
         answers: Iterable[Any] = (),

@@ -64,10 +64,11 @@ def test_calls_and_turns_stay_with_their_version_and_what_lives_long_moves_on() 
 
 
 def test_signals_that_are_sent_by_name_are_handled() -> None:
-    assert NAMES[ToolCallWorkflow][1] == {ATTEMPTS_FAIL_SIGNAL, RELEASE_SIGNAL, STEP_SIGNAL}
+    of_calls = {TASK_ASKS_SIGNAL, RUN_STOPPED_SIGNAL}
+    assert NAMES[ToolCallWorkflow][1] == {ATTEMPTS_FAIL_SIGNAL, RELEASE_SIGNAL, STEP_SIGNAL, *of_calls}
     assert NAMES[ToolCallWorkflow][3] == {JOURNAL_QUERY}
     assert NAMES[NothingToRelease][1] == {RELEASE_SIGNAL}
     assert NAMES[DispatchWorkflow][1] == {LOOK_SIGNAL}
     session, turn = NAMES[SessionWorkflow][1], NAMES[TurnWorkflow][1]
     assert session == {TASK_COMPLETED_SIGNAL, CALL_REFUSED_SIGNAL, POSTED_SIGNAL, TURN_ENDED_SIGNAL}
-    assert turn == {TASK_ASKS_SIGNAL, RUN_STOPPED_SIGNAL}
+    assert turn == of_calls
