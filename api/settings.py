@@ -65,7 +65,7 @@ class ApiSettings(Settings):
     """True if the platform is the sandbox of an embedded stack. With tools of the operator, it is not a platform that
     they have chosen."""
     default_tools: str = "actors,docs"
-    """Tools and categories offered to MCP connections that choose no tools, comma-separated."""
+    """Tools, categories and tags offered to MCP connections that choose no tools, comma-separated."""
     default_actors: str = "apify/rag-web-browser"
     """Actors offered as separate tools, comma-separated."""
     permissions: str = ""

@@ -1,11 +1,11 @@
 """Checks of the API's settings before it listens, beyond those that each setting makes by itself."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from outlast.api.catalog.builtin_tools import OFF, ON
 from outlast.api.settings import ApiSettings, split_names
-from outlast.workflows.tools.framework.selection import TOOL_ALIASES
+from outlast.workflows.tools.framework.selection import TAG, TOOL_ALIASES
 from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.registry import MODES, base_tools
 
@@ -38,13 +38,18 @@ def _problems(settings: ApiSettings) -> Iterator[str]:
             yield f"OUTLAST_DEFAULT_ACTORS: {actor!r} is not an Actor; write `user/name`."
     if settings.mode not in MODES:
         return
-    known = {*Category, *base_tools(settings.mode).tools, *TOOL_ALIASES}
-    chosen = {"OUTLAST_DEFAULT_TOOLS": settings.selectors, "OUTLAST_BUILTIN_TOOLS": _chosen(settings.builtin_tools)}
-    for variable, names in chosen.items():
-        for name in names:
-            if name not in known and not _ACTOR.fullmatch(name):
-                kinds = f"a category ({', '.join(Category)}), a tool, or an Actor (`user/name`)"
-                yield f"{variable}: {name!r} is not {kinds}."
+    tools = base_tools(settings.mode).tools
+    known = {*Category, *tools, *TOOL_ALIASES}
+    tags = {f"{TAG}{tag}" for tool in tools.values() for tag in tool.tags}
+    yield from _unknown("OUTLAST_DEFAULT_TOOLS", settings.selectors, known | tags, "a tag of a tool (`tag:name`), ")
+    yield from _unknown("OUTLAST_BUILTIN_TOOLS", _chosen(settings.builtin_tools), known)
+
+
+def _unknown(variable: str, names: Iterable[str], known: Collection[str], others: str = "") -> Iterator[str]:
+    for name in names:
+        if name not in known and not _ACTOR.fullmatch(name):
+            kinds = f"a category ({', '.join(Category)}), {others}a tool, or an Actor (`user/name`)"
+            yield f"{variable}: {name!r} is not {kinds}."
 
 
 def _chosen(builtin_tools: str) -> tuple[str, ...]:

@@ -290,7 +290,7 @@ class Adapter:
         mode: str | None = None,
         tools: Sequence[str] | None = None,
     ) -> None:
-        """Select `tools` by category, name or Actor; no other tool can be called then.
+        """Select `tools` by category, tag, name or Actor; no other tool can be called then.
 
         Without `tools`, the server's default tools are listed, and every tool can be called.
         """

@@ -132,7 +132,8 @@ async def list_provider_tools(
     tools: Annotated[
         str | None,
         Query(
-            max_length=4096, description="Categories, tools and Actors, comma-separated; the default set when absent."
+            max_length=4096,
+            description="Categories, tags (`tag:NAME`), tools, Actors, comma-separated; the default set when absent.",
         ),
     ] = None,
     mode: Annotated[str | None, Query(description="How tools are presented; by default, the server's mode.")] = None,

@@ -16,7 +16,14 @@ from outlast.activities.failures.classify import classify
 from outlast.activities.mcp_actors.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.catalog.builtin_tools import EVERY_BUILTIN_TOOL, OWN_TOOLS, BuiltinTools
-from outlast.api.errors import InvalidCall, MaskedToolCalled, PlatformUnavailable, Unauthenticated, UnknownToolCalled
+from outlast.api.errors import (
+    BadRequest,
+    InvalidCall,
+    MaskedToolCalled,
+    PlatformUnavailable,
+    Unauthenticated,
+    UnknownToolCalled,
+)
 from outlast.api.metrics import MASK_RESOLUTIONS
 from outlast.api.settings import ApiSettings
 from outlast.workflows.contracts.tool_masks import Outcome, Resolution, canonical, masked_tool, resolve
@@ -31,7 +38,7 @@ from outlast.workflows.tools.core.actor_names import (
 )
 from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.ids import unquoted
-from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection
+from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection, UnknownTag
 from outlast.workflows.tools.framework.tool import Tool, values_at
 from outlast.workflows.tools.registry import (
     MODES,
@@ -117,7 +124,9 @@ class Catalogue:
         return has_own_defaults or has_account or not loaded_tools()
 
     async def load(self, selection: Selection, caller: Caller) -> ToolSet:
-        """Return the tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode."""
+        """Return the tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode, and
+        `BadRequest` for an unknown tag.
+        """
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
         available = self._base(selection.mode).tools
         if selection.selectors is None and not self._has_defaults(selection.mode, caller):
@@ -127,7 +136,10 @@ class Catalogue:
         async def load_actor(actor: str) -> tuple[Tool, ...]:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)
 
-        return await load_tools(chosen, load_actor, available)
+        try:
+            return await load_tools(chosen, load_actor, available)
+        except UnknownTag as error:
+            raise BadRequest(str(error)) from error
 
     async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
         """Return the tool of `actor`, or its tools if it is an MCP server; empty, with a warning, if it cannot be

@@ -27,8 +27,8 @@ from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, Pla
 from outlast.api.http.dependencies import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
 from outlast.api.services import Services
-from outlast.workflows.tools.framework.selection import Parameters, Selection, UnknownName
-from outlast.workflows.tools.registry import MODES, ToolSet, normalised_mode, selection_rules
+from outlast.workflows.tools.framework.selection import Parameters, Selection, UnknownName, without_tags
+from outlast.workflows.tools.registry import MODES, ToolSet, base_tools, normalised_mode, selection_rules
 
 PAYMENT_SIGNATURE_HEADER = "payment-signature"
 _MAX_CONNECTIONS = 10_000
@@ -201,8 +201,8 @@ def selection_from(
 ) -> Selection:
     """Read the selection in a URL's parameters or in command-line options.
 
-    `environment` has defaults for parameters of some modes. Raises `BadRequest` for an unknown mode and invalid values,
-    and `UnknownParameter` for a name that the mode does not have.
+    `environment` has defaults for parameters of some modes. Raises `BadRequest` for an unknown mode or tag, and for
+    invalid values, and `UnknownParameter` for a name that the mode does not have.
     """
     mode = _mode_in(parameters, default_mode)
     if mode not in MODES:
@@ -211,7 +211,10 @@ def selection_from(
     named = {name: variable for name, variable in rules.environment if name not in parameters}
     found = {name: [environment[each]] for name, each in named.items() if environment and each in environment}
     try:
-        return rules.read(mode, {**parameters, **found})
+        selection = rules.read(mode, {**parameters, **found})
+        if selection.selectors is None:
+            return selection
+        return replace(selection, selectors=without_tags(selection.selectors, base_tools(mode).tools.values()))
     except UnknownName as error:
         raise UnknownParameter(str(error)) from error
     except ValueError as error:

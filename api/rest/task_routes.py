@@ -348,6 +348,7 @@ def _view(definition: Tool) -> ToolView:
         name=definition.name,
         title=hints.title,
         category=definition.category.value,
+        tags=definition.tags,
         description=definition.description,
         input_schema=definition.input_schema,
         output_schema=definition.output_schema,

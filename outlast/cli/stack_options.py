@@ -136,7 +136,7 @@ class ConnectionFlags(TypedDict, total=False):
     ui: Annotated[
         str | None, _offer("In mode apify: apps, default or auto, whether tools have widgets. Otherwise as --mode.")
     ]
-    tools: Annotated[str | None, _offer("Categories, tools and Actors to offer, comma-separated.")]
+    tools: Annotated[str | None, _offer("Categories, tags (tag:NAME), tools and Actors to offer, comma-separated.")]
     actors: Annotated[str | None, _offer("Actors to offer as additional tools, comma-separated.")]
     payment: Annotated[str | None, _offer("Payment of calls: skyfire, in mode apify also x402.")]
     telemetry_enabled: Annotated[

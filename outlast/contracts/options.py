@@ -672,7 +672,7 @@ class SessionOptions(TurnOptions, total=False):
     update: Annotated[
         bool | None, Option("Whether these settings replace those of an existing session.", wire="update")
     ]
-    tools: Annotated[Sequence[str] | None, Option("Categories, tools and Actors.", wire="tools")]
+    tools: Annotated[Sequence[str] | None, Option("Categories, tags (`tag:NAME`), tools and Actors.", wire="tools")]
     instructions: Annotated[str | None, Option("Text for the model, the same in every turn.", wire="instructions")]
 
 

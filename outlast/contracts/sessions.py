@@ -101,7 +101,8 @@ class SessionRequest(_Request):
     tools: tuple[Annotated[str, Field(max_length=_MAX_NAME_CHARS)], ...] | None = Field(
         default=None,
         max_length=_MAX_TOOLS,
-        description="Categories, tools and Actors, as MCP connections select them; by default the server's selection.",
+        description="Categories, tags (`tag:NAME`), tools and Actors, as MCP connections select them; by default the "
+        "server's selection.",
     )
     instructions: str = Field(
         default="",

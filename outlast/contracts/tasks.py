@@ -412,6 +412,9 @@ class ToolView(Response):
     name: str
     title: Annotated[str, absent("")]
     category: Annotated[str, absent("")]
+    tags: Annotated[tuple[str, ...], absent(())] = Field(
+        default=(), description="Further groups by which connections select it, as `tag:billing`."
+    )
     description: Annotated[str, absent("")]
     input_schema: Annotated[dict[str, JsonValue], absent({})]
     output_schema: dict[str, JsonValue] | None = None

@@ -40,7 +40,14 @@ from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.changes import change_of, fitting, kind_of
 from outlast.workflows.tools.framework.mode import ActorFacts, Mode
-from outlast.workflows.tools.framework.selection import TOOL_ALIASES, LoadedChoice, Payment, Selection, SelectionRules
+from outlast.workflows.tools.framework.selection import (
+    TOOL_ALIASES,
+    LoadedChoice,
+    Payment,
+    Selection,
+    SelectionRules,
+    without_tags,
+)
 from outlast.workflows.tools.framework.tool import Tool
 
 _MODES: dict[str, Mode] = {mode.name: mode for mode in (default.MODE, openai.MODE, apify.MODE)}
@@ -334,10 +341,15 @@ async def load_tools(
 ) -> ToolSet:
     """Return the tools of `selection`, which are among `available` (default: all of the mode) or tools of Actors.
 
-    Raises `UnknownTool` for an unknown mode.
+    Raises `UnknownTool` for an unknown mode, and `UnknownTag`.
     """
     available = base_tools(selection.mode).tools if available is None else available
     rules = selection_rules(selection.mode)
+    selection = replace(
+        selection,
+        selectors=None if selection.selectors is None else without_tags(selection.selectors, available.values()),
+        default_selectors=without_tags(selection.default_selectors, available.values()),
+    )
     choice = rules.choose(selection, available)
     loaded_by_default = () if selection.selectors is not None else loaded_tools()
     own = (available[name] for name in loaded_by_default if name in available and available[name] not in choice.tools)

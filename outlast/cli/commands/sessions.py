@@ -302,7 +302,8 @@ async def chat(
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="ID", help="The model, as its provider names it.")] = None,
     tools: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Categories, tools and Actors, comma-separated.")
+        str | None,
+        typer.Option(metavar="NAMES", help="Categories, tags (tag:NAME), tools and Actors, comma-separated."),
     ] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Continue this conversation.")] = None,
     **given: Unpack[Controls],

@@ -93,7 +93,8 @@ async def ls(context: Context, mode: ModeOption = None) -> None:
         context.output.document({"tools": [tool.document() for tool in found]})
         return
     found = sorted(found, key=lambda tool: (tool.category, tool.name))
-    context.output.table(_COLUMNS, [(escape(one.name), escape(one.category), escape(_purpose(one))) for one in found])
+    rows = [(escape(one.name), escape(_groups(one)), escape(_purpose(one))) for one in found]
+    context.output.table(_COLUMNS, rows)
     context.output.note()
     context.suggest(its_arguments="tools get TOOL", any_Actor="call USER/NAME")
 
@@ -112,7 +113,7 @@ async def get(
     if output.as_json:
         output.document(tool.document())
         return
-    output.show(f"[bold]{escape(tool.name)}[/]  [dim]{escape(tool.title)}, {escape(tool.category)}[/]")
+    output.show(f"[bold]{escape(tool.name)}[/]  [dim]{escape(tool.title)}, {escape(_groups(tool))}[/]")
     output.show(f"\n{escape(printable(tool.description))}\n")
     _show_arguments(output, tool)
     output.note()
@@ -132,6 +133,11 @@ def _show_arguments(output: Output, tool: Tool) -> None:
     output.show(Entries(rows, ("ARGUMENT", "TYPE", "DESCRIPTION")))
     if any(argument.is_required for argument in arguments):
         output.show(f"{_REQUIRED} required")
+
+
+def _groups(tool: Tool) -> str:
+    """Return the selectors of the groups that the tool is in."""
+    return ", ".join((tool.category, *(f"tag:{tag}" for tag in tool.tags)))
 
 
 def _purpose(tool: Tool) -> str:

@@ -140,12 +140,12 @@ def test_tools_are_listed_by_what_they_do(fake_api: FakeApi, outlast: Outlast) -
         "description": "This tool calls the Actor outlast/sleeper and returns what it produced. Sleeps. And more.",
         "actor": "outlast/sleeper",
     }
-    other = {"name": "get-actor-log", "category": "runs", "description": "Get the log. Use it."}
+    other = {"name": "get-actor-log", "category": "runs", "description": "Get the log. Use it.", "tags": ["ops"]}
     fake_api.on("GET", "/v1/tools", {"tools": [other, actor]})
     ended = outlast("tools", "ls", "--mode", "openai")
     assert [line.split() for line in ended.out.splitlines()[1:]] == [
         ["outlast--sleeper", "actors", "Sleeps."],
-        ["get-actor-log", "runs", "Get", "the", "log."],
+        ["get-actor-log", "runs,", "tag:ops", "Get", "the", "log."],
     ]
     assert fake_api.seen[0].query == {"mode": "openai"}
     assert [tool["name"] for tool in outlast("tools", "ls", "--json").document["tools"]] == [

@@ -58,6 +58,23 @@ async def test_a_connection_that_selects_one_tool_can_collect_its_result(api: ht
     assert "weather" not in names
 
 
+@pytest.mark.parametrize("mode", ["default", "apify"])
+async def test_tags_are_listed_and_select_tools(api: httpx.AsyncClient, mode: str) -> None:
+    wire = Wire(api, LEGACY, f"?mode={mode}&tools=tag:outdoors")
+    await wire.initialize()
+    listed = {one["name"]: one for one in (await wire.request("tools/list", {}))["tools"]}
+    assert (listed.keys() & (OWN | {"rates"})) == {"weather", "rates"}
+    assert listed["rates"]["_meta"] == {"outlast/tags": ["outdoors", "money"]}
+    tools = {one["name"]: one for one in (await api.get("/v1/tools")).json()["tools"]}
+    assert (tools["rates"]["tags"], tools["nap"]["tags"]) == (["outdoors", "money"], [])
+    adapter = await api.get("/v1/adapters/anthropic/tools", params={"tools": "tag:money"})
+    assert "rates" in adapter.text
+    assert "weather" not in adapter.text
+    for address in ("/v1/adapters/anthropic/tools?tools=tag:mony", f"/mcp?mode={mode}&tools=tag:mony"):
+        refused = await (api.get(address) if "adapters" in address else api.post(address, json={}))
+        assert (refused.status_code, "did you mean 'tag:money'?" in refused.text) == (400, True)
+
+
 async def test_rest_adapters_and_the_client_have_it(api: httpx.AsyncClient) -> None:
     answer = await completed(api, call("weather", city="Prague"))
     assert answer["result"]["structured"] == {"city": "Prague", "degrees": [20]}

@@ -28,7 +28,7 @@ def _attempt(folder: str) -> int:
     return len(list(marks.glob("attempt-*")))
 
 
-@tool(read_only=True)
+@tool(read_only=True, tags=["outdoors"])
 def weather(city: str, days: int = 1) -> Forecast:
     """Weather forecast for a city.
 
@@ -83,7 +83,7 @@ def transfer(amount: int) -> str:
     return f"Transferred {amount}."
 
 
-@tool(read_only=True, reuse="10m", budget_usd=0.5)
+@tool(read_only=True, reuse="10m", budget_usd=0.5, tags=["outdoors", "money"])
 def rates(currency: str) -> float:
     """Time at which the rate of a currency was read."""
     return time.time()

@@ -4,7 +4,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -146,6 +146,8 @@ class ToolOptions(TypedDict, total=False):
     reuse: str | int
     """Calls without the option `reuse` get the answer of an identical call not older than this: `10m`, or seconds. For
     tools that are `read_only` and have no approval."""
+    tags: Sequence[str]
+    """Further groups by which connections select tools, as `tag:billing`: letters, digits, `_` and `-`."""
     secrets: Sequence[str]
     """Names of the secrets that the function reads with `ctx.secret(name)`: environment variables of the worker."""
     version: int
@@ -224,8 +226,8 @@ def function_tool(function: Callable[P, R], **options: Unpack[ToolOptions]) -> F
     version = options.get("version", 1)
     _check_version(version)
     secrets = check_secret_names(options.get("secrets", ()))
-    made = replace(builder.build(), version=version, budget_usd=_budget(options), reuse=_age(options), secrets=secrets)
-    return FunctionTool(function, made, options)
+    made = replace(builder.build(), version=version, budget_usd=_budget(options), reuse=_age(options))
+    return FunctionTool(function, replace(made, secrets=secrets, tags=_tags(options)), options)
 
 
 def _budget(options: ToolOptions) -> Decimal | None:
@@ -238,6 +240,18 @@ def _budget(options: ToolOptions) -> Decimal | None:
     except ValidationError as error:
         reason = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
         raise ValueError(f"@tool: budget_usd={given!r} is not an amount in US dollars: {reason}.") from None
+
+
+def _tags(options: ToolOptions) -> tuple[str, ...]:
+    """Return the option `tags`, each once. Raises `TypeError` and `ValueError` for anything else than names."""
+    given: object = options.get("tags", ())
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"@tool: tags={given!r} is not a list of tags: write tags=['billing'].")
+    tags = tuple(cast(Iterable[object], given))
+    for tag in tags:
+        if not isinstance(tag, str) or _NAME.fullmatch(tag) is None:
+            raise ValueError(f"@tool: {tag!r} in tags= is not a tag: it has 1 to 64 letters, digits, `_` or `-`.")
+    return tuple(dict.fromkeys(cast(tuple[str, ...], tags)))
 
 
 def _age(options: ToolOptions) -> str | None:

@@ -1,24 +1,31 @@
 """Selection of the tools that a connection offers, by its parameters. A mode may have its own rules."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import JsonValue, SecretStr
 
 from outlast.activities.contracts import ErrorEnvelope, JsonObject
+from outlast.workflows.contracts.unknown_fields import unknown_name
 from outlast.workflows.tools.framework.tool import Category, Tool
 
 TOOL_ALIASES = {"get-actor-run-log": "get-actor-log"}
 """Names of the same tools in other Apify MCP servers: accepted, never listed."""
 DEFAULT_SELECTORS = (Category.ACTORS.value, Category.DOCS.value)
 
+TAG = "tag:"
+"""Beginning of a selector that means all tools with a tag."""
 Parameters = Mapping[str, Sequence[str]]
 """Parameters of a URL, or flags of a command: each name with its values in their order."""
 
 
 class UnknownName(ValueError):
     """A parameter has a name that is unknown in the mode."""
+
+
+class UnknownTag(ValueError):
+    """A selection has a tag that no tool has."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,24 @@ class SelectionRules:
     """True if the choice depends on `Selection.client`."""
     shows_apps: Callable[[Selection], bool] = lambda _selection: False
     """Return whether a connection has the pages that only some connections in the mode have."""
+
+
+def without_tags(selectors: Iterable[str], tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Replace each selector `tag:NAME` with the names of the tools that have this tag.
+
+    Raises `UnknownTag` for a tag that none of `tools` has.
+    """
+    given = tuple(selectors)
+    if not any(selector.startswith(TAG) for selector in given):
+        return given
+    tagged: dict[str, list[str]] = {}
+    for definition in tools:
+        for tag in definition.tags:
+            tagged.setdefault(TAG + tag, []).append(definition.name)
+    unknown = next((selector for selector in given if selector.startswith(TAG) and selector not in tagged), None)
+    if unknown is not None:
+        raise UnknownTag(unknown_name("tag", unknown, tagged))
+    return tuple(name for selector in given for name in tagged.get(selector, [selector]))
 
 
 def names_in(parameters: Parameters, name: str) -> tuple[str, ...] | None:

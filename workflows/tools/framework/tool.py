@@ -34,6 +34,10 @@ Part = Callable[..., Awaitable[Any]]
 """Workflow code of (ctx, arguments) or, after a client phase, (ctx, arguments, reply); or a function under @plain."""
 
 
+TAGS_META = "outlast/tags"
+"""Key in the `_meta` of a tool's definition: its tags."""
+
+
 class Category(StrEnum):
     """Groups by which tools are selected, the same in every mode."""
 
@@ -145,6 +149,8 @@ class Tool:
     """Maximum cost of one call in US dollars; a lower limit of the caller takes precedence."""
     reuse: str | None = None
     """Maximum age of an answer of an identical call that answers a call (`10m`), where caller and operator set none."""
+    tags: tuple[str, ...] = ()
+    """Further groups by which connections select it: `tag:billing`."""
     secrets: tuple[str, ...] = ()
     """Names of the secrets that its function may read. Their values are in the environment of workers."""
     version: int = 1
@@ -205,7 +211,8 @@ class Tool:
     @property
     def meta(self) -> dict[str, JsonValue]:
         """`_meta` of the tool's definition (MCP)."""
-        return json.loads(self.meta_json)
+        tags: dict[str, JsonValue] = {TAGS_META: list(self.tags)} if self.tags else {}
+        return {**json.loads(self.meta_json), **tags}
 
     def parse(self, arguments: Mapping[str, JsonValue]) -> Any:
         """Return the arguments in the form for the handler. Raises `ToolError` that lists every violation."""
