@@ -62,7 +62,7 @@ class ActorCard(CamelCaseContract):
     """A short description of an Actor."""
 
     actor_id: str
-    full_name: str = Field(description="`user/name`, by which the Actor is called.")
+    full_name: str = Field(description="`user/name`: the name to call the Actor by.")
     title: str
     description: str = ""
     developer: str = Field(description="The publisher of the Actor.")

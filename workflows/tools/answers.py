@@ -77,7 +77,7 @@ class Rows(Answer):
     limit: int
     item_count: int = Field(description="Rows on this page.")
     total_item_count: int = Field(description="Rows in the dataset.")
-    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
+    next_offset: int | None = Field(default=None, description="Offset of the next page; absent on the last page.")
     large_row_bytes: int | None = Field(
         default=None,
         description="Size of the row at `offset` if it is too large for an answer: it is shortened, or left out.",

@@ -27,7 +27,7 @@ async def test_a_schedule_is_made_found_changed_and_removed(call: ToolCaller, sa
     ]
     assert (made.structured["isEnabled"], made.structured["isExclusive"]) == (True, True)
     assert f"It runs Actor {actor_id}, saved task {task_id}." in made.text
-    assert "It comes due next at " in made.text
+    assert "It is due next at " in made.text
     for reference in (schedule_id, "weekdays"):
         found = await call("get-schedule", scheduleId=reference)
         assert [action.get("input") for action in found.structured["actions"]] == [INPUT, None]
@@ -38,7 +38,7 @@ async def test_a_schedule_is_made_found_changed_and_removed(call: ToolCaller, sa
     off = await call("update-schedule", scheduleId=schedule_id, isEnabled=False, title="Never")
     assert "nextRunAt" not in off.structured
     assert (off.structured["title"], len(off.structured["actions"])) == ("Never", 2)
-    assert "It is off" in off.text
+    assert "It is disabled" in off.text
     fewer = await call("update-schedule", scheduleId=schedule_id, actions=[{"actorTaskId": task_id}])
     assert fewer.structured["actions"] == [{"actorTaskId": task_id}]
     removed = await call("delete-schedule", scheduleId="weekdays")

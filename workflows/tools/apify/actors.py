@@ -44,16 +44,16 @@ from outlast.workflows.tools.framework.tool import Category
 
 SEARCH_DESCRIPTION = """
 Search Apify Store for Actors: ready programs that scrape a site, crawl, convert or automate. Search with one to three
-words: the name of the site and what is wanted of it (`Instagram posts`, `Google Maps`), no sentences. Without
-keywords the most used ones come. The answer has each Actor's name, price and use.
+words: the name of the site and the wanted data (`Instagram posts`, `Google Maps`), no sentences. Without keywords, the
+most used Actors are returned. The answer has the name, price and usage of each Actor.
 """
 NOTHING_FITS = "Nothing fits: search with fewer or more general words, such as the name of the site alone."
 _DEFAULT_LIMIT = 5
 SEARCH_ARGUMENTS: JsonObject = arguments(
     {
         "keywords": text("One to three words; none for the most used Actors.", default=""),
-        "limit": integer("Actors to find at most.", default=_DEFAULT_LIMIT, minimum=1, maximum=10),
-        "offset": integer("Actors to skip.", default=0, minimum=0),
+        "limit": integer("Maximum number of Actors.", default=_DEFAULT_LIMIT, minimum=1, maximum=10),
+        "offset": integer("Number of Actors to skip.", default=0, minimum=0),
     }
 )
 CARDS_REPORT: JsonObject = {
@@ -121,14 +121,14 @@ SEARCH_ACTORS = reading_tool(
     Category.ACTORS,
     does=SEARCH_DESCRIPTION,
     arguments=SEARCH_ARGUMENTS,
-    answer=answer({**CARDS_REPORT, "instructions": text("What to do next.")}, required=("actors", "query", "count")),
+    answer=answer({**CARDS_REPORT, "instructions": text("Next step.")}, required=("actors", "query", "count")),
     handler=search_actors,
 )
 
 
 DETAILS_DESCRIPTION = """
-Get what there is to know of an Actor before it is run: its input schema, documentation, price and use. `output`
-chooses parts; without it all come but outputSchema and mcpTools.
+Get the details of an Actor before you run it: its input schema, documentation, price and usage. `output` selects
+parts. Default: all except outputSchema and mcpTools.
 """
 ACTOR_ARGUMENT = required_text("The Actor: `user/name`, or its id.")
 _OF_CARD = ("description", "stats", "pricing", "rating", "metadata")
@@ -185,7 +185,9 @@ async def fetch_actor_details(ctx: HandlerContext, given: dict[str, Any]) -> Too
     if "outputSchema" in wanted:
         structured["outputSchema"] = types = type_object(details.output.item_schema) if details.output else {}
         schema_text = (
-            f"```typescript\ntype ActorOutput = {in_words(types)}\n```" if types else "Nothing is known of its items."
+            f"```typescript\ntype ActorOutput = {in_words(types)}\n```"
+            if types
+            else "The schema of its items is unknown."
         )
         blocks.append(f"# Output Schema\n{schema_text}")
     if "mcpTools" in wanted:
@@ -216,7 +218,7 @@ async def _tools_of(ctx: HandlerContext, actor: str, *, is_server: bool) -> str:
     by_call_actor = ctx.offers("call-actor")
     if not is_server:
         run = " Run it with call-actor." if by_call_actor else ""
-        return f"{actor} is no MCP server, so it has no tools of its own.{run}"
+        return f"{actor} is not an MCP server, so it has no tools.{run}"
     tools, notes = await list_tools_of(ctx, actor)
     lines = [f"- `{tool.name}`: {tool.description}\n  Input: {compact(tool.input_schema)}" for tool in tools]
     shown = [str(line) for line in first_that_fit(lines, ctx.call.output.inline_limit_bytes)]
@@ -241,12 +243,12 @@ FETCH_ACTOR_DETAILS = reading_tool(
                     "pricing": flag("What it costs."),
                     "rating": flag("How users rate it."),
                     "metadata": flag("Developer, categories, when it was changed, whether it is deprecated."),
-                    "inputSchema": flag("What it takes."),
+                    "inputSchema": flag("JSON Schema of its input."),
                     "readme": flag("Its documentation."),
-                    "outputSchema": flag("What its items are like."),
-                    "mcpTools": flag("For one that is an MCP server: its tools."),
+                    "outputSchema": flag("Schema of its items."),
+                    "mcpTools": flag("For an Actor that is an MCP server: its tools."),
                 },
-                "The parts to answer.",
+                "The parts to return.",
             ),
         },
         required=("actor",),
@@ -257,7 +259,7 @@ FETCH_ACTOR_DETAILS = reading_tool(
             "readme": text("Its documentation."),
             "inputSchema": {"type": "object"},
             "outputSchema": {"type": "object"},
-            "mcpTools": text("The tools of an MCP server, in words."),
+            "mcpTools": text("The tools of an MCP server, as text."),
         }
     ),
     handler=fetch_actor_details,

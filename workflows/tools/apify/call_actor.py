@@ -141,8 +141,8 @@ _DIGEST_CHARS = 4
 _INVALID_INPUT = "invalid-input"
 """Error type of the platform for an input that violates the Actor's schema."""
 CANNOT_RUN = (
-    "This connection cannot run this Actor: it has neither call-actor nor a tool of the Actor. The person who set it "
-    "up can select either."
+    "This connection cannot run this Actor: it has neither call-actor nor a tool of the Actor. The person who "
+    "configured it can select either."
 )
 SOME_CANNOT_RUN = (
     "This connection can run only Actors that have a tool of their own in it. Others need call-actor, or their own "
@@ -156,7 +156,7 @@ def actor_tool(executor: ActorExecutor, actor: str, **facts: Unpack[ActorFacts])
     about = cut(facts["description"], MAX_DESCRIPTION_CHARS)
     hints = ToolAnnotations(title=actor, destructive=True, idempotent=None, open_world=True)
     does = (
-        f"Run the Actor {actor} ({facts['title']}) and say how the run stands and what it has written; read the items "
+        f"Run the Actor {actor} ({facts['title']}) and return the state of the run and its storages; read the items "
         f"with get-dataset-items. {about}"
     ).strip()
     definition = begun(
@@ -219,23 +219,23 @@ def mcp_tool_names(actor: str, tools: Sequence[str]) -> list[str]:
 
 DESCRIPTION = """
 Run an Actor, a program on the Apify platform, by its name `user/name`, with an input that fits the Actor's own input
-schema. The answer says how the run stands and what it has written; read the items with get-dataset-items. A run that
-takes longer than waitSecs goes on: follow it with get-actor-run. The run is paid by your account; maxTotalChargeUsd
-limits what it may cost.
+schema. The answer has the state of the run and its storages; read the items with get-dataset-items. A run that takes
+longer than waitSecs continues: follow it with get-actor-run. Your account pays for the run; maxTotalChargeUsd limits
+its cost.
 """
 
 
 RUN_ARGUMENTS: JsonObject = {
-    "input": free_object("What the Actor takes, by its own input schema."),
+    "input": free_object("Input that matches the Actor's input schema."),
     "callOptions": inner(
         {
             "memory": number("Memory in megabytes, a power of two.", minimum=128, maximum=32_768),
-            "timeout": number("Longest duration of the run, in seconds; 0 for none.", minimum=0),
-            "build": text("Tag or number of the build; the Actor's default without it."),
-            "maxItems": integer("Items to be charged at most.", exclusiveMinimum=0),
-            "maxTotalChargeUsd": number("What the run may cost at most, in US dollars.", exclusiveMinimum=0),
+            "timeout": number("Maximum duration of the run, in seconds; 0 for no limit.", minimum=0),
+            "build": text("Tag or number of the build. Default: that of the Actor."),
+            "maxItems": integer("Maximum number of items that are charged.", exclusiveMinimum=0),
+            "maxTotalChargeUsd": number("Maximum cost of the run, in US dollars.", exclusiveMinimum=0),
         },
-        "How the run is carried out.",
+        "Options of the run.",
     ),
 }
 """Arguments of the tools that run any Actor, besides the Actor's name.
@@ -320,8 +320,8 @@ def call_actor_tool(executor: ActorExecutor) -> Tool:
     schema = arguments(
         {
             "actor": text(
-                "The Actor: `user/name`, for example apify/rag-web-browser. `user/name:tool` is a tool of one that is "
-                "an MCP server."
+                "The Actor: `user/name`, for example apify/rag-web-browser. `user/name:tool` is a tool of an Actor "
+                "that is an MCP server."
             ),
             **RUN_ARGUMENTS,
         },

@@ -221,7 +221,7 @@ _INPUT_FIELDS: JsonObject = answer(
 CARD: JsonObject = answer(
     {
         **members(text(), "title", "url", "id"),
-        "fullName": text("`user/name`, by which the Actor is called."),
+        "fullName": text("`user/name`: the name to call the Actor by."),
         "pictureUrl": text(),
         "developer": whole_answer({"username": text(), "isOfficialApify": flag(), "url": text()}),
         "description": text(),

@@ -72,7 +72,7 @@ FETCH_APIFY_DOCS = reading_tool(
 
 _SEARCH_APIFY_DOCS_DESCRIPTION = """
 Search the documentation of Apify (platform, SDK, CLI, API) or of Crawlee by keywords. The answer has addresses of
-pages with the words around the match.
+pages, each with the text around the match.
 """
 _DEFAULT_LIMIT = 5
 _DEFAULT_SOURCE = "apify"
@@ -118,20 +118,20 @@ SEARCH_APIFY_DOCS = reading_tool(
     arguments=arguments(
         {
             "docSource": text(
-                "Whose documentation: of Apify, or of Crawlee for JavaScript or Python.",
+                "The documentation to search: of Apify, or of Crawlee for JavaScript or Python.",
                 default=_DEFAULT_SOURCE,
                 enum=[*_SOURCES],
             ),
             "query": required_text("Keywords, no sentences."),
-            "limit": number("Results at most.", default=_DEFAULT_LIMIT, minimum=1, maximum=20),
-            "offset": number("Results to skip.", default=0),
+            "limit": number("Maximum number of results.", default=_DEFAULT_LIMIT, minimum=1, maximum=20),
+            "offset": number("Number of results to skip.", default=0),
         },
         required=("query",),
     ),
     answer=answer(
         {
             "results": array(answer({"url": text(), "content": text()}, required=("url",))),
-            "instructions": text("What to do next."),
+            "instructions": text("Next step."),
         },
         required=("results",),
     ),
@@ -140,13 +140,13 @@ SEARCH_APIFY_DOCS = reading_tool(
 
 
 REPORT_DESCRIPTION = """
-Tell those who run this server about a problem with a tool, an Actor or an answer: what was tried, what was expected,
-what happened. Leave out passwords, tokens and personal data. The report goes to the server's log and to nobody else.
+Report a problem with a tool, an Actor or an answer to the operators of this server: what was tried, what was expected,
+what happened. Omit passwords, tokens and personal data. The report is only written to the server's log.
 """
 _MAX_ID_CHARS = 200
 _NAMED = (
-    "If this cannot be put right from here, tell it to those who run this server with report-problem: what was tried, "
-    "and this error."
+    "If you cannot fix this, report it to the operators of this server with report-problem: what was tried, and this "
+    "error."
 )
 _NOT_REPORTED = frozenset({ErrorCategory.PAYMENT, ErrorCategory.PERMISSION, ErrorCategory.AUTHENTICATION})
 """Failures that a person solves by paying, allowing or signing in: not problems of the server."""
@@ -183,7 +183,7 @@ REPORT_PROBLEM = (
         does=REPORT_DESCRIPTION,
         arguments=arguments(
             {
-                "message": text("What was tried, expected and seen.", minLength=1, maxLength=2_000),
+                "message": text("What was tried, what was expected, and what happened.", minLength=1, maxLength=2_000),
                 "actorId": text("The Actor that it is about.", maxLength=_MAX_ID_CHARS),
                 "actorRunId": text("The run that it is about.", maxLength=_MAX_ID_CHARS),
                 "relatedTools": array(text(maxLength=100), "The tools that it is about.", maxItems=20),

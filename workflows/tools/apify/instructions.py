@@ -25,7 +25,7 @@ INSTRUCTIONS = (
     Instruction(
         "- Storages, runs and logs are resources, too: resources/read takes their addresses on the platform's\n"
         "  API, such as .../v2/datasets/ID/items?limit=100; resources/templates/list has the forms. Answers name\n"
-        "  ids: build the address from them. What is too large is answered by a note: read a page of it."
+        "  ids: build the address from them. Content that is too large is replaced by a note: read a page of it."
     ),
     Instruction(
         "- search-actors finds Actors; fetch-actor-details has one's README, price and input schema.",
@@ -38,8 +38,8 @@ INSTRUCTIONS = (
     ),
     Instruction("- Where an Actor has a tool of its own, prefer that to call-actor.", ("call-actor",)),
     Instruction(
-        "- Tools that run an Actor wait up to waitSecs; with 0 they only start it. A run that takes longer goes\n"
-        "  on: follow it with get-actor-run. What it has written is read with get-dataset-items and\n"
+        "- Tools that run an Actor wait up to waitSecs; with 0 they only start it. A run that takes longer\n"
+        "  continues: follow it with get-actor-run. Read its output with get-dataset-items and\n"
         "  get-key-value-store-record.",
         ("get-actor-run", "get-dataset-items", "get-key-value-store-record"),
     ),
@@ -78,7 +78,7 @@ INSTRUCTIONS = (
         ("search-actors", "apify--rag-web-browser"),
     ),
     Instruction(
-        "- When a tool misleads you or does not do what it says, tell it with report-problem, once.",
+        "- When a tool misleads you or does not do what it says, report it with report-problem, once.",
         ("report-problem",),
     ),
 )

@@ -50,9 +50,8 @@ from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 
 _GET_ACTOR_RUN_DESCRIPTION = """
-Get how an Actor run stands: its status, what it last said, how much it has written, and what to call next. With
-waitSecs the answer comes when the run has ended, or after that time. The items themselves are read with
-get-dataset-items.
+Get the state of an Actor run: its status, its latest status message, the size of its output, and what to call next.
+With waitSecs, the answer comes when the run has ended, or after that time. Read the items with get-dataset-items.
 """
 RUN_ID = required_text("Id of the run.")
 
@@ -120,8 +119,8 @@ GET_ACTOR_RUN_LIST = reading_tool(
     arguments=arguments(
         {
             "actorId": required_text("Only runs of this Actor: its id, or `user/name`."),
-            "offset": number("Runs to skip.", default=0),
-            "limit": number("Runs to list at most.", default=10, maximum=10),
+            "offset": number("Number of runs to skip.", default=0),
+            "limit": number("Maximum number of runs.", default=10, maximum=10),
             "desc": flag("Whether the newest come first.", default=False),
             "status": text("Only runs in this status.", enum=[*_STATUSES]),
         }
@@ -161,8 +160,8 @@ GET_ACTOR_RUN_LOG = reading_tool(
     handler=get_actor_run_log,
 )
 _ABORT_ACTOR_RUN_DESCRIPTION = """
-Stop an Actor run that is starting or running, for good. What it has written so far stays. A run that has ended stays
-as it is. With gracefully it is told first, and has 30 seconds to finish what it is doing.
+Abort an Actor run that is starting or running. Its output so far is kept. A run that has ended does not change. With
+gracefully, the Actor is notified first, and has 30 seconds to finish.
 """
 
 
@@ -191,7 +190,7 @@ ABORT_ACTOR_RUN = (
         arguments=arguments(
             {
                 "runId": required_text("Id of the run."),
-                "gracefully": flag("Whether the Actor is told first, and may finish what it is doing."),
+                "gracefully": flag("Whether the Actor is notified first, and may finish."),
             },
             required=("runId",),
         ),

@@ -145,21 +145,21 @@ GET_ACTOR_TASK = reading_tool(
 UPDATE_ACTOR_TASK = _writing_task(
     "update-actor-task",
     "Update Actor task",
-    "Change a saved Actor task: fields that you give take the place of what was saved, the input as a whole.",
+    "Change a saved Actor task: given fields replace the saved ones; the input is replaced as a whole.",
     update_actor_task,
     arguments({"taskId": TASK_ID, **TASK_FIELDS}, required=("taskId",)),
 ).build()
 PUBLISH_ACTOR_TASK = _writing_task(
     "publish-actor-task",
     "Publish Actor task",
-    "Give a saved Actor task a public page, as its publicConfig describes it. Everybody can see it then: ask the user "
-    "first.",
+    "Give a saved Actor task a public page, as described by its publicConfig. Everybody can see the page: ask the "
+    "user first.",
     publish_actor_task,
 ).build()
 UNPUBLISH_ACTOR_TASK = _writing_task(
     "unpublish-actor-task",
     "Unpublish Actor task",
-    "Take the public page of a saved Actor task away. Its publicConfig is kept.",
+    "Remove the public page of a saved Actor task. Its publicConfig is kept.",
     unpublish_actor_task,
 ).build()
 TASK_TOOLS = (CREATE_ACTOR_TASK, GET_ACTOR_TASK, UPDATE_ACTOR_TASK, PUBLISH_ACTOR_TASK, UNPUBLISH_ACTOR_TASK)
@@ -232,7 +232,7 @@ async def remove_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolRes
     """Delete the schedule. Runs that it has started continue."""
     removed = await delete_schedule(ctx, given["scheduleId"])
     structured: JsonObject = {"scheduleId": removed.get("id"), "name": removed.get("name"), "deleted": True}
-    return texts(structured, compact(structured), f"Removed schedule {removed.get('name')}. Its runs go on.")
+    return texts(structured, compact(structured), f"Removed schedule {removed.get('name')}. Its runs continue.")
 
 
 def _fields(given: dict[str, Any]) -> JsonObject:
@@ -284,7 +284,7 @@ def _answer(ctx: HandlerContext, found: JsonObject, done: str) -> ToolResult:
     share = ctx.call.output.inline_limit_bytes // max(1, len(runs))
     inputs = [shown_input(run.input, share) for run in runs]
     structured["actions"] = [_shown(run, shown) for run, (shown, _) in zip(runs, inputs, strict=True)]
-    due = f"next at {found.get('nextRunAt')}" if found.get("nextRunAt") else "it is off"
+    due = f"next at {found.get('nextRunAt')}" if found.get("nextRunAt") else "it is disabled"
     sentence = f"{done} {found.get('name')} (scheduleId={found.get('id')}); {due}."
     return texts(structured, compact(structured), "".join([sentence, *(left_out for _, left_out in inputs)]))
 
@@ -303,8 +303,7 @@ def _writing(name: str, title: str, does: str, handler: Handler, schema: JsonObj
 CREATE_SCHEDULE = _writing(
     "create-schedule",
     "Create schedule",
-    "Have Actors or saved tasks run at times of a cron expression. Each run is paid by the account: ask the user "
-    "first.",
+    "Run Actors or saved tasks at the times of a cron expression. The account pays for each run: ask the user first.",
     make_schedule,
     arguments(NEW_SCHEDULE_FIELDS, required=("cronExpression", "actions")),
     is_change=False,
@@ -313,7 +312,7 @@ GET_SCHEDULE = reading_tool(
     "get-schedule",
     "Get schedule",
     Category.SCHEDULES,
-    does="Get a schedule: when it comes due, what it runs, and when it did last.",
+    does="Get a schedule: its cron expression, what it runs, and its latest due time.",
     arguments=_ONE,
     answer=SCHEDULE,
     handler=get_schedule,
@@ -321,7 +320,7 @@ GET_SCHEDULE = reading_tool(
 UPDATE_SCHEDULE = _writing(
     "update-schedule",
     "Update schedule",
-    "Change a schedule: fields that you give take the place of what was there, actions all at once.",
+    "Change a schedule: given fields replace the old ones; actions are replaced as a whole.",
     update_schedule,
     arguments({"scheduleId": SCHEDULE_ID, **SCHEDULE_FIELDS}, required=("scheduleId",)),
     is_change=True,
@@ -331,7 +330,7 @@ DELETE_SCHEDULE = (
         "delete-schedule",
         Category.SCHEDULES,
         ToolAnnotations(title="Delete schedule", destructive=True, idempotent=True, open_world=False),
-        does="Remove a schedule for good: nothing of it comes due any more. What it has started goes on.",
+        does="Delete a schedule permanently. Runs that it started continue.",
         arguments=_ONE,
         answer=REMOVED_SCHEDULE,
     )

@@ -107,14 +107,14 @@ _STORE = answer(
         "id": text(),
         **_CONSOLE,
         **_NAMES,
-        "keyCount": number("How many keys it has; absent when there are more than were listed."),
+        "keyCount": number("Number of keys; absent if there are more than were listed."),
         "keys": array(text(), "Its first keys."),
     },
     required=("id",),
 )
 _STORAGES: JsonObject = {
     "type": "object",
-    "description": "What the run writes to, by alias; `default` is always there.",
+    "description": "The storages of the run, by alias; `default` always exists.",
     "properties": {
         "datasets": answer({"default": _DATASET}, required=("default",), additionalProperties=_DATASET),
         "keyValueStores": answer({"default": _STORE}, required=("default",), additionalProperties=_STORE),
@@ -127,14 +127,14 @@ RUN: JsonObject = answer(
         "actorId": text(),
         "actorName": text("The Actor as `user/name`."),
         "status": text("READY, RUNNING, SUCCEEDED, FAILED, TIMING-OUT, TIMED-OUT, ABORTING or ABORTED."),
-        "statusMessage": text("What the Actor last said of itself."),
+        "statusMessage": text("The latest status message of the Actor."),
         "exitCode": number("Of the Actor's process, once it has ended."),
         "startedAt": text(),
-        "finishedAt": text("Absent while the run goes on."),
+        "finishedAt": text("Absent while the run is open."),
         "stats": answer(members(number(), "runTimeSecs", "computeUnits", "memMaxBytes")),
         "storages": _STORAGES,
         "summary": text("The state of the run in a sentence or two."),
-        "nextStep": text("What to call next, with the ids that it takes."),
+        "nextStep": text("What to call next, with the required ids."),
     },
     required=("runId", "actorId", "status", "storages", "summary", "nextStep"),
 )
@@ -142,7 +142,7 @@ RUN: JsonObject = answer(
 WAIT_DEFAULT_SECONDS = 30
 WAIT_MAX_SECONDS = 45
 WAIT_ARGUMENT: JsonObject = integer(
-    "Seconds to wait for the run's end. When they are over, the answer is its state, and the run goes on.",
+    "Seconds to wait for the run's end. After that, its state is returned, and the run continues.",
     default=WAIT_DEFAULT_SECONDS,
     minimum=0,
     maximum=WAIT_MAX_SECONDS,
@@ -169,12 +169,12 @@ RUN_LIST: JsonObject = answer(
 NAME_PATTERN = "^([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])$"
 TASK_ID: JsonObject = required_text("The task: its id, `user/name`, or the name of one of your own.")
 TASK_FIELDS: JsonObject = {
-    "name": text("Letters, digits and inner hyphens.", minLength=3, maxLength=63, pattern=NAME_PATTERN),
-    "input": free_object("The input that its runs get, by the Actor's own input schema."),
-    "title": text("What people see instead of the name."),
+    "name": text("Letters, digits and hyphens between them.", minLength=3, maxLength=63, pattern=NAME_PATTERN),
+    "input": free_object("Input of its runs, which matches the Actor's input schema."),
+    "title": text("Displayed instead of the name."),
     "description": text("What it is for."),
     "build": text("Tag or number of the Actor's build."),
-    "timeoutSecs": integer("Longest duration of its runs, in seconds; 0 for none.", minimum=0),
+    "timeoutSecs": integer("Maximum duration of its runs, in seconds; 0 for no limit.", minimum=0),
     "memoryMbytes": integer("Memory of its runs in megabytes, a power of two.", exclusiveMinimum=0),
     "publicConfig": inner(
         {
@@ -184,7 +184,7 @@ TASK_FIELDS: JsonObject = {
             "datasetName": text("The dataset whose schema has the views."),
             "datasetView": text("The view of its items that its public page shows."),
         },
-        "What its public page shows. This alone publishes nothing.",
+        "Content of its public page. Setting it does not publish the page.",
     ),
 }
 _PUBLIC: JsonObject = {
@@ -199,7 +199,7 @@ TASK = whole_answer(
     {
         **members(text(), "taskId", "actorId", "name"),
         **members(nullable("string"), "title", "description"),
-        "publishedAt": nullable("string", "Since when it has a public page; null for none."),
+        "publishedAt": nullable("string", "Time when its public page was published; null without one."),
         "publicConfig": _PUBLIC,
         "input": {"type": ["object", "array", "null"], "description": "What its runs get."},
     }
@@ -210,34 +210,34 @@ _ACTION: JsonObject = inner(
     {
         "actorId": required_text("The Actor to run: its id, `user/name`, or the name of one of your own. Or taskId."),
         "taskId": required_text("The saved task to run: its id, `user/name`, or the name of one of your own."),
-        "input": free_object("The Actor's input; of a task, the fields that take the place of saved ones."),
+        "input": free_object("The Actor's input; for a task, fields that replace saved ones."),
         "build": text("With actorId: tag or number of the build."),
-        "timeoutSecs": integer("With actorId: longest duration of the run, in seconds; 0 for none.", minimum=0),
+        "timeoutSecs": integer("With actorId: maximum duration of the run, in seconds; 0 for no limit.", minimum=0),
         "memoryMbytes": integer("With actorId: memory in megabytes, a power of two.", exclusiveMinimum=0),
-        "restartOnError": flag("With actorId: whether a run that fails is started again."),
+        "restartOnError": flag("With actorId: whether a failed run is started again."),
     }
 )
 SCHEDULE_FIELDS: JsonObject = {
-    "name": text("Letters, digits and inner hyphens.", minLength=3, maxLength=63),
-    "title": text("What people see instead of the name.", maxLength=40),
+    "name": text("Letters, digits and hyphens between them.", minLength=3, maxLength=63),
+    "title": text("Displayed instead of the name.", maxLength=40),
     "description": text("What it is for.", maxLength=5_000),
     "cronExpression": required_text(
-        "When it comes due: minute, hour, day, month, weekday, for example `0 9 * * 1-5`; or @hourly, @daily, @weekly.",
+        "Cron expression: minute, hour, day, month, weekday, for example `0 9 * * 1-5`; or @hourly, @daily, @weekly.",
         maxLength=100,
     ),
-    "timezone": required_text("By which clock: a name such as Europe/Prague; UTC without it."),
-    "isEnabled": flag("Whether it comes due at all."),
-    "isExclusive": flag("Whether it starts nothing while what it started before still runs."),
-    "actions": array(_ACTION, "What it runs, each time all of it.", minItems=1, maxItems=20),
+    "timezone": required_text("Time zone, such as Europe/Prague. Default: UTC."),
+    "isEnabled": flag("Whether it is enabled."),
+    "isExclusive": flag("Whether it starts nothing while an earlier run of it is open."),
+    "actions": array(_ACTION, "What it runs at each due time: all of it.", minItems=1, maxItems=20),
 }
-NEW_SCHEDULE_FIELDS: JsonObject = {**SCHEDULE_FIELDS, "isEnabled": flag("Whether it comes due at all.", default=True)}
+NEW_SCHEDULE_FIELDS: JsonObject = {**SCHEDULE_FIELDS, "isEnabled": flag("Whether it is enabled.", default=True)}
 SCHEDULE = whole_answer(
     {
         **members(text(), "scheduleId", "name"),
         **members(nullable("string"), "title", "description"),
         **members(text(), "cronExpression", "timezone"),
         **members(flag(), "isEnabled", "isExclusive"),
-        "nextRunAt": nullable("string", "When it comes due next; null while it is off."),
+        "nextRunAt": nullable("string", "Next due time; null while it is disabled."),
         **members(nullable("string"), "lastRunAt", "createdAt", "modifiedAt"),
         "actions": array(
             answer(

@@ -48,8 +48,8 @@ def list_arguments(*, most: int) -> JsonObject:
     """Describe the arguments that select a page of a list."""
     return arguments(
         {
-            "offset": number("Entries to skip.", default=0),
-            "limit": number("Entries to list at most.", default=_DEFAULT_ENTRIES, maximum=most),
+            "offset": number("Number of entries to skip.", default=0),
+            "limit": number("Maximum number of entries.", default=_DEFAULT_ENTRIES, maximum=most),
             "desc": flag("Whether the newest come first.", default=False),
             "unnamed": flag("Whether those without a name are listed, too.", default=False),
         }
@@ -147,7 +147,7 @@ GET_DATASET = reading_tool(
     "get-dataset",
     "Get dataset",
     Category.STORAGE,
-    does="Describe a dataset: its name, how many items it has and with which fields, when it was written.",
+    does="Describe a dataset: its name, the number and the fields of its items, and its times.",
     arguments=arguments(_DATASET, required=("datasetId",)),
     answer=answer(
         {
@@ -165,12 +165,12 @@ GET_DATASET_SCHEMA = reading_tool(
     "get-dataset-schema",
     "Get dataset schema",
     Category.STORAGE,
-    does="Get a JSON Schema that the first items of a dataset fit: which fields there are, and of which types.",
+    does="Infer a JSON Schema from the first items of a dataset: their fields and types.",
     arguments=arguments(
         {
             **_DATASET,
-            "limit": number("How many items to look at.", default=_DEFAULT_ROWS),
-            "clean": flag("Whether to pass over empty items and hidden fields.", default=True),
+            "limit": number("Number of items to read.", default=_DEFAULT_ROWS),
+            "clean": flag("Whether to skip empty items and hidden fields.", default=True),
         },
         required=("datasetId",),
     ),
@@ -181,7 +181,7 @@ GET_DATASET_LIST = reading_tool(
     "get-dataset-list",
     "Get user datasets list",
     Category.STORAGE,
-    does="List your datasets, a page at a time. Those that runs make have no name: unnamed lists them too.",
+    does="List your datasets, a page at a time. Those created by runs have no name: unnamed lists them, too.",
     arguments=list_arguments(most=20),
     answer=LIST_ANSWER,
     handler=get_dataset_list,
@@ -189,9 +189,8 @@ GET_DATASET_LIST = reading_tool(
 
 
 _GET_DATASET_ITEMS_DESCRIPTION = """
-Read the items of a dataset, a page at a time: what an Actor run has produced. `fields` names the fields that you
-need, nested ones with dots; large items are best read in few fields. The answer says how many items there are, and
-where to go on.
+Read the items of a dataset, such as the output of an Actor run, a page at a time. `fields` names the fields that you
+need, nested ones with dots; for large items, select few fields. The answer has the number of items and the next offset.
 """
 _DEFAULT_ITEMS = 20
 
@@ -259,13 +258,13 @@ GET_DATASET_ITEMS = reading_tool(
     arguments=arguments(
         {
             "datasetId": required_text("Id of the dataset, or `user~name`."),
-            "clean": flag("Whether to pass over empty items and hidden fields (those that begin with #)."),
-            "offset": number("Items to skip."),
-            "limit": integer(f"Items to read at most; {_DEFAULT_ITEMS} without it.", minimum=1),
-            "fields": text("Fields to include, with commas between them; dots for nested ones."),
-            "omit": text("Fields to leave out, with commas between them."),
+            "clean": flag("Whether to skip empty items and hidden fields (those that begin with #)."),
+            "offset": number("Number of items to skip."),
+            "limit": integer(f"Maximum number of items. Default: {_DEFAULT_ITEMS}.", minimum=1),
+            "fields": text("Fields to include, comma-separated, with dots for nested ones."),
+            "omit": text("Fields to exclude, comma-separated."),
             "desc": flag("Whether the newest come first."),
-            "flatten": text("Objects to spread into fields with dots, with commas between them."),
+            "flatten": text("Object fields to flatten into fields with dots, comma-separated."),
         },
         required=("datasetId",),
     ),
@@ -346,7 +345,7 @@ GET_KEY_VALUE_STORE = reading_tool(
     "get-key-value-store",
     "Get key-value store",
     Category.STORAGE,
-    does="Describe a key-value store: its name, its size, when it was written.",
+    does="Describe a key-value store: its name, its size and its times.",
     arguments=arguments(_STORE, required=("keyValueStoreId",)),
     answer=answer({"id": text(), "name": nullable("string"), **SENTENCES}, required=("id", "summary", "nextStep")),
     handler=get_key_value_store,
@@ -359,8 +358,8 @@ GET_KEY_VALUE_STORE_KEYS = reading_tool(
     arguments=arguments(
         {
             **_STORE,
-            "exclusiveStartKey": text("Where to go on: the last key of the page before."),
-            "limit": number("Keys to list at most.", maximum=10),
+            "exclusiveStartKey": text("The last key of the previous page."),
+            "limit": number("Maximum number of keys.", maximum=10),
         },
         required=("keyValueStoreId",),
     ),
@@ -380,14 +379,14 @@ GET_KEY_VALUE_STORE_LIST = reading_tool(
     "get-key-value-store-list",
     "Get user key-value stores list",
     Category.STORAGE,
-    does="List your key-value stores, a page at a time. Those that runs make have no name: unnamed lists them too.",
+    does="List your key-value stores, a page at a time. Those created by runs have no name: unnamed lists them, too.",
     arguments=list_arguments(most=10),
     answer=LIST_ANSWER,
     handler=get_key_value_store_list,
 )
 _GET_KEY_VALUE_STORE_RECORD_DESCRIPTION = """
-Read a record of a key-value store: JSON or text as it is, pictures and sound as such, other files as a blob, and what
-is large as a link. The key OUTPUT often has the result of a run, INPUT its input.
+Read a record of a key-value store: JSON and text unchanged, images and audio as such, other files as a blob, large
+records as a link. The key OUTPUT often has the result of a run, INPUT its input.
 """
 
 
@@ -448,7 +447,7 @@ GET_KEY_VALUE_STORE_RECORD = reading_tool(
     answer=answer(
         {
             **members(text(), "keyValueStoreId", "key"),
-            "value": anything("The JSON value or the text; for a file, what it is."),
+            "value": anything("The JSON value or the text; for a file, its description."),
             **members(text(), "contentType", "summary"),
         },
         required=("keyValueStoreId", "key", "value", "summary"),

@@ -102,9 +102,7 @@ def _widget(
     return definition.server(handler, calls_actor=twin == "call-actor").twin_of(twin).meta(**page.meta())
 
 
-ACTORS_PAGE = Page(
-    f"{FOLDER}search-actors.html", "Looking in Apify Store", "Here is what Apify Store has", PICTURE_HOSTS
-)
+ACTORS_PAGE = Page(f"{FOLDER}search-actors.html", "Looking in Apify Store", "Results from Apify Store", PICTURE_HOSTS)
 RUN_PAGE = Page(f"{FOLDER}actor-run.html", "Asking for the run", "Here is the run")
 
 
@@ -131,7 +129,7 @@ def shown_actor(actor: JsonObject, card: JsonObject) -> JsonObject:
 
 
 _SEARCH_ACTORS_WIDGET_DESCRIPTION = """
-Search Apify Store and show the user what there is, as cards in a widget. For a user who wants to see and choose
+Search Apify Store and show the user the results, as cards in a widget. For a user who wants to see and choose
 Actors ("which scrapers are there for Instagram?"). When you look for an Actor to run it yourself, use search-actors:
 it finds the same and shows nothing.
 """
@@ -231,7 +229,7 @@ async def get_actor_run_widget(ctx: HandlerContext, given: dict[str, Any]) -> To
     report = answer.structured or {}
     note = TextContent(text=f"Run {report['runId']} is {report['status']}; the user sees it in the widget.")
     answer = answer.model_copy(update={"content": (answer.content[0], note)})
-    return RUN_PAGE.showing(answer, f"The run of {report.get('actorName') or report['actorId']}, as it goes on")
+    return RUN_PAGE.showing(answer, f"The run of {report.get('actorName') or report['actorId']}, live")
 
 
 GET_ACTOR_RUN_WIDGET = _widget(
@@ -270,7 +268,7 @@ class ShownRunExecutor:
             summary=summary_of(run, storages),
             next_step=FOLLOWS_ITSELF,
         )
-        return RUN_PAGE.showing(answer, f"The run of {params.actor}, as it goes on")
+        return RUN_PAGE.showing(answer, f"The run of {params.actor}, live")
 
 
 async def _as_begun(ctx: HandlerContext, started: RunState) -> JsonObject:

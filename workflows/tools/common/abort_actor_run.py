@@ -29,7 +29,7 @@ ABORT_ACTOR_RUN = limited_tool(
     "abort-actor-run",
     Category.RUNS,
     ToolAnnotations(title="Abort Actor run", destructive=True, idempotent=True),
-    "Abort an Actor run that is still going. It answers when the run has really ended.",
+    "Abort an open Actor run. It answers when the run has ended.",
     abort_actor_run,
     AbortArguments,
     RunReport,

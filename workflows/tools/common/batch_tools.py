@@ -29,7 +29,7 @@ class Item(Arguments):
     """One item of a batch."""
 
     key: str | None = Field(
-        default=None, min_length=1, max_length=MAX_KEY_CHARS, description="Names the item; its number does without."
+        default=None, min_length=1, max_length=MAX_KEY_CHARS, description="Key of the item. Default: its number."
     )
     arguments: dict[str, JsonValue] = Field(default_factory=dict, description="The item's own arguments of the tool.")
 
@@ -39,7 +39,7 @@ class StartBatchArguments(Arguments):
 
     tool: Id = Field(description="Name of the tool to call for each item, such as call-actor.")
     arguments: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Arguments that all items have; an item's own go over them."
+        default_factory=dict, description="Arguments of all items; those of an item override them."
     )
     items: list[Item] | None = Field(
         default=None, min_length=1, max_length=MAX_ITEMS, description="The items. Give items, a locator or a dataset."
@@ -49,27 +49,28 @@ class StartBatchArguments(Arguments):
     mapping: dict[str, str] = Field(
         default_factory=dict,
         max_length=100,
-        description="For rows: argument (dot path) by the field (dot path) that it takes its value from, as in "
+        description="For rows: maps arguments (dot paths) to the fields (dot paths) that they take their values from, "
+        "as in "
         '{"input.startUrls.0.url": "page"}.',
     )
-    key: Id | None = Field(default=None, description="For rows: the field whose value names the item.")
-    concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Items under way at a time.")
+    key: Id | None = Field(default=None, description="For rows: the field whose value is the item's key.")
+    concurrency: int = Field(default=10, ge=1, le=MAX_CONCURRENCY, description="Maximum number of concurrent items.")
     budget_usd: Usd | None = Field(
         default=None, alias="budgetUsd", description="Maximum cost of all items together, in US dollars."
     )
     item_budget_usd: Usd | None = Field(
-        default=None, alias="itemBudgetUsd", description="Most that the run of one item may cost, in US dollars."
+        default=None, alias="itemBudgetUsd", description="Maximum cost of the run of one item, in US dollars."
     )
     reuse_max_age: Age | None = Field(
         default=None,
         alias="reuseMaxAge",
-        description="Do not run what an equal call of yours has answered within this time, such as 6h, or is running: "
-        "the item takes that answer. With budgetUsd it needs itemBudgetUsd, since only runs of one limit are equal.",
+        description="Reuse the answer of an identical call of yours that is running, or ended within this time, such "
+        "as 6h. With budgetUsd, set itemBudgetUsd, too: runs are identical only with the same limit.",
     )
     stop_after_failures: PositiveCount | None = Field(
-        default=None, alias="stopAfterFailures", description="Stop when so many items have failed."
+        default=None, alias="stopAfterFailures", description="Stop when this many items have failed."
     )
-    enough: PositiveCount | None = Field(default=None, description="Stop when so many items are completed.")
+    enough: PositiveCount | None = Field(default=None, description="Stop when this many items are completed.")
     name: Id | None = Field(default=None, description="For people; any text.")
     options: Annotated[dict[str, Any], BATCH_TOOL_OPTIONS] = Field(
         default_factory=dict, description="Further options of the batch, and of each item: limits, reuse, output."
@@ -95,7 +96,7 @@ class GetBatchResultsArguments(BatchArguments):
 
     status: ItemStatus | None = Field(default=None, description="Only items of this status, such as failed.")
     offset: Offset = Field(default=0, description="First row, counted from 0.")
-    limit: int = Field(default=20, ge=1, le=MAX_ROWS, description="Rows to return at most.")
+    limit: int = Field(default=20, ge=1, le=MAX_ROWS, description="Maximum number of rows.")
 
 
 BATCH_TOOLS: tuple[Tool, ...] = (
@@ -103,34 +104,34 @@ BATCH_TOOLS: tuple[Tool, ...] = (
         "start-batch",
         Category.BATCHES,
         ToolAnnotations(title="Start batch", open_world=True),
-        "Call one tool for many inputs at once, as a durable batch with one budget. Every item is checked first; when "
-        "one does not fit, nothing is started and the answer names it. The answer comes at once, with the batch's id; "
-        "use get-batch to see how far it is and get-batch-results for the results so far.",
+        "Call one tool for many inputs at once, as a durable batch with one budget. Every item is checked first; if "
+        "one is invalid, nothing is started and the answer names it. The answer comes at once, with the batch's id; "
+        "use get-batch to see its progress and get-batch-results for the results so far.",
         StartBatchArguments,
     ),
     front_door_tool(
         "get-batch",
         Category.BATCHES,
         reads("Get batch"),
-        "Get the state of a batch: how many items are completed, failed and left, what it has cost, and how long it "
-        "will take. Set `waitSecs` to wait for its end.",
+        "Get the state of a batch: the numbers of completed, failed and remaining items, its cost, and the time "
+        "left. Set `waitSecs` to wait for its end.",
         GetBatchArguments,
     ),
     front_door_tool(
         "get-batch-results",
         Category.BATCHES,
         reads("Get batch results"),
-        "Get the results of a batch so far, also while it goes on: a row for each item that has ended, with its key, "
-        "status, cost, and its answer or error. Use `offset` to go on where the last answer ended, and `status` for "
-        "the failed items only.",
+        "Get the results of a batch so far, even while it is running: a row for each item that has ended, with its "
+        "key, status, cost, and its answer or error. Use `offset` to continue after the last answer, and `status` to "
+        "get only the failed items.",
         GetBatchResultsArguments,
     ),
     front_door_tool(
         "cancel-batch",
         Category.BATCHES,
         ToolAnnotations(title="Cancel batch", destructive=True, idempotent=True, open_world=False),
-        "Start nothing more of a batch and cancel what is under way, so that it costs nothing more. The results so "
-        "far stay.",
+        "Cancel the running items of a batch, and start no others, so that it costs nothing more. The results so far "
+        "are kept.",
         BatchArguments,
     ),
 )

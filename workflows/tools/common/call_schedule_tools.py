@@ -41,7 +41,7 @@ class ScheduleCallArguments(Arguments):
     )
     tool: Id | None = Field(default=None, description="Name of the tool to call, such as call-actor.")
     arguments: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Arguments of the tool; of a saved call, those that go over its own."
+        default_factory=dict, description="Arguments of the tool; for a saved call, those that override its own."
     )
     saved_call: Id | None = Field(
         default=None, alias="savedCall", description="Name of a saved call to start, instead of a tool."
@@ -59,15 +59,19 @@ class ScheduleCallArguments(Arguments):
         description="An interval, in seconds.",
     )
     time_zone: str = Field(
-        default="UTC", max_length=100, alias="timeZone", description="Of the cron expression, as Europe/Prague."
+        default="UTC",
+        max_length=100,
+        alias="timeZone",
+        description="Time zone of the cron expression, such as Europe/Prague.",
     )
-    overlap: Overlap = Field(default="skip", description="When it is due while an earlier call is under way.")
+    overlap: Overlap = Field(default="skip", description="What happens if an earlier call is still running.")
     budget_usd: Usd | None = Field(
         default=None,
         alias="budgetUsd",
-        description="Most that all its calls may cost together, in US dollars. Then it is paused.",
+        description="Maximum cost of all its calls together, in US dollars. When it is reached, the schedule is "
+        "paused.",
     )
-    note: str | None = Field(default=None, max_length=500, description="What it is for, for people.")
+    note: str | None = Field(default=None, max_length=500, description="Its purpose, for people.")
     options: Annotated[dict[str, Any], SCHEDULE_TOOL_OPTIONS] = Field(
         default_factory=dict, description="Further options of each call, except of a saved one, and of the schedule."
     )
@@ -92,9 +96,9 @@ CALL_SCHEDULE_TOOLS: tuple[Tool, ...] = (
         "schedule-call",
         Category.CALL_SCHEDULES,
         ToolAnnotations(title="Schedule call", idempotent=True),
-        "Have a tool called whenever it is due: by a cron expression in a time zone, or at intervals. The call is "
-        "checked now, and judged again each time. It goes on without this conversation, and may cost money each time: "
-        "set `budgetUsd`. The same schedule again changes nothing.",
+        "Call a tool on a schedule: by a cron expression in a time zone, or at intervals. The call is checked now, "
+        "and again each time. The schedule continues without this conversation, and each call may cost money: set "
+        "`budgetUsd`. The same schedule again changes nothing.",
         ScheduleCallArguments,
     ),
     front_door_tool(
@@ -108,14 +112,15 @@ CALL_SCHEDULE_TOOLS: tuple[Tool, ...] = (
         "get-call-schedule",
         Category.CALL_SCHEDULES,
         reads("Get call schedule"),
-        "Get a schedule of calls with its next times and what came of its latest calls: status, task, cost and error.",
+        "Get a schedule of calls with its next due times and the results of its latest calls: status, task, cost and "
+        "error.",
         CallScheduleArguments,
     ),
     front_door_tool(
         "change-call-schedule",
         Category.CALL_SCHEDULES,
         ToolAnnotations(title="Change call schedule", destructive=True),
-        "Pause a schedule of calls, resume it, have it due now, or delete it.",
+        "Pause a schedule of calls, resume it, trigger it now, or delete it.",
         ChangeCallScheduleArguments,
     ),
 )

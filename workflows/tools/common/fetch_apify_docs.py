@@ -30,7 +30,7 @@ class DocsText(Answer):
     content: str
     size_bytes: int = Field(description="Size of the whole page or section.")
     offset: int
-    next_offset: int | None = Field(default=None, description="Where to go on; absent at the end.")
+    next_offset: int | None = Field(default=None, description="Offset of the next part; absent at the end.")
     sections: list[str] = Field(description="Fragments of the page's headings.")
 
 

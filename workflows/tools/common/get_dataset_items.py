@@ -54,8 +54,8 @@ GET_DATASET_ITEMS = limited_tool(
     reads("Get dataset items"),
     "Retrieve dataset items with pagination, sorting, and field selection. Every Actor run writes its results to a "
     "dataset; use the dataset id that the run's answer names. For nested fields use dot notation "
-    '(e.g. fields="metadata.url"). Select `fields` when items are large. The answer says how many items there are '
-    "and where to go on.",
+    '(e.g. fields="metadata.url"). Select `fields` when items are large. The answer has the number of items and the '
+    "next offset.",
     get_dataset_items,
     DatasetItemsArguments,
     Rows,

@@ -25,7 +25,7 @@ class DatasetSchemaAnswer(Answer):
     item_schema: dict[str, JsonValue] = Field(description="JSON Schema (2020-12) of one item.")
     item_count: int = Field(description="Items that the schema was inferred from.")
     total_item_count: int
-    simplified: bool = Field(description="Whether the deepest levels were left out, for want of room.")
+    simplified: bool = Field(description="Whether the deepest levels were left out, to limit the size.")
 
 
 async def get_dataset_schema(ctx: HandlerContext, arguments: DatasetSchemaArguments) -> ToolResult:

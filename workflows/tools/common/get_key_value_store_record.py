@@ -52,7 +52,7 @@ class RecordAnswer(Answer):
     size_bytes: int | None = Field(default=None, description="Size of the whole record.")
     value: JsonValue = None
     offset: int | None = Field(default=None, description="For a text: where this part begins, in bytes.")
-    next_offset: int | None = Field(default=None, description="Where to go on; absent at the end.")
+    next_offset: int | None = Field(default=None, description="Offset of the next part; absent at the end.")
     url: str | None = Field(default=None, description="For a binary record: where to fetch it, with an Apify token.")
 
 

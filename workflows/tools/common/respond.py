@@ -80,8 +80,8 @@ SEND_UPDATE = (
     tool("send_update")
     .category(Category.EXPERIMENTAL)
     .describe(
-        "Post a short progress message to the user while you go on working. Not for the answer itself: the user sees "
-        "that anyway."
+        "Post a short progress message to the user while you continue to work. Do not use it for the answer itself, "
+        "which the user sees anyway."
     )
     .annotate(ToolAnnotations(title="Send an update", open_world=True))
     .args(UpdateArguments)

@@ -24,11 +24,13 @@ class RestoreArguments(Arguments):
     """A part of a stored output."""
 
     locator: str = Field(min_length=1, max_length=200, description="The locator, exactly as an answer gave it.")
-    offset: Offset = Field(default=0, description="Where to begin: a row of rows, a byte of anything else.")
-    limit: int | None = Field(default=None, ge=1, description="How much at most: rows of rows, bytes of anything else.")
+    offset: Offset = Field(default=0, description="Where to begin: a row, or a byte of other content.")
+    limit: int | None = Field(
+        default=None, ge=1, description="Maximum size: number of rows, or bytes of other content."
+    )
     fields: FieldNames = Field(
         default_factory=list,
-        description='Of each row only these, comma-separated, with dot paths: "url,crawl.statusCode".',
+        description='Only these fields of each row, comma-separated, with dot paths: "url,crawl.statusCode".',
     )
     filter: str | None = Field(
         default=None,
@@ -46,7 +48,9 @@ class RestoreArguments(Arguments):
 
 
 class RestoredPart(Answer):
-    """A part of a stored output. `items` of rows, `value` of JSON, `text` of a text; bytes are in the blocks beside."""
+    """A part of a stored output. `items` of rows, `value` of JSON, `text` of a text; bytes are in further content
+    blocks.
+    """
 
     locator: str
     kind: Literal["rows", "json", "text", "binary"]
@@ -57,7 +61,7 @@ class RestoredPart(Answer):
     value: JsonValue = None
     text: str | None = None
     offset: int
-    next_offset: int | None = Field(default=None, description="Where to go on; absent when nothing is left.")
+    next_offset: int | None = Field(default=None, description="Offset of the next part; absent if nothing is left.")
 
 
 async def restore_tool_output(ctx: HandlerContext, arguments: RestoreArguments) -> ToolResult:

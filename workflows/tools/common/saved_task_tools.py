@@ -67,17 +67,17 @@ class PublicPage(Arguments):
 class TaskFields(Arguments):
     """Properties of a saved task."""
 
-    name: Name | None = Field(default=None, description="Letters, digits and inner hyphens.")
-    title: Text | None = Field(default=None, description="What people see instead of the name.")
+    name: Name | None = Field(default=None, description="Letters, digits and hyphens between them.")
+    title: Text | None = Field(default=None, description="Displayed instead of the name.")
     description: Text | None = Field(default=None, description="What it is for.")
     input: dict[str, JsonValue] | None = Field(
         default=None, description="Input of its runs, fitting the Actor's own input schema."
     )
-    call_options: SavedOptions | None = Field(
-        default=None, alias="callOptions", description="How its runs are carried out."
-    )
+    call_options: SavedOptions | None = Field(default=None, alias="callOptions", description="Options of its runs.")
     public_config: PublicPage | None = Field(
-        default=None, alias="publicConfig", description="What its public page shows. This alone publishes nothing."
+        default=None,
+        alias="publicConfig",
+        description="Content of its public page. Setting it does not publish the page.",
     )
 
     def as_sent(self) -> JsonObject:
@@ -113,7 +113,7 @@ class SavedTask(ListedTask):
     is_public: bool = Field(default=False, description="Whether it has a public page.")
     public_config: dict[str, JsonValue] | None = Field(default=None, description="What its public page shows.")
     input: dict[str, JsonValue] | list[JsonValue] | None = Field(
-        default=None, description="Saved input; left out where a change is answered."
+        default=None, description="Saved input; absent in the answer to a change."
     )
 
 
@@ -174,7 +174,7 @@ async def delete_actor_task(ctx: HandlerContext, arguments: SavedTaskArguments) 
     """Delete the task. Its runs stay."""
     removed = await delete_saved_task(ctx, arguments.actor_task_id)
     deleted = DeletedTask(actor_task_id=str(removed.get("id")), name=str(removed.get("name")))
-    return answered(deleted, f"Deleted saved task {deleted.name}. Its runs and what they wrote stay.")
+    return answered(deleted, f"Deleted saved task {deleted.name}. Its runs and their output are kept.")
 
 
 async def _changed(ctx: HandlerContext, arguments: SavedTaskArguments, fields: JsonObject, done: str) -> ToolResult:
@@ -216,7 +216,7 @@ UPDATE_ACTOR_TASK = (
     _task_tool(
         "update-actor-task",
         ToolAnnotations(title="Update Actor task", idempotent=True, open_world=False),
-        "Change a saved Actor task: fields that you give take the place of what was saved, the input as a whole.",
+        "Change a saved Actor task: given fields replace the saved ones; the input is replaced as a whole.",
         update_actor_task,
         UpdateActorTaskArguments,
     )
@@ -226,20 +226,20 @@ UPDATE_ACTOR_TASK = (
 PUBLISH_ACTOR_TASK = _task_tool(
     "publish-actor-task",
     ToolAnnotations(title="Publish Actor task", idempotent=True, open_world=False),
-    "Give a saved Actor task a public page, as its publicConfig describes it. Everybody can see it then: ask the user "
-    "first.",
+    "Give a saved Actor task a public page, as described by its publicConfig. Everybody can see the page: ask the "
+    "user first.",
     publish_actor_task,
 ).build()
 UNPUBLISH_ACTOR_TASK = _task_tool(
     "unpublish-actor-task",
     ToolAnnotations(title="Unpublish Actor task", idempotent=True, open_world=False),
-    "Take the public page of a saved Actor task away. Its publicConfig is kept.",
+    "Remove the public page of a saved Actor task. Its publicConfig is kept.",
     unpublish_actor_task,
 ).build()
 DELETE_ACTOR_TASK = _task_tool(
     "delete-actor-task",
     ToolAnnotations(title="Delete Actor task", destructive=True, idempotent=True, open_world=False),
-    "Delete a saved Actor task for good. Its runs, and what they wrote, stay.",
+    "Delete a saved Actor task permanently. Its runs and their output are kept.",
     delete_actor_task,
     answer=DeletedTask,
 ).build()

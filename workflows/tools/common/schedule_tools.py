@@ -30,10 +30,10 @@ _Title = Annotated[str, StringConstraints(max_length=40)]
 _Description = Annotated[str, StringConstraints(max_length=5_000)]
 Cron = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 _CRON = (
-    "When it comes due: minute, hour, day, month, weekday, for example `0 9 * * 1-5`; or @hourly, @daily, @weekly, "
+    "Cron expression: minute, hour, day, month, weekday, for example `0 9 * * 1-5`; or @hourly, @daily, @weekly, "
     "@monthly, @yearly."
 )
-_ACTIONS = "What it runs, each time all of it."
+_ACTIONS = "What it runs at each due time: all of it."
 
 
 class Action(Arguments):
@@ -48,13 +48,13 @@ class Action(Arguments):
         description="Saved task to run: its id, `user/name`, or the name of one of your own.",
     )
     input: dict[str, JsonValue] | None = Field(
-        default=None, description="Input of the Actor; of a saved task the fields that take the place of saved ones."
+        default=None, description="Input of the Actor; for a saved task, fields that replace saved ones."
     )
     call_options: SavedOptions | None = Field(
         default=None, alias="callOptions", description="With actor: how it is run. A saved task has its own options."
     )
     restart_on_error: bool | None = Field(
-        default=None, alias="restartOnError", description="With actor: start a run that fails again."
+        default=None, alias="restartOnError", description="With actor: start a failed run again."
     )
 
     def as_run(self) -> ScheduledRun:
@@ -83,14 +83,14 @@ class ScheduleArguments(Arguments):
 class ScheduleFields(Arguments):
     """Properties of a schedule, apart from its times and its actions."""
 
-    name: _Name | None = Field(default=None, description="Letters, digits and inner hyphens.")
-    title: _Title | None = Field(default=None, description="What people see instead of the name.")
+    name: _Name | None = Field(default=None, description="Letters, digits and hyphens between them.")
+    title: _Title | None = Field(default=None, description="Displayed instead of the name.")
     description: _Description | None = Field(default=None, description="What it is for.")
-    timezone: Id | None = Field(default=None, description="By which clock, such as Europe/Prague; UTC without it.")
+    timezone: Id | None = Field(default=None, description="Time zone, such as Europe/Prague. Default: UTC.")
     is_exclusive: bool | None = Field(
         default=None,
         alias="isExclusive",
-        description="Start nothing while what it started before still runs. A new schedule does so without it.",
+        description="Start nothing while an earlier run of it is open. Default for a new schedule: true.",
     )
 
     def as_sent(self) -> JsonObject:
@@ -103,7 +103,7 @@ class CreateScheduleArguments(ScheduleFields):
 
     cron_expression: Cron = Field(alias="cronExpression", description=_CRON)
     actions: list[Action] = Field(min_length=1, max_length=20, description=_ACTIONS)
-    is_enabled: bool = Field(default=True, alias="isEnabled", description="Whether it comes due at all.")
+    is_enabled: bool = Field(default=True, alias="isEnabled", description="Whether it is enabled.")
 
 
 class UpdateScheduleArguments(ScheduleArguments, ScheduleFields):
@@ -111,9 +111,9 @@ class UpdateScheduleArguments(ScheduleArguments, ScheduleFields):
 
     cron_expression: Cron | None = Field(default=None, alias="cronExpression", description=_CRON)
     actions: list[Action] | None = Field(
-        default=None, min_length=1, max_length=20, description=f"{_ACTIONS} They take the place of all that there were."
+        default=None, min_length=1, max_length=20, description=f"{_ACTIONS} They replace all earlier ones."
     )
-    is_enabled: bool | None = Field(default=None, alias="isEnabled", description="Whether it comes due at all.")
+    is_enabled: bool | None = Field(default=None, alias="isEnabled", description="Whether it is enabled.")
 
 
 class ActionView(Answer):
@@ -121,7 +121,7 @@ class ActionView(Answer):
 
     actor_id: str | None = None
     actor_task_id: str | None = None
-    input: JsonValue = Field(default=None, description="Left out in lists, and where a change is answered.")
+    input: JsonValue = Field(default=None, description="Absent in lists, and in the answer to a change.")
     call_options: dict[str, JsonValue] | None = None
     restart_on_error: bool | None = None
 
@@ -137,7 +137,7 @@ class ScheduleView(Answer):
     timezone: str
     is_enabled: bool
     is_exclusive: bool
-    next_run_at: datetime | None = Field(default=None, description="When it comes due next; absent while it is off.")
+    next_run_at: datetime | None = Field(default=None, description="Next due time; absent while it is disabled.")
     last_run_at: datetime | None = None
     created_at: datetime | None = None
     modified_at: datetime | None = None
@@ -165,7 +165,7 @@ async def get_schedule(ctx: HandlerContext, arguments: ScheduleArguments) -> Too
     """Return the schedule with the inputs of its runs."""
     found = schedule_view(await schedules.schedule(ctx, arguments.schedule_id), with_inputs=True)
     inputs = [as_json(action.input) for action in found.actions if action.input is not None]
-    last = f"It came due last at {found.last_run_at:%Y-%m-%d %H:%M:%S} UTC." if found.last_run_at else None
+    last = f"It was last due at {found.last_run_at:%Y-%m-%d %H:%M:%S} UTC." if found.last_run_at else None
     return answered(
         found,
         f"Schedule {found.name} ({found.schedule_id}).",
@@ -187,7 +187,7 @@ async def delete_schedule(ctx: HandlerContext, arguments: ScheduleArguments) -> 
     """Delete the schedule. Runs that it has started continue."""
     removed = await schedules.delete_schedule(ctx, arguments.schedule_id)
     deleted = DeletedSchedule(schedule_id=str(removed.get("id")), name=str(removed.get("name")))
-    return answered(deleted, f"Deleted schedule {deleted.name}. What it has started goes on.")
+    return answered(deleted, f"Deleted schedule {deleted.name}. Runs that it started continue.")
 
 
 def _writing(
@@ -206,7 +206,7 @@ def _writing(
 CREATE_SCHEDULE = _writing(
     "create-schedule",
     "Create schedule",
-    "Have the platform run Actors or saved tasks at times of a cron expression. Each run is paid by the account: "
+    "Let the platform run Actors or saved tasks at the times of a cron expression. The account pays for each run: "
     "ask the user first.",
     create_schedule,
     CreateScheduleArguments,
@@ -215,7 +215,7 @@ GET_SCHEDULE = limited_tool(
     "get-schedule",
     Category.SCHEDULES,
     reads("Get schedule"),
-    "Get a schedule: when it comes due, what it runs with which input, and when it did last.",
+    "Get a schedule: its cron expression, what it runs with which input, and its latest due time.",
     get_schedule,
     ScheduleArguments,
     ScheduleView,
@@ -223,7 +223,7 @@ GET_SCHEDULE = limited_tool(
 UPDATE_SCHEDULE = _writing(
     "update-schedule",
     "Update schedule",
-    "Change a schedule, or switch it on or off: fields that you give take the place of what was there.",
+    "Change a schedule, or enable or disable it: given fields replace the old ones.",
     update_schedule,
     UpdateScheduleArguments,
 )
@@ -231,7 +231,7 @@ DELETE_SCHEDULE = limited_tool(
     "delete-schedule",
     Category.SCHEDULES,
     ToolAnnotations(title="Delete schedule", destructive=True, idempotent=True, open_world=False),
-    "Delete a schedule for good: nothing of it comes due any more. What it has started goes on.",
+    "Delete a schedule permanently. Runs that it started continue.",
     delete_schedule,
     ScheduleArguments,
     DeletedSchedule,
@@ -247,8 +247,8 @@ def schedule_view(schedule: JsonObject, *, with_inputs: bool = False) -> Schedul
 def describe_due(schedule: ScheduleView) -> str:
     """Return a sentence about the next time at which the schedule is due."""
     if schedule.next_run_at is None:
-        return f"It is off; switched on it comes due at `{schedule.cron_expression}` ({schedule.timezone})."
-    return f"It comes due next at {schedule.next_run_at:%Y-%m-%d %H:%M:%S} UTC (`{schedule.cron_expression}`)."
+        return f"It is disabled; when enabled, it is due at `{schedule.cron_expression}` ({schedule.timezone})."
+    return f"It is due next at {schedule.next_run_at:%Y-%m-%d %H:%M:%S} UTC (`{schedule.cron_expression}`)."
 
 
 def describe_actions(schedule: ScheduleView) -> str:

@@ -31,9 +31,9 @@ class ListTasksArguments(Arguments):
 
     status: TaskStatus | None = Field(default=None, description="Only tasks in this state.")
     tool: Id | None = Field(default=None, description="Only calls of this tool.")
-    limit: int = Field(default=20, ge=1, le=100, description="Tasks to list at most.")
+    limit: int = Field(default=20, ge=1, le=100, description="Maximum number of tasks.")
     page_token: Token | None = Field(
-        default=None, alias="pageToken", description="Where to go on, from the last answer."
+        default=None, alias="pageToken", description="Token of the next page, from the last answer."
     )
 
 
@@ -43,7 +43,7 @@ class AnswerTaskArguments(TaskArguments):
     key: Id = Field(description="Key of the question, as the task's state names it.")
     action: Literal["accept", "decline", "cancel"] = Field(default="accept", description="What the user decided.")
     content: dict[str, JsonValue] = Field(
-        default_factory=dict, description="The answer, fitting the question's schema."
+        default_factory=dict, description="The answer, which matches the question's schema."
     )
 
 
@@ -73,7 +73,7 @@ TASK_TOOLS: tuple[Tool, ...] = (
         "answer-task",
         Category.RUNS,
         ToolAnnotations(title="Answer task", idempotent=True, open_world=False),
-        "Answer a question that a task in state input_required asks. The task's state has the questions and schemas.",
+        "Answer a question of a task in state input_required. The task's state has the questions and schemas.",
         AnswerTaskArguments,
     ),
 )

@@ -18,7 +18,7 @@ class ReadArguments(Arguments):
 
     path: str = Field(min_length=1, max_length=1_024, description="File, relative to the workspace.")
     offset: Offset = Field(default=0, description="Lines to skip.")
-    limit: int = Field(default=2_000, ge=1, le=100_000, description="Lines to read at most.")
+    limit: int = Field(default=2_000, ge=1, le=100_000, description="Maximum number of lines.")
 
 
 class BashArguments(Arguments):
@@ -106,8 +106,8 @@ BASH = (
     .category(Category.DEV)
     .describe(
         "Run a bash command in the workspace and get its output. It has the programs of the server, no network, no "
-        "files but those of the workspace, and limits on time, memory and output. What it leaves in the workspace is "
-        "there for the next command; processes are not."
+        "files but those of the workspace, and limits on time, memory and output. Files that it leaves in the "
+        "workspace are kept for the next command; processes are not."
     )
     .annotate(ToolAnnotations(title="Run a command", destructive=True, open_world=False))
     .args(BashArguments)

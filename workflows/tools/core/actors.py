@@ -119,7 +119,7 @@ def details_as_text(report: DetailsReport) -> str:
         seen = "seen in recent runs" if report.output_schema_source == "recent_runs" else "as the Actor declares it"
         parts.append(f"### Output: one row of its dataset, {seen} (JSON Schema)\n{_fenced(report.output_schema)}")
     if report.readme:
-        cut = f"\n\n(The README goes on; these are its first {MAX_README_CHARS:,} characters.)"
+        cut = f"\n\n(The README is longer; these are its first {MAX_README_CHARS:,} characters.)"
         parts.append(f"### README\n{report.readme}{cut if report.readme_is_cut else ''}")
     return "\n\n".join(parts)
 
@@ -192,12 +192,12 @@ class SearchActorsArguments(Arguments):
         default="",
         max_length=500,
         description=(
-            "A platform and what is wanted of it, in one to three words: `Instagram posts`, `Google Maps`, `crawler`. "
+            "A platform and the wanted data, in one to three words: `Instagram posts`, `Google Maps`, `crawler`. "
             "Without keywords the most popular Actors come first."
         ),
     )
-    limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=100, description="Actors to return at most.")
-    offset: Offset = Field(default=0, description="Actors to skip, to go on from an earlier search.")
+    limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=100, description="Maximum number of Actors.")
+    offset: Offset = Field(default=0, description="Number of Actors to skip: the nextOffset of an earlier search.")
     category: Id | None = Field(default=None, description="Only this Store category, for example `TRAVEL`.")
 
 

@@ -41,8 +41,10 @@ class RunOptions(Arguments):
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
     )
     timeout: PositiveSeconds | None = Field(default=None, description="Maximum duration of the run, in seconds.")
-    build: Id | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
-    max_items: PositiveCount | None = Field(default=None, alias="maxItems", description="Rows to be charged at most.")
+    build: Id | None = Field(default=None, description="Build tag or number. Default: that of the Actor.")
+    max_items: PositiveCount | None = Field(
+        default=None, alias="maxItems", description="Maximum number of rows that are charged."
+    )
     max_total_charge_usd: Usd | None = Field(
         default=None, alias="maxTotalChargeUsd", description="Maximum cost of the run, in US dollars."
     )
@@ -158,10 +160,10 @@ class CallActorTaskArguments(SavedTaskArguments):
     """A saved task to run, and values that replace saved ones."""
 
     input: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Fields of the input that take the place of saved ones, for this run only."
+        default_factory=dict, description="Input fields that replace saved ones, for this run only."
     )
     call_options: RunOptions = Field(
-        default_factory=RunOptions, alias="callOptions", description="Options that take the place of saved ones."
+        default_factory=RunOptions, alias="callOptions", description="Options that replace saved ones."
     )
 
 

@@ -33,7 +33,7 @@ class ListPage(Answer):
     count: int = Field(description="Entries on this page.")
     total: int = Field(description="Entries on all pages.")
     offset: int
-    next_offset: int | None = Field(default=None, description="Where to go on; absent on the last page.")
+    next_offset: int | None = Field(default=None, description="Offset of the next page; absent on the last page.")
 
 
 @dataclass(frozen=True)

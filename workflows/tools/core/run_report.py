@@ -27,7 +27,7 @@ class DefaultDataset(Answer):
     item_count: int | None = None
     fields: list[str] | None = None
     items_schema: dict[str, JsonValue] | None = Field(
-        default=None, description="JSON Schema that the rows read fit; of a large one only the top."
+        default=None, description="JSON Schema of the rows that were read; of a large schema, only the top."
     )
 
 
@@ -78,12 +78,12 @@ class RunReport(Answer):
     items: list[JsonValue] | None = Field(
         default=None, description="The rows of the dataset; with `locator` the first ones, long values cut."
     )
-    compressed: bool | None = Field(default=None, description="True when the rows were stored instead of answered.")
+    compressed: bool | None = Field(default=None, description="True if the rows were stored instead of returned.")
     locator: str | None = Field(default=None, description="Names the stored rows.")
     output: OutputFacts | None = Field(default=None, description="What is stored under the locator.")
     summary: str
     next_step: str
-    task_id: str | None = Field(default=None, description="The task that goes on, when the answer came before its end.")
+    task_id: str | None = Field(default=None, description="The task, if it continues after this answer.")
 
 
 _OF_RUN = {

@@ -89,7 +89,7 @@ class SavedOptions(Arguments):
         default=None, ge=128, le=32_768, description="Memory in megabytes: a power of two from 128 to 32768."
     )
     timeout: int | None = Field(default=None, ge=0, description="Maximum duration of a run, in seconds; 0: none.")
-    build: Id | None = Field(default=None, description="Build tag or number; the Actor's default without it.")
+    build: Id | None = Field(default=None, description="Build tag or number. Default: that of the Actor.")
 
     def as_sent(self) -> JsonObject:
         """Return the given options under the platform's names."""

@@ -6,8 +6,8 @@ from outlast.workflows.tools.framework.tool import Tool
 
 DESCRIPTION = """
 Run a saved Actor task and wait for its result: answers with the run's state and the first rows of its dataset.
-A saved task is an Actor with an input and options under a name; what you give takes the place of what was saved, for
-this run only. Large results stay in the dataset: the answer says how many rows there are and how to get more.
+A saved task is an Actor with an input and options under a name; given values replace saved ones, for this run only.
+Large results stay in the dataset: the answer says how many rows there are and how to get more.
 """
 
 

@@ -17,8 +17,8 @@ from outlast.workflows.tools.core.actors import (
 )
 
 DESCRIPTION = """
-Get all there is to know of an Actor before you run it: its input (JSON Schema), its README, price and statistics, and
-what its rows look like (from your recent runs, else as it declares them). `output` leaves parts out.
+Get the details of an Actor before you run it: its input (JSON Schema), its README, price and statistics, and the
+schema of its rows (from your recent runs, or as it declares them). `output` selects parts.
 """
 
 

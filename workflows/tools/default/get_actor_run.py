@@ -79,7 +79,7 @@ def _next_step(run: RunState, offers: Offers) -> str:
         reader = first_offered(offers, *ROW_READERS)
         return f"Its rows are in dataset {run.dataset_id}" + (f": call {reader}." if reader else ".")
     log = ", or get-actor-log for what it is doing" if offers("get-actor-log") else ""
-    return f"It is still going. Call get-actor-run again for its state{log} (runId {run.run_id})."
+    return f"It is still running. Call get-actor-run again for its state{log} (runId {run.run_id})."
 
 
 async def get_actor_run(ctx: HandlerContext, arguments: RunArguments) -> ToolResult:

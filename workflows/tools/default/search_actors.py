@@ -15,8 +15,8 @@ from outlast.workflows.tools.core.actors import (
 
 DESCRIPTION = """
 Search Apify Store for Actors: serverless programs that collect data from the web or automate something.
-Answers with a card for each: what it does, what it costs, how much it is used, how well it does.
-Search before you choose an Actor, in short keywords; go on with offset.
+Answers with a card for each: what it does, its price, its usage, and its success rate.
+Search with short keywords before you choose an Actor; use offset for more.
 """
 
 

@@ -21,7 +21,9 @@ class WaitRule:
     max_seconds: int | None = None
     """Maximum of the argument; None: the server's limit."""
     kind: Literal["number", "integer"] = "number"
-    description: str = "Seconds to wait for the result. The call goes on when they are over: collect it with get-task."
+    description: str = (
+        "Seconds to wait for the result. After that, the call continues: collect the result with get-task."
+    )
     replaces: bool = False
     """True if it replaces a field of that name in an Actor's own input; otherwise that tool lacks the argument."""
     of_servers: bool = True

@@ -7,8 +7,8 @@ from outlast.workflows.tools.openai.widgets import run_widget_meta
 
 DESCRIPTION = """
 Start a saved Actor task and answer at once with its run id, while a widget shows the run's progress to the user.
-A saved task is an Actor with an input and options under a name; what you give takes the place of what was saved, for
-this run only. Do not wait or poll after this call.
+A saved task is an Actor with an input and options under a name; given values replace saved ones, for this run only. Do
+not wait or poll after this call.
 """
 
 
