@@ -29,6 +29,7 @@ DELIBERATE = {
     r"rows: .* was \"Rows 0 to 0 of 2": "a single row is called so",
     r"rest: the run: .*/text was": "a run's answer shows its rows when they are few",
     r"prompts/run-actor/description was": "the prompt is described in plainer words",
+    r"tools( of the UI mode)?: .*/tools/[\w-]+/description was": "tools are described in plainer words",
     r"/answer-task/.*description was": "texts name no tool that a connection may lack",
     r"/fetch-actor-details-internal/description was": "texts name no tool that a connection may lack",
     r"tools of the UI mode: .*/description was \"This tool calls the Actor": "a direct tool says what it does there",
