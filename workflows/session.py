@@ -17,32 +17,10 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.conversations.contracts import ConversationOwner, ForgetSessionInput
-from outlast.workflows.contracts import memo
+from outlast.workflows.contracts import memo, sessions
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.contracts.search_attributes import query_of_session
 from outlast.workflows.contracts.self_correction import EarlierFailures, Verdict, verdict_on
-from outlast.workflows.contracts.sessions import (
-    CALL_REFUSED_SIGNAL,
-    KEPT_EVENTS,
-    POSTED_SIGNAL,
-    TASK_COMPLETED_SIGNAL,
-    TURN_ENDED_SIGNAL,
-    AdoptConversation,
-    BeginTurn,
-    Budgets,
-    Posted,
-    SelfCorrectionView,
-    SessionEvent,
-    SessionListing,
-    SessionOverview,
-    SessionProfile,
-    SessionState,
-    TurnEnded,
-    TurnPlace,
-    TurnRef,
-    corrected,
-    turn_workflow_id,
-)
 from outlast.workflows.contracts.tool_calls import CallRefused, TaskCompleted
 from outlast.workflows.turns.budgets import left, total
 
@@ -55,14 +33,14 @@ class SessionWorkflow:
     """
 
     @workflow.init
-    def __init__(self, state: SessionState) -> None:
+    def __init__(self, state: sessions.SessionState) -> None:
         """Continue from `state`."""
         self._state = state if state.began else state.model_copy(update={"began": workflow.now()})
         self._changed = False
         self._deletion: Literal["none", "asked", "done"] = "none"
 
     @workflow.run
-    async def run(self, _state: SessionState) -> None:
+    async def run(self, _state: sessions.SessionState) -> None:
         """Receive events until Temporal suggests to continue as new, or until its life without one is over."""
         idle = timedelta(seconds=self._state.idle_seconds)
         while not workflow.info().is_continue_as_new_suggested():
@@ -77,23 +55,23 @@ class SessionWorkflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
         workflow.continue_as_new(self._state)
 
-    @workflow.signal(name=TASK_COMPLETED_SIGNAL)
+    @workflow.signal(name=sessions.TASK_COMPLETED_SIGNAL)
     def task_completed(self, event: TaskCompleted) -> None:
         """A call of this session was answered."""
         self._record(task_completed=event, self_correction=self._counted(event))
 
-    @workflow.signal(name=CALL_REFUSED_SIGNAL)
+    @workflow.signal(name=sessions.CALL_REFUSED_SIGNAL)
     def call_refused(self, event: CallRefused) -> None:
         """A call of this session was refused before it could become a task."""
         self._record(call_refused=event, self_correction=self._counted(event))
 
-    @workflow.signal(name=POSTED_SIGNAL)
-    def posted(self, event: Posted) -> None:
+    @workflow.signal(name=sessions.POSTED_SIGNAL)
+    def posted(self, event: sessions.Posted) -> None:
         """A call of this session sent a message to the user."""
         self._record(posted=event)
 
     @workflow.update
-    def open(self, profile: SessionProfile) -> SessionProfile:
+    def open(self, profile: sessions.SessionProfile) -> sessions.SessionProfile:
         """Let turns begin. The first profile counts, so that all turns see the same tools."""
         kept = self._state.profile or profile
         is_new = self._state.profile is None
@@ -103,7 +81,7 @@ class SessionWorkflow:
         return kept
 
     @workflow.update
-    def change_profile(self, profile: SessionProfile) -> SessionProfile:
+    def change_profile(self, profile: sessions.SessionProfile) -> sessions.SessionProfile:
         """Let later turns have another profile."""
         self._change(profile=profile)
         self._list()
@@ -116,11 +94,11 @@ class SessionWorkflow:
         self._list()
 
     @workflow.update
-    def adopt(self, imported: AdoptConversation) -> bool:
+    def adopt(self, imported: sessions.AdoptConversation) -> bool:
         """Take over an imported conversation; False when the session has one already."""
         if self._state.turns:
             return False
-        turns = imported.turns[-KEPT_EVENTS:]
+        turns = imported.turns[-sessions.KEPT_EVENTS :]
         self._change(
             title=imported.title or self._state.title,
             turns=turns,
@@ -132,7 +110,7 @@ class SessionWorkflow:
         return True
 
     @workflow.update
-    async def delete(self) -> TurnRef | None:
+    async def delete(self) -> sessions.TurnRef | None:
         """Delete the session with all that was kept of it; gives the turn that has to end first, if there is one."""
         running = next((turn for turn in self._state.turns if turn.turn_id == self._state.running), None)
         if running is not None:
@@ -143,22 +121,22 @@ class SessionWorkflow:
         return None
 
     @workflow.update
-    def begin_turn(self, asked: BeginTurn) -> TurnPlace:
+    def begin_turn(self, asked: sessions.BeginTurn) -> sessions.TurnPlace:
         """Give a turn its place in the conversation: the same one for the same message. One turn runs at a time."""
         state = self._state
         failures = EarlierFailures(counts=state.self_correction.counts, reminded=state.reminded)
         known = next((turn for turn in state.turns if turn.turn_id == asked.turn_id), None)
         # A turn that was never started loses its place when another one takes over; it asks again like any other.
         if known is not None and (known.ended or known.turn_id == state.running):
-            return TurnPlace(turn=known, spent=state.spent, failures=failures)
+            return sessions.TurnPlace(turn=known, spent=state.spent, failures=failures)
         running = next((turn for turn in state.turns if turn.turn_id == state.running), None)
         if running is not None and running.turn_id != asked.over:
-            return TurnPlace(busy=running, spent=state.spent)
-        _, over = left(state.profile.budgets if state.profile else Budgets(), state.spent, Budgets())
+            return sessions.TurnPlace(busy=running, spent=state.spent)
+        _, over = left(state.profile.budgets if state.profile else sessions.Budgets(), state.spent, sessions.Budgets())
         if over is not None:
-            return TurnPlace(over=over, spent=state.spent)
+            return sessions.TurnPlace(over=over, spent=state.spent)
         retried = next((turn for turn in self._state.turns if turn.turn_id == asked.retry_of), None)
-        turn = TurnRef(
+        turn = sessions.TurnRef(
             turn_id=asked.turn_id,
             message_id=asked.message_id,
             parent=retried.parent if retried else self._state.head,
@@ -169,15 +147,15 @@ class SessionWorkflow:
         )
         others = tuple(other for other in state.turns if other is not known)
         self._change(
-            turns=(*others, turn)[-KEPT_EVENTS:],
+            turns=(*others, turn)[-sessions.KEPT_EVENTS :],
             running=turn.turn_id,
             turn_count=state.turn_count + (known is None),
             title=state.title or asked.title,
         )
-        return TurnPlace(turn=turn, spent=state.spent, failures=failures)
+        return sessions.TurnPlace(turn=turn, spent=state.spent, failures=failures)
 
-    @workflow.signal(name=TURN_ENDED_SIGNAL)
-    def turn_ended(self, ended: TurnEnded) -> None:
+    @workflow.signal(name=sessions.TURN_ENDED_SIGNAL)
+    def turn_ended(self, ended: sessions.TurnEnded) -> None:
         """A turn of this session has ended."""
         end = {"ended": True, "conversation": ended.conversation}
         turns = tuple(
@@ -193,15 +171,15 @@ class SessionWorkflow:
             conversation=goes_on or shortened or self._state.conversation,
             running=None if self._state.running == ended.turn_id else self._state.running,
             spent=total(self._state.spent, ended.spent),
-            reminded=(*self._state.reminded, *ended.reminded)[-KEPT_EVENTS:],
+            reminded=(*self._state.reminded, *ended.reminded)[-sessions.KEPT_EVENTS :],
         )
         self._list()
 
     @workflow.query
-    def overview(self) -> SessionOverview:
+    def overview(self) -> sessions.SessionOverview:
         """The state of the session that the next turn needs."""
         state = self._state
-        return SessionOverview(
+        return sessions.SessionOverview(
             profile=state.profile,
             title=state.title,
             began=state.began,
@@ -214,25 +192,25 @@ class SessionWorkflow:
         )
 
     @workflow.query
-    def overview_for(self, turn_ids: list[str]) -> SessionOverview:
+    def overview_for(self, turn_ids: list[str]) -> sessions.SessionOverview:
         """The same with these turns only: with all of them, a session's messages would cost more and more."""
         turns = tuple(turn for turn in self._state.turns if turn.turn_id in turn_ids)
         return self.overview().model_copy(update={"turns": turns})
 
     @workflow.query
-    def events(self) -> list[SessionEvent]:
+    def events(self) -> list[sessions.SessionEvent]:
         """The latest events, oldest first."""
         return list(self._state.events)
 
     @workflow.query
-    def self_correction(self) -> SelfCorrectionView:
+    def self_correction(self) -> sessions.SelfCorrectionView:
         """The failures of the session's calls, counted, and the verdict on the latest call."""
         counted = self._state.self_correction
-        return SelfCorrectionView(counted=counted, verdict=verdict_on(counted))
+        return sessions.SelfCorrectionView(counted=counted, verdict=verdict_on(counted))
 
     async def _forget(self) -> None:
         state = self._state
-        turns = (turn_workflow_id(state.caller_id, state.session_id, turn.turn_id) for turn in state.turns)
+        turns = (sessions.turn_workflow_id(state.caller_id, state.session_id, turn.turn_id) for turn in state.turns)
         tasks = (event.task_completed.task_id for event in state.events if event.task_completed is not None)
         await workflow.execute_activity_method(
             SessionDeletionActivities.forget_session,
@@ -252,8 +230,8 @@ class SessionWorkflow:
 
     def _list(self) -> None:
         """Let lists show the session as it is now."""
-        state, profile = self._state, self._state.profile or SessionProfile()
-        listing = SessionListing(
+        state, profile = self._state, self._state.profile or sessions.SessionProfile()
+        listing = sessions.SessionListing(
             title=state.title,
             provider_id=profile.provider_id,
             model_id=profile.model_id,
@@ -268,14 +246,14 @@ class SessionWorkflow:
         self._changed = True
 
     def _counted(self, call: TaskCompleted | CallRefused) -> Verdict | None:
-        counted, verdict = corrected(self._state.self_correction, call)
+        counted, verdict = sessions.corrected(self._state.self_correction, call)
         self._state = self._state.model_copy(update={"self_correction": counted})
         return verdict
 
-    def _record(self, **fields: TaskCompleted | CallRefused | Posted | Verdict | None) -> None:
+    def _record(self, **fields: TaskCompleted | CallRefused | sessions.Posted | Verdict | None) -> None:
         """Add one event: one per signal, in the order of the history. `api.temporal.session_events` relies on it."""
         number = self._state.next_number
-        event = SessionEvent.model_validate({"number": number, "time": workflow.now(), **fields})
-        events = (*self._state.events, event)[-KEPT_EVENTS:]
+        event = sessions.SessionEvent.model_validate({"number": number, "time": workflow.now(), **fields})
+        events = (*self._state.events, event)[-sessions.KEPT_EVENTS :]
         self._state = self._state.model_copy(update={"events": events, "next_number": number + 1})
         self._changed = True

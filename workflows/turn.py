@@ -36,32 +36,10 @@ from outlast.activities.conversations.contracts import ConversationOwner, KeepMe
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta, Usage
 from outlast.activities.llm.streaming import DELTAS_TOPIC
 from outlast.activities.runs.contracts import RunState
-from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts import memo, search_attributes, sessions, tool_calls
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
 from outlast.workflows.contracts.self_correction import CallOutcome, Verdict, observe, verdict_on
-from outlast.workflows.contracts.sessions import (
-    CALL_REFUSED_SIGNAL,
-    TURN_ENDED_SIGNAL,
-    Ending,
-    StepSeconds,
-    TurnEnded,
-    TurnInput,
-    TurnReport,
-    TurnResult,
-    TurnState,
-    TurnStatus,
-    session_workflow_id,
-)
-from outlast.workflows.contracts.tool_calls import (
-    RUN_STOPPED_SIGNAL,
-    CallRefused,
-    RunStopped,
-    TaskSummary,
-    ToolCall,
-    ToolOutcome,
-    ToolResult,
-)
 from outlast.workflows.contracts.tool_masks import Resolution
 from outlast.workflows.handler_api.activity_calls import tool_errors
 from outlast.workflows.handler_api.failures import ToolError
@@ -107,25 +85,25 @@ class TurnWorkflow:
     """Its result refers to the conversation up to its end. Cancelled, it completes after its tools and their runs."""
 
     @workflow.init
-    def __init__(self, turn: TurnInput) -> None:
+    def __init__(self, turn: sessions.TurnInput) -> None:
         """Open the stream before the first signal or activity can use it."""
         self._input = turn
         self._stream = WorkflowStream()
         self._is_answering = False
         self._stopped_runs: dict[str, RunState] = {}
-        self._state = turn.so_far or TurnState(began=workflow.now(), messages=(user_message(turn),))
+        self._state = turn.so_far or sessions.TurnState(began=workflow.now(), messages=(user_message(turn),))
 
     @workflow.signal(name=TASK_ASKS_SIGNAL)
     def task_asks(self, _asked: TaskAsks) -> None:
         """A tool of this turn waits for an answer. Readers find the signal in the history."""
 
-    @workflow.signal(name=RUN_STOPPED_SIGNAL)
-    def run_stopped(self, stopped: RunStopped) -> None:
+    @workflow.signal(name=tool_calls.RUN_STOPPED_SIGNAL)
+    def run_stopped(self, stopped: tool_calls.RunStopped) -> None:
         """A tool of this turn was cancelled; the cost of its run counts."""
         self._stopped_runs[stopped.task_id] = stopped.run
 
     @workflow.run
-    async def run(self, _input: TurnInput) -> TurnResult:
+    async def run(self, _input: sessions.TurnInput) -> sessions.TurnResult:
         """Make steps until the turn ends: completed, stopped, failed or cancelled."""
         end = asyncio.ensure_future(self._end(await self._ending()))
         try:
@@ -133,10 +111,10 @@ class TurnWorkflow:
         except asyncio.CancelledError:
             return await end
 
-    async def _ending(self) -> Ending:
+    async def _ending(self) -> sessions.Ending:
         """Run the turn until it completes, exceeds its time budget or is cancelled. Its steps have ended then."""
         steps = asyncio.ensure_future(self._all_steps())
-        stopped = Ending(status=TurnStatus.CANCELLED, reason="cancelled")
+        stopped = sessions.Ending(status=sessions.TurnStatus.CANCELLED, reason="cancelled")
         try:
             done, _ = await asyncio.wait({steps}, timeout=self._seconds_left())
             if not done:
@@ -149,7 +127,7 @@ class TurnWorkflow:
         try:
             return steps.result()
         except ToolError as failed:
-            return Ending(status=TurnStatus.FAILED, reason="error", error=failed.envelope)
+            return sessions.Ending(status=sessions.TurnStatus.FAILED, reason="error", error=failed.envelope)
         except BaseException as error:
             if not is_cancelled_exception(error):
                 raise
@@ -171,7 +149,7 @@ class TurnWorkflow:
         until = self._state.began + timedelta(minutes=min(minutes, MAX_MINUTES))
         return max((until - workflow.now()).total_seconds(), 0.001)
 
-    async def _all_steps(self) -> Ending:
+    async def _all_steps(self) -> sessions.Ending:
         while True:
             over = exceeded(self._input.budgets, self._state.spent)
             if over is not None:
@@ -186,21 +164,21 @@ class TurnWorkflow:
             if ending is not None:
                 return ending
 
-    async def _step(self) -> Ending | None:
+    async def _step(self) -> sessions.Ending | None:
         """The next step and, when it was the last and brought no answer, one more for that; None when others follow."""
         answer, stop = await self._one_step()
         is_last = self._state.step >= last_step(self._input.budgets, self._input.max_steps)
         if stop is not None and not is_last:
-            return Ending(status=TurnStatus.STOPPED, reason="doom_loop", error=_going_round(stop))
+            return sessions.Ending(status=sessions.TurnStatus.STOPPED, reason="doom_loop", error=_going_round(stop))
         if answer.tool_calls and not is_last:
             return None
         if not answer.tool_calls and not ran_out(self._input, self._state.step):
             reason = "other" if answer.finish_reason in ("tool_calls", "too_long", "cap") else answer.finish_reason
-            return Ending(status=TurnStatus.COMPLETED, reason=reason)
+            return sessions.Ending(status=sessions.TurnStatus.COMPLETED, reason=reason)
         over = exceeded_within_step(self._input.budgets, self._state.spent)
         if (answer.tool_calls or not answer.text) and over is None:
             await self._one_step(only_words=True)
-        return Ending(status=TurnStatus.STOPPED, reason="max_steps")
+        return sessions.Ending(status=sessions.TurnStatus.STOPPED, reason="max_steps")
 
     async def _one_step(self, *, only_words: bool = False) -> tuple[ModelStep, Verdict | None]:
         """One call of the model, and the tools that it asks for. Returns its answer, and the verdict that is a stop."""
@@ -215,7 +193,7 @@ class TurnWorkflow:
         self._keep(*([message] if message else []), spent=added(self._state.spent, answer), text=text)
         calls = planned(self._input, self._state, active, answer, coerces=self._coerces)
         verdicts, tool_seconds = await self._carry_out_all(calls) if calls else ([], 0.0)
-        seconds = StepSeconds.of((workflow.now() - began).total_seconds(), answer.seconds, tool_seconds)
+        seconds = sessions.StepSeconds.of((workflow.now() - began).total_seconds(), answer.seconds, tool_seconds)
         events.publish(events.step_finish(self._state.step, answer, self._state.spent, active.active, seconds))
         return answer, next((one for one in verdicts if one.action == "stop"), None)
 
@@ -288,13 +266,15 @@ class TurnWorkflow:
         verdicts = self._take_results(calls, running)
         return verdicts, max(task.result().seconds for task in running)
 
-    def _take_results(self, calls: list[PlannedCall], ended: "list[asyncio.Task[ToolOutcome]]") -> list[Verdict]:
+    def _take_results(
+        self, calls: list[PlannedCall], ended: "list[asyncio.Task[tool_calls.ToolOutcome]]"
+    ) -> list[Verdict]:
         verdicts: list[Verdict] = []
         parts: list[object] = []
         failures, reminded, usd = self._state.failures, self._state.reminded, self._state.spent.usd
         known: set[str | None] = set()
         for call, task in zip(calls, ended, strict=True):
-            outcome = ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
+            outcome = tool_calls.ToolOutcome(result=cancelled_result(call.name)) if task.cancelled() else task.result()
             seen = _outcome_of(call, outcome.result)
             found = Verdict()
             # The same twice in one step counts once: the model had not read the first.
@@ -313,10 +293,10 @@ class TurnWorkflow:
         self._keep(message, failures=failures, reminded=reminded, spent=spent)
         return verdicts
 
-    async def _carry_out(self, step: int, planned_call: PlannedCall) -> ToolOutcome:
+    async def _carry_out(self, step: int, planned_call: PlannedCall) -> tool_calls.ToolOutcome:
         call, task_id = planned_call.call, planned_call.task_id
         if call is None or task_id is None:
-            outcome = ToolOutcome(result=planned_call.answer)
+            outcome = tool_calls.ToolOutcome(result=planned_call.answer)
             events.publish(events.tool_result(step, planned_call, outcome.result))
             await self._report_refusal(planned_call, outcome.result)
         else:
@@ -324,9 +304,9 @@ class TurnWorkflow:
             events.publish(events.tool_result(step, planned_call, outcome.result))
         return outcome
 
-    async def _task(self, call: ToolCall, task_id: str) -> ToolOutcome:
+    async def _task(self, call: tool_calls.ToolCall, task_id: str) -> tool_calls.ToolOutcome:
         """Carry the call out as a task. When it is cancelled, wait until its runs have ended."""
-        summary = TaskSummary(
+        summary = tool_calls.TaskSummary(
             tool=call.tool,
             mode=call.mode,
             executor=executor_kind(call),
@@ -349,14 +329,14 @@ class TurnWorkflow:
             )
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
-                return ToolOutcome(result=cancelled_result(call.tool), run=self._stopped_runs.get(task_id))
-            return ToolOutcome(result=ToolResult.failed(_did_not_end(call.tool, error)))
+                return tool_calls.ToolOutcome(result=cancelled_result(call.tool), run=self._stopped_runs.get(task_id))
+            return tool_calls.ToolOutcome(result=tool_calls.ToolResult.failed(_did_not_end(call.tool, error)))
 
-    async def _end(self, ending: Ending) -> TurnResult:
+    async def _end(self, ending: sessions.Ending) -> sessions.TurnResult:
         """Inform the session, then the readers: a reader of the end may send the next message at once."""
         turn, state = self._input, self._state
         seconds = (workflow.now() - state.began).total_seconds()
-        report = TurnReport(
+        report = sessions.TurnReport(
             turn_id=turn.turn_id,
             message_id=turn.message_id,
             status=ending.status,
@@ -368,21 +348,21 @@ class TurnWorkflow:
             asked=turn.asked,
         )
         result = await self._kept(report)
-        ended = TurnEnded(
+        ended = sessions.TurnEnded(
             turn_id=turn.turn_id,
-            counts=state.continues or len(state.messages) > 1 or result.status is TurnStatus.CANCELLED,
+            counts=state.continues or len(state.messages) > 1 or result.status is sessions.TurnStatus.CANCELLED,
             conversation=result.conversation,
             shortened=state.shortened,
             spent=result.spent,
             reminded=state.reminded,
         )
-        await self._signal_session(TURN_ENDED_SIGNAL, ended)
+        await self._signal_session(sessions.TURN_ENDED_SIGNAL, ended)
         upsert_search_attributes(search_attributes.TASK_STATUS.value_set(result.status.value))
         events.publish(*events.finish(result))
         count_turn(result)
         return result
 
-    async def _kept(self, report: TurnReport) -> TurnResult:
+    async def _kept(self, report: sessions.TurnReport) -> sessions.TurnResult:
         """The result, as soon as the messages of this turn are stored. A turn that cannot be stored has failed."""
         turn = self._input
         request = KeepMessagesInput(
@@ -404,22 +384,24 @@ class TurnWorkflow:
                 )
         except ToolError as failed:
             error = report.error or failed.envelope
-            failure = {"status": TurnStatus.FAILED, "reason": "error", "error": error}
-            return TurnResult(**dict(report.model_copy(update=failure)))
-        return TurnResult(**dict(report), conversation=kept)
+            failure = {"status": sessions.TurnStatus.FAILED, "reason": "error", "error": error}
+            return sessions.TurnResult(**dict(report.model_copy(update=failure)))
+        return sessions.TurnResult(**dict(report), conversation=kept)
 
-    async def _report_refusal(self, call: PlannedCall, result: ToolResult) -> None:
+    async def _report_refusal(self, call: PlannedCall, result: tool_calls.ToolResult) -> None:
         """Report a call that became no task: the session counts it like a task that failed."""
         refusal = result.error
         if refusal is None:
             return
         counted = _outcome_of(call, result).signature
-        refused = CallRefused(tool=call.name, error=refusal, error_signature=counted, turn_id=self._input.turn_id)
-        await self._signal_session(CALL_REFUSED_SIGNAL, refused)
+        refused = tool_calls.CallRefused(
+            tool=call.name, error=refusal, error_signature=counted, turn_id=self._input.turn_id
+        )
+        await self._signal_session(sessions.CALL_REFUSED_SIGNAL, refused)
 
     async def _signal_session(self, signal: str, event: Contract) -> None:
         turn = self._input
-        session = workflow.get_external_workflow_handle(session_workflow_id(turn.caller.id, turn.session_id))
+        session = workflow.get_external_workflow_handle(sessions.session_workflow_id(turn.caller.id, turn.session_id))
         try:
             await session.signal(signal, event)
         except ApplicationError as error:
@@ -427,25 +409,25 @@ class TurnWorkflow:
             workflow.logger.warning("Session %s did not take a signal of its turn: %s", turn.session_id, error)
 
 
-async def _ended(steps: "asyncio.Task[Ending]") -> None:
+async def _ended(steps: "asyncio.Task[sessions.Ending]") -> None:
     """Wait for steps that were cancelled, also when the turn itself is cancelled meanwhile."""
     while not steps.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait({steps})
 
 
-def turn_attributes(turn: TurnInput) -> TypedSearchAttributes:
+def turn_attributes(turn: sessions.TurnInput) -> TypedSearchAttributes:
     """The search attributes by which operators find a turn."""
     return TypedSearchAttributes(
         [
             SearchAttributePair(search_attributes.CALLER, turn.caller.id),
             SearchAttributePair(search_attributes.SESSION, turn.session_id),
-            SearchAttributePair(search_attributes.TASK_STATUS, TurnStatus.RUNNING.value),
+            SearchAttributePair(search_attributes.TASK_STATUS, sessions.TurnStatus.RUNNING.value),
         ]
     )
 
 
-def _outcome_of(call: PlannedCall, result: ToolResult) -> CallOutcome:
+def _outcome_of(call: PlannedCall, result: tool_calls.ToolResult) -> CallOutcome:
     error = result.error
     if error is not None and call.counts:
         return CallOutcome(tool=call.name, signature=signature(error, call.arguments), retryable=error.retryable)
@@ -454,19 +436,19 @@ def _outcome_of(call: PlannedCall, result: ToolResult) -> CallOutcome:
     return CallOutcome(tool=call.name, answer_signature=answer_signature(call.name, call.arguments, result))
 
 
-def _actor_of(call: ToolCall) -> str | None:
+def _actor_of(call: tool_calls.ToolCall) -> str | None:
     actor = call.arguments.get("actor") if executor_kind(call) != "none" else None
     return actor if isinstance(actor, str) else None
 
 
-def _over_budget(over: str) -> Ending:
+def _over_budget(over: str) -> sessions.Ending:
     envelope = ErrorEnvelope.permanent(
         ErrorCategory.PAYMENT,
         "",
         f"The turn was stopped by its budget: {over.rstrip(chr(46))}.",
         hint="Send the next message with a larger budget, or ask for less.",
     )
-    return Ending(status=TurnStatus.STOPPED, reason="budget", error=envelope)
+    return sessions.Ending(status=sessions.TurnStatus.STOPPED, reason="budget", error=envelope)
 
 
 def _going_round(verdict: Verdict) -> ErrorEnvelope:

@@ -33,20 +33,8 @@ from outlast.activities.batches.contracts import BatchPlace, BatchState, ItemLin
 from outlast.activities.contracts import Contract, ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.object_store import OutputObjects, StoredPayload, part_key, payload_key
+from outlast.activities.outputs import output_format
 from outlast.activities.outputs.contracts import OutputScope
-from outlast.activities.outputs.output_format import (
-    Cutter,
-    Locator,
-    OutputManifest,
-    StoredPart,
-    build_part,
-    compress,
-    content_digest,
-    locator_for,
-    manifest_text,
-    scope_of,
-    upload_name,
-)
 from outlast.activities.outputs.reader import OutputReader, manifest_key, tombstone_key
 from outlast.activities.outputs.summaries import summarise
 
@@ -227,7 +215,7 @@ _CHAINED = 256
 
 class _Parts(Contract):
     before: str | None = None
-    parts: tuple[StoredPart, ...] = ()
+    parts: tuple[output_format.StoredPart, ...] = ()
 
 
 def results_scope(place: batches.BatchPlace) -> OutputScope:
@@ -235,10 +223,10 @@ def results_scope(place: batches.BatchPlace) -> OutputScope:
     return OutputScope(caller_id=place.caller_id, tool_call_id=place.batch_id, task_id=place.batch_id)
 
 
-def results_locator(caller_id: str, batch_id: str) -> Locator:
+def results_locator(caller_id: str, batch_id: str) -> output_format.Locator:
     """Return the locator of a batch's results."""
     scope = OutputScope(caller_id=caller_id, tool_call_id=batch_id, task_id=batch_id)
-    return locator_for(scope, "rows", batches.results_series(batch_id))
+    return output_format.locator_for(scope, "rows", batches.results_series(batch_id))
 
 
 class ResultsWriter:
@@ -251,9 +239,9 @@ class ResultsWriter:
         self._place = place
         self._namespace = namespace
         self._scope = results_scope(place)
-        self._upload = upload_name(self._scope, f"results {state.leg}")
+        self._upload = output_format.upload_name(self._scope, f"results {state.leg}")
         self.state = state
-        self._closed: tuple[StoredPart, ...] | None = None
+        self._closed: tuple[output_format.StoredPart, ...] | None = None
         self._content: bytes | None = None
         self._old: deque[tuple[float, str]] = deque()
 
@@ -284,7 +272,7 @@ class ResultsWriter:
         while self._old and self._old[0][0] < time.monotonic() - _READERS_SECONDS:
             await self._objects.delete([self._old.popleft()[1]])
 
-    async def close(self) -> OutputManifest:
+    async def close(self) -> output_format.OutputManifest:
         """Publish the rows with a description of their fields: there will be no more for now."""
         manifest = await self._manifest()
         if manifest.rows:
@@ -302,7 +290,7 @@ class ResultsWriter:
         state = batches.ResultsState(leg=self.state.leg + 1)
         return ResultsWriter(self._objects, self._place, state, namespace=self._namespace)
 
-    async def _loaded(self) -> tuple[tuple[StoredPart, ...], bytes]:
+    async def _loaded(self) -> tuple[tuple[output_format.StoredPart, ...], bytes]:
         """Return the closed parts, and the content of the tail."""
         if self._closed is None or self._content is None:
             self._closed = await self._closed_parts()
@@ -310,7 +298,7 @@ class ResultsWriter:
             self._content = b"" if tail is None else await self._content_of(tail)
         return self._closed, self._content
 
-    async def _closed_parts(self) -> tuple[StoredPart, ...]:
+    async def _closed_parts(self) -> tuple[output_format.StoredPart, ...]:
         """Newest object first; each names the one before it."""
         lists: list[_Parts] = []
         digest = self.state.parts
@@ -332,13 +320,15 @@ class ResultsWriter:
         manifest = self._manifest_of((_as_part(tail),))
         return b"".join([piece async for piece in OutputReader(self._objects, manifest).bytes()])
 
-    async def _stored(self, content: bytes, number: int) -> StoredPart:
+    async def _stored(self, content: bytes, number: int) -> output_format.StoredPart:
         data, index, digest = await asyncio.to_thread(_built, content)
-        key = part_key(scope_of(self._scope.caller_id), self._upload, number, digest)
+        key = part_key(output_format.scope_of(self._scope.caller_id), self._upload, number, digest)
         await self._objects.put(key, data)
-        return StoredPart(key=key, size=len(data), raw_size=index.raw_size, rows=index.rows, digest=index.digest)
+        return output_format.StoredPart(
+            key=key, size=len(data), raw_size=index.raw_size, rows=index.rows, digest=index.digest
+        )
 
-    async def _keep_part(self, part: StoredPart) -> str:
+    async def _keep_part(self, part: output_format.StoredPart) -> str:
         latest = await self._parts_of(self.state.parts) if self.state.parts is not None else _Parts()
         if len(latest.parts) < _CHAINED:
             longer = latest.model_copy(update={"parts": (*latest.parts, part)})
@@ -357,20 +347,20 @@ class ResultsWriter:
         if before is not None and (state.tail is None or state.tail.key != before.key):
             self._old.append((time.monotonic(), before.key))
 
-    async def _manifest(self) -> OutputManifest:
+    async def _manifest(self) -> output_format.OutputManifest:
         tail = self.state.tail
         closed = self._closed if self._closed is not None else await self._closed_parts()
         return self._manifest_of((*closed, *((_as_part(tail),) if tail is not None else ())))
 
-    def _manifest_of(self, parts: tuple[StoredPart, ...]) -> OutputManifest:
+    def _manifest_of(self, parts: tuple[output_format.StoredPart, ...]) -> output_format.OutputManifest:
         now = datetime.now(UTC)
         rows = sum(part.rows for part in parts)
-        return OutputManifest(
+        return output_format.OutputManifest(
             locator=str(results_locator(self._scope.caller_id, self._place.batch_id)),
             **self._scope.model_dump(),
             kind="rows",
             content_type=ROWS_CONTENT_TYPE,
-            digest=content_digest(parts),
+            digest=output_format.content_digest(parts),
             raw_size=sum(part.raw_size for part in parts),
             stored_size=sum(part.size for part in parts),
             rows=rows,
@@ -382,20 +372,20 @@ class ResultsWriter:
             expires_at=now + timedelta(seconds=self._place.ttl_seconds),
         )
 
-    async def _put(self, manifest: OutputManifest) -> None:
+    async def _put(self, manifest: output_format.OutputManifest) -> None:
         locator = results_locator(self._scope.caller_id, self._place.batch_id)
-        await self._objects.put(manifest_key(locator), manifest_text(manifest))
+        await self._objects.put(manifest_key(locator), output_format.manifest_text(manifest))
         await self._objects.delete([tombstone_key(locator)])
 
 
-def _as_part(tail: batches.StoredTail) -> StoredPart:
-    return StoredPart.model_validate(tail.model_dump())
+def _as_part(tail: batches.StoredTail) -> output_format.StoredPart:
+    return output_format.StoredPart.model_validate(tail.model_dump())
 
 
 def _built(content: bytes):
-    cutter = Cutter(aligned=True)
+    cutter = output_format.Cutter(aligned=True)
     frames = [frame for part in (*cutter.add(content), *cutter.finish()) for frame in part]
-    part = build_part(compress(frames, aligned=True))
+    part = output_format.build_part(output_format.compress(frames, aligned=True))
     return part.data, part.index, hashlib.sha256(part.data).hexdigest()
 
 

@@ -20,16 +20,8 @@ from outlast.activities.failures.classify import ToolFailure, as_activity_failur
 from outlast.activities.failures.exceptions import NOT_CONFIGURED, REFUSED_HERE, UNKNOWN_PROVIDER, ProviderError
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.llm import contracts as llm
+from outlast.activities.llm.providers import models
 from outlast.activities.llm.providers.answers import Listener, Provider, with_words
-from outlast.activities.llm.providers.models import (
-    MATRIX,
-    ModelLimits,
-    Price,
-    cost_usd,
-    model_of,
-    refused_controls,
-    refused_output_limit,
-)
 from outlast.activities.llm.providers.requests import with_portable_calls
 from outlast.activities.llm.refused_prompts import RefusedParts, check_window, is_too_long, simpler_requests
 from outlast.activities.llm.streaming import DeltaSink, OpenSink, WorkflowDeltas
@@ -65,10 +57,10 @@ class ModelActivities:
         providers: Mapping[str, Provider],
         *,
         conversations: ConversationBlocks | None = None,
-        prices: Mapping[str, Price] | None = None,
+        prices: Mapping[str, models.Price] | None = None,
         open_sink: OpenSink = WorkflowDeltas,
         hooks: Sequence[llm.ChatParamsHook] = (),
-        limits: Mapping[str, ModelLimits] | None = None,
+        limits: Mapping[str, models.ModelLimits] | None = None,
         ledgers: Ledgers | None = None,
     ) -> None:
         """Take `providers` by `provider_id`, `prices` and the operator's `limits` by `provider/model`. `open_sink`
@@ -136,7 +128,7 @@ class ModelActivities:
         seconds = time.monotonic() - began
         step = with_words(request, step)
         self._warn_once(step.warnings)
-        cost = cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
+        cost = models.cost_usd(self._prices, request.provider_id, request.model_id, step.usage)
         if self._ledgers is not None:
             await book(self._ledgers, request, cost)
         return step.model_copy(update={"cost_usd": cost, "seconds": seconds})
@@ -186,10 +178,10 @@ class ModelActivities:
         provider = self._providers.get(provider_id)
         if provider is not None:
             return provider
-        if provider_id in MATRIX:
+        if provider_id in models.MATRIX:
             missing = _CONFIGURED_BY[provider_id]
             raise ProviderError(provider_id, f"not configured: set {missing} for the worker", kinds=(NOT_CONFIGURED,))
-        known = ", ".join(MATRIX)
+        known = ", ".join(models.MATRIX)
         raise ProviderError(provider_id, f"unknown provider; use one of {known}", kinds=(UNKNOWN_PROVIDER,))
 
     def _warn_once(self, warnings: tuple[str, ...]) -> None:
@@ -303,7 +295,7 @@ CHAT_PARAMS_HOOKS = "CHAT_PARAMS_HOOKS"
 
 
 def checked_request(
-    request: llm.CallModelInput, hooks: Sequence[llm.ChatParamsHook], limits: Mapping[str, ModelLimits]
+    request: llm.CallModelInput, hooks: Sequence[llm.ChatParamsHook], limits: Mapping[str, models.ModelLimits]
 ) -> llm.CallModelInput:
     """Return the request after all hooks, in their order; `limits` are the operator's, by `provider/model`. Raises
     `ProviderError` when a hook fails, when the provider or the model has no such control, and when the output limit is
@@ -320,10 +312,10 @@ def checked_request(
                 "extra": params.extra,
             }
         )
-    model = model_of(request.provider_id, request.model_id, limits)
-    refusal = refused_controls(request.provider_id, request.model_id, model, request.controls) or refused_output_limit(
-        request.model_id, model, request.controls, request.max_output_tokens
-    )
+    model = models.model_of(request.provider_id, request.model_id, limits)
+    refusal = models.refused_controls(
+        request.provider_id, request.model_id, model, request.controls
+    ) or models.refused_output_limit(request.model_id, model, request.controls, request.max_output_tokens)
     if refusal is not None:
         raise ProviderError(request.provider_id, refusal, kinds=(REFUSED_HERE,))
     return request

@@ -21,23 +21,7 @@ from pydantic import ValidationError
 from outlast.activities.contracts import Contract
 from outlast.activities.failures.exceptions import OutputDamaged, OutputError
 from outlast.activities.object_store import OutputObjects
-from outlast.activities.outputs.output_format import (
-    FOOTER_BYTES,
-    FRAME_BYTES,
-    FRAME_HEADER_BYTES,
-    FrameEntry,
-    Locator,
-    OutputManifest,
-    PartIndex,
-    StoredPart,
-    content_digest,
-    decompress,
-    index_frame,
-    index_length,
-    parse_index,
-    parse_locator,
-    parse_manifest,
-)
+from outlast.activities.outputs import output_format
 
 
 class Held(Protocol):
@@ -65,7 +49,7 @@ _TAIL_BYTES = 8 * 1024
 _CACHED_INDEXES = 512
 _COPIES_OF_ROWS = 3
 """The frame, its rows, and what a reader makes of them."""
-_MOST_AHEAD_BYTES = 4 * FRAME_BYTES
+_MOST_AHEAD_BYTES = 4 * output_format.FRAME_BYTES
 """The maximum that a reader with limited room reads at once. It begins with a frame, and reads more over time."""
 
 
@@ -73,7 +57,7 @@ _MOST_AHEAD_BYTES = 4 * FRAME_BYTES
 class _Span:
     """The requested range of a part, in rows or in bytes, relative to the part."""
 
-    part: StoredPart
+    part: output_format.StoredPart
     start: int
     end: int
 
@@ -87,22 +71,24 @@ class _Content:
     end: int
 
 
-_Wanted = tuple[FrameEntry, int, int]
+_Wanted = tuple[output_format.FrameEntry, int, int]
 """A frame, and the requested range of it, in rows or in bytes."""
 
 
 class OutputReader:
     """Reads one output; a slice reads only the frames that contain it. Raises `OutputError` (damaged)."""
 
-    def __init__(self, objects: OutputObjects, manifest: OutputManifest, room: Room | None = None) -> None:
+    def __init__(
+        self, objects: OutputObjects, manifest: output_format.OutputManifest, room: Room | None = None
+    ) -> None:
         """Read into `room`, a few frames at a time; without it, whole parts, and the next one ahead. Raises
         `OutputDamaged` when the manifest contradicts itself.
         """
-        if content_digest(manifest.parts) != manifest.digest:
+        if output_format.content_digest(manifest.parts) != manifest.digest:
             raise OutputDamaged("Its manifest contradicts itself.")
         self._objects = objects
         self._room = room
-        self._indexes: LRUCache[str, PartIndex] = LRUCache(_CACHED_INDEXES)
+        self._indexes: LRUCache[str, output_format.PartIndex] = LRUCache(_CACHED_INDEXES)
         self.manifest = manifest
 
     async def rows(self, offset: int = 0, limit: int | None = None) -> AsyncGenerator[bytes]:
@@ -156,12 +142,12 @@ class OutputReader:
     async def _few(self, spans: Sequence[_Span], copies: int, counts_rows: bool) -> AsyncGenerator[_Content]:
         """Yield a few frames at a time: more than one only where that takes no room from other readers."""
         assert self._room is not None
-        ahead = FRAME_BYTES
+        ahead = output_format.FRAME_BYTES
         for span in spans:
             index = await self._read_index(span.part)
             wanted = _frames_in(index.frames, span, counts_rows=counts_rows)
             while wanted:
-                ahead = FRAME_BYTES if self._room.is_scarce else ahead
+                ahead = output_format.FRAME_BYTES if self._room.is_scarce else ahead
                 few, wanted = _first(wanted, ahead)
                 async with self._room.hold(copies * sum(frame.raw_size for frame, _, _ in few)):
                     contents = await self._read(span.part, few)
@@ -192,31 +178,31 @@ class OutputReader:
         index = await self._read_index(span.part)
         return await self._read(span.part, _frames_in(index.frames, span, counts_rows=counts_rows))
 
-    async def _read(self, part: StoredPart, wanted: Sequence[_Wanted]) -> list[_Content]:
+    async def _read(self, part: output_format.StoredPart, wanted: Sequence[_Wanted]) -> list[_Content]:
         """Frames that follow each other: read with one request, decompressed in a thread."""
         first, last = wanted[0][0], wanted[-1][0]
         data = await self._objects.get_range(part.key, first.offset, last.offset + last.size)
         return await asyncio.to_thread(_contents_of, data, wanted, has_rows=self.manifest.kind == "rows")
 
-    async def _read_index(self, part: StoredPart) -> PartIndex:
+    async def _read_index(self, part: output_format.StoredPart) -> output_format.PartIndex:
         known = self._indexes.get(part.key)
         if known is not None:
             return known
         tail = await self._objects.get_range(part.key, max(0, part.size - _TAIL_BYTES), part.size)
-        length = index_length(tail[-FOOTER_BYTES:])
-        begin = part.size - FOOTER_BYTES - length
+        length = output_format.index_length(tail[-output_format.FOOTER_BYTES :])
+        begin = part.size - output_format.FOOTER_BYTES - length
         if begin < 0:
             raise OutputDamaged("An index is longer than its part.")
-        if length + FOOTER_BYTES > len(tail):
+        if length + output_format.FOOTER_BYTES > len(tail):
             tail = await self._objects.get_range(part.key, begin, part.size)
-        index = parse_index(tail[-FOOTER_BYTES - length : -FOOTER_BYTES])
+        index = output_format.parse_index(tail[-output_format.FOOTER_BYTES - length : -output_format.FOOTER_BYTES])
         if index.digest != part.digest or index.rows != part.rows or index.raw_size != part.raw_size:
             raise OutputDamaged("A part was changed.")
         self._indexes[part.key] = index
         return index
 
 
-def _spans(parts: Sequence[StoredPart], start: int, end: int, *, counts_rows: bool) -> list[_Span]:
+def _spans(parts: Sequence[output_format.StoredPart], start: int, end: int, *, counts_rows: bool) -> list[_Span]:
     spans: list[_Span] = []
     position = 0
     for part in parts:
@@ -228,7 +214,7 @@ def _spans(parts: Sequence[StoredPart], start: int, end: int, *, counts_rows: bo
     return spans
 
 
-def _frames_in(frames: Sequence[FrameEntry], span: _Span, *, counts_rows: bool) -> list[_Wanted]:
+def _frames_in(frames: Sequence[output_format.FrameEntry], span: _Span, *, counts_rows: bool) -> list[_Wanted]:
     """The frames that the span overlaps, each with the range of it. Raises `OutputDamaged` when there are none."""
     wanted: list[_Wanted] = []
     position = 0
@@ -258,7 +244,7 @@ def _contents_of(data: bytes, wanted: Sequence[_Wanted], *, has_rows: bool) -> l
     contents: list[_Content] = []
     for frame, start, end in wanted:
         compressed = data[frame.offset - base : frame.offset - base + frame.size]
-        raw = decompress(compressed, raw_size=frame.raw_size, digest=bytes.fromhex(frame.digest))
+        raw = output_format.decompress(compressed, raw_size=frame.raw_size, digest=bytes.fromhex(frame.digest))
         if has_rows and raw.count(b"\n") != frame.rows:
             raise OutputDamaged("The rows of a frame differ from its index entry.")
         contents.append(_Content(raw, start, end))
@@ -272,12 +258,12 @@ class Tombstone(Contract):
     at: datetime
 
 
-def manifest_key(locator: Locator) -> str:
+def manifest_key(locator: output_format.Locator) -> str:
     """Return the key of an output's manifest."""
     return f"manifests/{locator.scope}/{locator.name}.json"
 
 
-def tombstone_key(locator: Locator) -> str:
+def tombstone_key(locator: output_format.Locator) -> str:
     """Return the key of a removed output's tombstone."""
     return f"tombstones/{locator.scope}/{locator.name}.json"
 
@@ -289,7 +275,7 @@ async def open_output(
     `OutputError`: malformed, foreign, unknown, expired, deleted or damaged. The reader raises it too when stored bytes
     were changed.
     """
-    found = parse_locator(locator, caller_id=caller_id)
+    found = output_format.parse_locator(locator, caller_id=caller_id)
     manifest = await load_manifest(objects, found)
     if manifest is None:
         raise await _explain_missing_output(objects, found)
@@ -298,18 +284,18 @@ async def open_output(
     return OutputReader(objects, manifest, room)
 
 
-async def load_manifest(objects: OutputObjects, locator: Locator) -> OutputManifest | None:
+async def load_manifest(objects: OutputObjects, locator: output_format.Locator) -> output_format.OutputManifest | None:
     """Return the manifest of a locator, expired or not; None when there is none. Raises `OutputDamaged`."""
     text = await objects.get(manifest_key(locator))
     if text is None:
         return None
-    manifest = parse_manifest(text)
+    manifest = output_format.parse_manifest(text)
     if manifest.locator != str(locator):
         raise OutputDamaged("Its manifest belongs to another output.")
     return manifest
 
 
-async def _explain_missing_output(objects: OutputObjects, locator: Locator) -> OutputError:
+async def _explain_missing_output(objects: OutputObjects, locator: output_format.Locator) -> OutputError:
     text = await objects.get(tombstone_key(locator))
     if text is None:
         return OutputError("unknown", "There is no such output.")
@@ -326,13 +312,17 @@ def _removed(reason: Literal["expired", "deleted"], at: datetime) -> OutputError
 
 
 async def remove_output(
-    objects: OutputObjects, manifest: OutputManifest, *, reason: Literal["expired", "deleted"], at: datetime
+    objects: OutputObjects,
+    manifest: output_format.OutputManifest,
+    *,
+    reason: Literal["expired", "deleted"],
+    at: datetime,
 ) -> int:
     """Remove an output and leave its tombstone. Returns the number of bytes freed. The tombstone is written first and
     the parts are deleted last: a reader in between, or after a crash in between, gets the reason. The sweep deletes
     parts that no manifest names.
     """
-    locator = parse_locator(manifest.locator, caller_id=manifest.caller_id)
+    locator = output_format.parse_locator(manifest.locator, caller_id=manifest.caller_id)
     tombstone = Tombstone(reason=reason, at=at)
     await objects.put(tombstone_key(locator), tombstone.model_dump_json().encode())
     await objects.delete([manifest_key(locator)])
@@ -344,7 +334,7 @@ async def delete_output(objects: OutputObjects, locator: str, caller_id: str) ->
     """Delete an output for its owner, also a damaged one. Raises `OutputError` as `open_output` does. It cannot be read
     The next sweep deletes its parts, unless another output (of a repeated attempt) shares them.
     """
-    found = parse_locator(locator, caller_id=caller_id)
+    found = output_format.parse_locator(locator, caller_id=caller_id)
     with suppress(OutputDamaged):
         await open_output(objects, locator, caller_id)
     tombstone = Tombstone(reason="deleted", at=datetime.now(UTC))
@@ -362,7 +352,9 @@ class PartReport:
     raw_bytes: int = 0
 
 
-async def verify_output(source: OutputObjects | Path | str, manifest: OutputManifest | str) -> tuple[str, ...]:
+async def verify_output(
+    source: OutputObjects | Path | str, manifest: output_format.OutputManifest | str
+) -> tuple[str, ...]:
     """Read a whole output; returns what is wrong with it, nothing when it is intact. `source` is the store, its folder
     or its URL; `manifest` is the output's manifest or its key.
     """
@@ -372,7 +364,7 @@ async def verify_output(source: OutputObjects | Path | str, manifest: OutputMani
         if text is None:
             return (f"There is no manifest {manifest}.",)
         try:
-            manifest = parse_manifest(text)
+            manifest = output_format.parse_manifest(text)
         except OutputDamaged as damage:
             return (damage.problem,)
     findings: list[str] = []
@@ -394,14 +386,14 @@ def verify_part(data: bytes) -> PartReport:
         return PartReport((damage.problem,))
     findings: list[str] = []
     end = index.frames[-1].offset + index.frames[-1].size
-    if data[end:] != index_frame(text):
+    if data[end:] != output_format.index_frame(text):
         findings.append("The bytes after the last frame are not exactly the index.")
     has_rows = index.rows > 0
     rows = raw_bytes = 0
     for number, frame in enumerate(index.frames):
         compressed = data[frame.offset : frame.offset + frame.size]
         try:
-            raw = decompress(compressed, raw_size=frame.raw_size, digest=bytes.fromhex(frame.digest))
+            raw = output_format.decompress(compressed, raw_size=frame.raw_size, digest=bytes.fromhex(frame.digest))
         except OutputDamaged as damage:
             findings.append(f"Frame {number}: {damage.problem}")
             continue
@@ -411,7 +403,7 @@ def verify_part(data: bytes) -> PartReport:
     return PartReport(tuple(findings), len(index.frames), rows, raw_bytes)
 
 
-async def _part_findings(objects: OutputObjects, part: StoredPart) -> tuple[str, ...]:
+async def _part_findings(objects: OutputObjects, part: output_format.StoredPart) -> tuple[str, ...]:
     data = await objects.get(part.key)
     if data is None:
         return ("The part is missing.",)
@@ -428,14 +420,14 @@ async def _part_findings(objects: OutputObjects, part: StoredPart) -> tuple[str,
     return () if matches else ("The part is not the one that the manifest describes.",)
 
 
-def _read_index(data: bytes) -> tuple[PartIndex, bytes]:
-    length = index_length(data[-FOOTER_BYTES:])
-    begin = len(data) - FOOTER_BYTES - length
-    if begin < FRAME_HEADER_BYTES:
+def _read_index(data: bytes) -> tuple[output_format.PartIndex, bytes]:
+    length = output_format.index_length(data[-output_format.FOOTER_BYTES :])
+    begin = len(data) - output_format.FOOTER_BYTES - length
+    if begin < output_format.FRAME_HEADER_BYTES:
         raise OutputDamaged("The index is longer than its part.")
-    text = data[begin : len(data) - FOOTER_BYTES]
-    index = parse_index(text)
+    text = data[begin : len(data) - output_format.FOOTER_BYTES]
+    index = output_format.parse_index(text)
     last = index.frames[-1]
-    if last.offset + last.size != begin - FRAME_HEADER_BYTES:
+    if last.offset + last.size != begin - output_format.FRAME_HEADER_BYTES:
         raise OutputDamaged("The frames do not end where the index begins.")
     return index, text

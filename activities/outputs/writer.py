@@ -15,27 +15,8 @@ from typing import Self, TypeVar
 
 from outlast.activities.failures.exceptions import OutputDamaged
 from outlast.activities.object_store import OutputObjects, StoredObject, part_key, parts_prefix
+from outlast.activities.outputs import output_format
 from outlast.activities.outputs.contracts import OutputKind, OutputScope
-from outlast.activities.outputs.output_format import (
-    DEFAULT_SIZES,
-    FOOTER_BYTES,
-    ZSTD_LEVEL,
-    Cutter,
-    OutputManifest,
-    Part,
-    Sizes,
-    StoredPart,
-    build_part,
-    compress,
-    content_digest,
-    index_length,
-    locator_for,
-    locator_of,
-    manifest_text,
-    parse_index,
-    scope_of,
-    upload_name,
-)
 from outlast.activities.outputs.reader import OutputReader, load_manifest, manifest_key, tombstone_key
 from outlast.activities.outputs.summaries import summarise
 
@@ -66,8 +47,8 @@ class OutputWriter:
         *,
         what: str,
         kind: OutputKind,
-        level: int = ZSTD_LEVEL,
-        sizes: Sizes = DEFAULT_SIZES,
+        level: int = output_format.ZSTD_LEVEL,
+        sizes: output_format.Sizes = output_format.DEFAULT_SIZES,
     ) -> None:
         """`what` names the content within its call: a retry with the same name finds the parts that are stored."""
         self._objects = objects
@@ -75,10 +56,10 @@ class OutputWriter:
         self._kind: OutputKind = kind
         self._level = level
         self._sizes = sizes
-        self._upload = upload_name(scope, what)
-        self._cutter = Cutter(aligned=kind == "rows", sizes=sizes)
-        self._in_flight: deque[asyncio.Task[StoredPart]] = deque()
-        self._parts: list[StoredPart] = []
+        self._upload = output_format.upload_name(scope, what)
+        self._cutter = output_format.Cutter(aligned=kind == "rows", sizes=sizes)
+        self._in_flight: deque[asyncio.Task[output_format.StoredPart]] = deque()
+        self._parts: list[output_format.StoredPart] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,7 +79,7 @@ class OutputWriter:
 
     async def resume(self) -> Position:
         """Find the parts of an earlier attempt. Call it before `write`; the content continues at the result."""
-        prefix = parts_prefix(scope_of(self._scope.caller_id), self._upload)
+        prefix = parts_prefix(output_format.scope_of(self._scope.caller_id), self._upload)
         by_number: dict[int, list[StoredObject]] = {}
         async for found in self._objects.list(prefix):
             by_number.setdefault(_number_in(found.key), []).append(found)
@@ -119,7 +100,7 @@ class OutputWriter:
         for frames in parts:
             await self._start_storing(frames)
 
-    async def finish(self, *, content_type: str, ttl: timedelta) -> OutputManifest:
+    async def finish(self, *, content_type: str, ttl: timedelta) -> output_format.OutputManifest:
         """Store the rest and the manifest, which makes the output visible. The same content of the same call is stored
         once: when it exists already and has half of its time left, the existing manifest is returned.
         """
@@ -132,8 +113,8 @@ class OutputWriter:
         if existing is not None:
             await self._delete_duplicates(existing)
             return existing
-        locator = locator_of(manifest)
-        await self._objects.put(manifest_key(locator), manifest_text(manifest))
+        locator = output_format.locator_of(manifest)
+        await self._objects.put(manifest_key(locator), output_format.manifest_text(manifest))
         await self._objects.delete([tombstone_key(locator)])
         return manifest
 
@@ -149,36 +130,44 @@ class OutputWriter:
         self._in_flight.popleft()
         self._parts.append(part)
 
-    async def _store(self, frames: list[bytes], number: int) -> StoredPart:
+    async def _store(self, frames: list[bytes], number: int) -> output_format.StoredPart:
         part, digest = await in_background(lambda: self._build(frames))
-        key = part_key(scope_of(self._scope.caller_id), self._upload, number, digest)
+        key = part_key(output_format.scope_of(self._scope.caller_id), self._upload, number, digest)
         await self._objects.put(key, part.data)
         index = part.index
-        return StoredPart(key=key, size=len(part.data), raw_size=index.raw_size, rows=index.rows, digest=index.digest)
+        return output_format.StoredPart(
+            key=key, size=len(part.data), raw_size=index.raw_size, rows=index.rows, digest=index.digest
+        )
 
-    def _build(self, frames: list[bytes]) -> tuple[Part, str]:
-        part = build_part(compress(frames, aligned=self._kind == "rows", level=self._level))
+    def _build(self, frames: list[bytes]) -> tuple[output_format.Part, str]:
+        part = output_format.build_part(output_format.compress(frames, aligned=self._kind == "rows", level=self._level))
         return part, hashlib.sha256(part.data).hexdigest()
 
-    async def _full_part(self, stored: StoredObject) -> StoredPart | None:
+    async def _full_part(self, stored: StoredObject) -> output_format.StoredPart | None:
         """Return the part in an object; None when it is damaged or the last of an attempt, which may lack content."""
         size = stored.size
         try:
-            length = index_length(await self._objects.get_range(stored.key, size - FOOTER_BYTES, size))
-            text = await self._objects.get_range(stored.key, size - FOOTER_BYTES - length, size - FOOTER_BYTES)
-            index = parse_index(text)
+            length = output_format.index_length(
+                await self._objects.get_range(stored.key, size - output_format.FOOTER_BYTES, size)
+            )
+            text = await self._objects.get_range(
+                stored.key, size - output_format.FOOTER_BYTES - length, size - output_format.FOOTER_BYTES
+            )
+            index = output_format.parse_index(text)
         except OutputDamaged:
             return None
         if index.raw_size < self._sizes.part:
             return None
-        return StoredPart(key=stored.key, size=size, raw_size=index.raw_size, rows=index.rows, digest=index.digest)
+        return output_format.StoredPart(
+            key=stored.key, size=size, raw_size=index.raw_size, rows=index.rows, digest=index.digest
+        )
 
-    def _build_manifest(self, content_type: str, ttl: timedelta) -> OutputManifest:
+    def _build_manifest(self, content_type: str, ttl: timedelta) -> output_format.OutputManifest:
         parts = tuple(self._parts)
-        digest = content_digest(parts)
+        digest = output_format.content_digest(parts)
         now = datetime.now(UTC)
-        return OutputManifest(
-            locator=str(locator_for(self._scope, self._kind, digest)),
+        return output_format.OutputManifest(
+            locator=str(output_format.locator_for(self._scope, self._kind, digest)),
             **self._scope.model_dump(),
             kind=self._kind,
             content_type=content_type,
@@ -191,12 +180,12 @@ class OutputWriter:
             expires_at=now + ttl,
         )
 
-    async def _with_summary(self, manifest: OutputManifest) -> OutputManifest:
+    async def _with_summary(self, manifest: output_format.OutputManifest) -> output_format.OutputManifest:
         """Return the manifest with its summary. Content with a JSON type that is not JSON becomes text."""
         found = await summarise(OutputReader(self._objects, manifest))
         return manifest.model_copy(
             update={
-                "locator": str(locator_for(self._scope, found.kind, manifest.digest)),
+                "locator": str(output_format.locator_for(self._scope, found.kind, manifest.digest)),
                 "kind": found.kind,
                 "count": found.count,
                 "fields": found.fields,
@@ -204,10 +193,12 @@ class OutputWriter:
             }
         )
 
-    async def _find_existing(self, manifest: OutputManifest, ttl: timedelta) -> OutputManifest | None:
+    async def _find_existing(
+        self, manifest: output_format.OutputManifest, ttl: timedelta
+    ) -> output_format.OutputManifest | None:
         """Return the manifest of the same output stored earlier, when it is complete and has half of its time left."""
         try:
-            found = await load_manifest(self._objects, locator_of(manifest))
+            found = await load_manifest(self._objects, output_format.locator_of(manifest))
         except OutputDamaged:
             return None
         if found is None or found.expires_at < manifest.expires_at - ttl / 2:
@@ -219,7 +210,7 @@ class OutputWriter:
                 return None
         return found
 
-    async def _delete_duplicates(self, existing: OutputManifest) -> None:
+    async def _delete_duplicates(self, existing: output_format.OutputManifest) -> None:
         kept = {part.key for part in existing.parts}
         await self._objects.delete([part.key for part in self._parts if part.key not in kept])
 

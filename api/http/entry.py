@@ -9,20 +9,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from outlast.api import errors
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits, CallerSlots, Slot
 from outlast.api.access.limits.rate_limits import AnonymousRequests
 from outlast.api.access.principal import Principal
 from outlast.api.access.web_origins import ServerNames, WebOrigins, is_origin_of
-from outlast.api.errors import (
-    ApiError,
-    BadRequest,
-    CredentialEnded,
-    CrossSiteRequest,
-    TooManyRequests,
-    Unauthenticated,
-    UnknownHost,
-)
 from outlast.api.http.dependencies import PRINCIPAL_STATE, bearer_token, resolved_principal
 from outlast.api.http.documents import CARD_PATH
 from outlast.api.http.exchange import SAFE_METHODS, Exchange
@@ -64,7 +56,7 @@ class AnonymousLimit:
         if is_refused or is_probe:
             return True
         await exchange.refuse(
-            TooManyRequests(
+            errors.TooManyRequests(
                 "Your address has sent too many requests without a valid credential. Repeat this one after the time in "
                 "`Retry-After`, or send a credential: requests with one are not delayed.",
                 retry_after_seconds=pause,
@@ -121,9 +113,9 @@ class SiteChecks:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if scope["path"].startswith(self._named_paths) and host not in self._names:
-            raise UnknownHost(f"The Host header names none of: {self._names}. Use one of them in the URL.")
+            raise errors.UnknownHost(f"The Host header names none of: {self._names}. Use one of them in the URL.")
         if len(headers.getlist("authorization")) > 1:
-            raise BadRequest("The request has several Authorization headers. Send only one.")
+            raise errors.BadRequest("The request has several Authorization headers. Send only one.")
         sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
         if sites and _OWN_SITE.issuperset(sites):
             return False
@@ -133,7 +125,7 @@ class SiteChecks:
         is_own = not sites and len(origins) == 1 and is_origin_of(origins[0], host, scheme=scope["scheme"])
         if is_program or is_own or _is_harmless(scope, headers):
             return False
-        raise CrossSiteRequest(
+        raise errors.CrossSiteRequest(
             "A web page of another site sent this request, and nothing was done. If its pages may use this server, "
             "name their origin in OUTLAST_ALLOWED_ORIGINS."
         )
@@ -247,7 +239,7 @@ class Entry:
         try:
             if scope["type"] == "websocket":
                 self._sites.is_cross_origin(scope)
-        except ApiError as error:
+        except errors.ApiError as error:
             await send({"type": "websocket.close", "code": 1008, "reason": error.title})
             return
         await self._app(scope, receive, send)
@@ -255,7 +247,7 @@ class Entry:
     async def _check_site(self, exchange: Exchange) -> None:
         try:
             exchange.cors = self._cors if self._sites.is_cross_origin(exchange.scope) else None
-        except ApiError as error:
+        except errors.ApiError as error:
             if await self._anonymous.admits(exchange, is_refused=True):
                 await exchange.refuse(error)
             return
@@ -274,9 +266,9 @@ class Entry:
             return
         try:
             principal = await resolved_principal(exchange.scope, self._callers)
-        except ApiError as error:
+        except errors.ApiError as error:
             # The caller resolver limits guesses.
-            is_guess = has_bearer and isinstance(error, Unauthenticated) and not error.is_repeated
+            is_guess = has_bearer and isinstance(error, errors.Unauthenticated) and not error.is_repeated
             if is_stranger or is_guess or await self._anonymous.admits(exchange):
                 await exchange.refuse(error)
             return
@@ -290,7 +282,7 @@ class Entry:
             try:
                 self._limits.take_request(caller_id)
                 held.enter_context(self._limits.slot(caller_id, _slot_of(exchange)))
-            except TooManyRequests as error:
+            except errors.TooManyRequests as error:
                 await exchange.refuse(error)
                 return
             await self._bind(exchange, principal)
@@ -300,7 +292,7 @@ class Entry:
         try:
             async with principal.lease(grace_seconds=_MCP_GRACE_SECONDS if answers_itself else 0.0):
                 await self._read_body(exchange, principal.caller.id)
-        except CredentialEnded as error:
+        except errors.CredentialEnded as error:
             await exchange.end(error)
 
     async def _read_body(self, exchange: Exchange, caller_id: str) -> None:

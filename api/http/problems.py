@@ -13,32 +13,17 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from outlast.activities.contracts import Violation
-from outlast.api.errors import (
-    ApiError,
-    CallTooLarge,
-    ForbiddenScope,
-    InvalidCall,
-    IssuerUnavailable,
-    KeyChecksBusy,
-    OutputRefusal,
-    OutputStoreUnavailable,
-    PlatformUnavailable,
-    SchemaChecksBusy,
-    TaskDataUnavailable,
-    TemporalUnavailable,
-    TooManyRequests,
-    Unauthenticated,
-)
+from outlast.api import errors
 from outlast.contracts.base import MEDIA_TYPE, Problem
 
 _PASSING = (
-    TemporalUnavailable,
-    PlatformUnavailable,
-    OutputStoreUnavailable,
-    TaskDataUnavailable,
-    KeyChecksBusy,
-    SchemaChecksBusy,
-    IssuerUnavailable,
+    errors.TemporalUnavailable,
+    errors.PlatformUnavailable,
+    errors.OutputStoreUnavailable,
+    errors.TaskDataUnavailable,
+    errors.KeyChecksBusy,
+    errors.SchemaChecksBusy,
+    errors.IssuerUnavailable,
 )
 RETRY_AFTER_SECONDS = 5
 MAX_VIOLATIONS = 50
@@ -50,7 +35,7 @@ MAX_PROBLEM_BYTES = 64_000
 
 def install_problem_handlers(app: FastAPI) -> None:
     """Let `app` answer expected errors with problem documents. `Exchange.fail` answers the unexpected ones."""
-    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(errors.ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_exception)
 
@@ -75,11 +60,11 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 async def _api_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ApiError)
+    assert isinstance(error, errors.ApiError)
     return error_response(request.url.path, error)
 
 
-def error_response(path: str, error: ApiError) -> JSONResponse:
+def error_response(path: str, error: errors.ApiError) -> JSONResponse:
     """The response to the request to `path` that failed with `error`."""
     problem = Problem(
         type=_type(error.slug),
@@ -87,7 +72,9 @@ def error_response(path: str, error: ApiError) -> JSONResponse:
         status=error.status,
         detail=str(error),
         instance=path,
-        error=error.envelope if isinstance(error, InvalidCall | OutputRefusal | CallTooLarge) else None,
+        error=error.envelope
+        if isinstance(error, errors.InvalidCall | errors.OutputRefusal | errors.CallTooLarge)
+        else None,
     )
     return problem_response(problem, _headers(error))
 
@@ -244,14 +231,14 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _headers(error: ApiError) -> dict[str, str]:
+def _headers(error: errors.ApiError) -> dict[str, str]:
     if isinstance(error, _PASSING):
         return {"Retry-After": str(math.ceil(RETRY_AFTER_SECONDS))}
-    if isinstance(error, TooManyRequests):
+    if isinstance(error, errors.TooManyRequests):
         return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
-    if isinstance(error, Unauthenticated):
+    if isinstance(error, errors.Unauthenticated):
         return {"WWW-Authenticate": error.challenge or 'Bearer realm="outlast"'}
-    if isinstance(error, ForbiddenScope) and error.challenge:
+    if isinstance(error, errors.ForbiddenScope) and error.challenge:
         return {"WWW-Authenticate": error.challenge}
     return {}
 

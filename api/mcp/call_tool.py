@@ -29,18 +29,9 @@ from outlast.api.mcp.connections import (
 )
 from outlast.api.mcp.dialects.dialect import Dialect
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.protocol import request_meta
+from outlast.api.mcp.protocol import request_meta, versions
 from outlast.api.mcp.protocol.request_meta import ProgressNote, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
-from outlast.api.mcp.protocol.versions import (
-    TASKS_EXTENSION,
-    Context,
-    has_capability,
-    is_modern,
-    missing_capabilities,
-    session_of,
-    supports_tasks,
-)
 from outlast.api.mcp.tool_lists import own_schema
 from outlast.api.services import Services
 from outlast.api.tasks.arguments import split_wait
@@ -69,7 +60,7 @@ _FIRST_QUESTION_SECONDS = 5.0
 _STATE_SECONDS = 30.0
 """Longest wait for the start of a run, and then for its first message, if the client does not wait."""
 _BEGUN = frozenset({"run_started", "run_resurrected", "input_required", "task_completed"})
-OnToolsChanged = Callable[[Context, Client], Awaitable[None]]
+OnToolsChanged = Callable[[versions.Context, Client], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -100,7 +91,7 @@ class CallToolHandler:
         self._pending = PendingCalls(services.tasks)
         self._masks = MaskGate(services.settings)
 
-    async def call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
+    async def call(self, ctx: versions.Context, params: CallToolRequestParams) -> dict[str, Any]:
         """Answer `tools/call`. Raises -32602 for an unknown tool."""
         client = await self._connections.client(ctx)
         tools = await self._connections.tools(client)
@@ -117,7 +108,7 @@ class CallToolHandler:
             refused = dialect.refused(definition, params.arguments or {}, _as_shown(dialect, definition, error))
             return call_result(dialect.failure(refused, definition.name, tools), mode=client.mode)
 
-    async def start_task(self, ctx: Context, params: CallToolRequestParams) -> Task:
+    async def start_task(self, ctx: versions.Context, params: CallToolRequestParams) -> Task:
         """Start the call as a task (2025-11-25, `params.task`)."""
         client = await self._connections.client(ctx)
         client.principal.require("call")
@@ -131,18 +122,20 @@ class CallToolHandler:
         except InvalidCall as error:
             raise dialect.refused_task(definition, _as_shown(dialect, definition, error)) from error
 
-    async def cancel_request(self, ctx: Context, request_id: str) -> None:
+    async def cancel_request(self, ctx: versions.Context, request_id: str) -> None:
         """`notifications/cancelled` for a request whose client waits: cancel its task."""
         await self._pending.cancel(ctx, await self._connections.client(ctx), request_id)
 
-    async def result_for_client(self, ctx: Context, client: Client, tool: str, result: ToolResult) -> ToolResult:
+    async def result_for_client(
+        self, ctx: versions.Context, client: Client, tool: str, result: ToolResult
+    ) -> ToolResult:
         """Return the answer of a call of `tool` in its form for the client, and offer it an Actor that it has added."""
         result = await self.offer_added_actor(ctx, client, result)
         if not result.is_error:
             return result
         return dialect_of(client.mode).failure(result, tool, await self._connections.tools(client))
 
-    async def offer_added_actor(self, ctx: Context, client: Client, result: ToolResult) -> ToolResult:
+    async def offer_added_actor(self, ctx: versions.Context, client: Client, result: ToolResult) -> ToolResult:
         """If `result` is that of `add-actor`, offer the Actor and notify the client. Returns `result`, or an error."""
         actor = result.meta.get(ADDED_ACTOR_META)
         if not isinstance(actor, str):
@@ -189,7 +182,7 @@ class CallToolHandler:
         )
         return await self._local_tools.call(call)
 
-    async def _run_call(self, ctx: Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
+    async def _run_call(self, ctx: versions.Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
         responses = dict(params.input_responses or {})
         if params.request_state is not None:
             return await self._continue_call(ctx, call, params.request_state, responses)
@@ -207,7 +200,7 @@ class CallToolHandler:
         return await self._wire_result(ctx, call, answer.model_copy(update={"task": reused}))
 
     async def _continue_call(
-        self, ctx: Context, call: ParsedCall, state: str, responses: dict[str, Any]
+        self, ctx: versions.Context, call: ParsedCall, state: str, responses: dict[str, Any]
     ) -> dict[str, Any]:
         """Continue a call that is repeated with answers to the questions of its task (2026-07-28)."""
         caller = call.client.caller
@@ -217,7 +210,7 @@ class CallToolHandler:
         seconds = 0.0 if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS) else call.wait_seconds
         return await self._wire_result(ctx, call, await self._wait_with_progress(ctx, call, task_id, {}, seconds))
 
-    async def _wire_result(self, ctx: Context, call: ParsedCall, answer: TaskAnswer) -> dict[str, Any]:
+    async def _wire_result(self, ctx: versions.Context, call: ParsedCall, answer: TaskAnswer) -> dict[str, Any]:
         """`CallToolResult`, `input_required`, or a task: whichever fits the state of the task."""
         task, client = answer.task, call.client
         meta: dict[str, JsonValue] = {TASK_META: task.id}
@@ -228,7 +221,7 @@ class CallToolHandler:
                 meta[REUSED_META] = task.reused.model_dump(mode="json")
                 result = with_origin_note(result, task.reused)
             return call_result(result, mode=client.mode, meta=meta)
-        questions = answerable(ctx, task.input_requests, client.principal) if is_modern(ctx) else {}
+        questions = answerable(ctx, task.input_requests, client.principal) if versions.is_modern(ctx) else {}
         if task.status is TaskStatus.INPUT_REQUIRED and questions:
             state = self._states.state_of(client.caller, task.id, call.definition.name)
             required = {
@@ -297,7 +290,7 @@ class CallToolHandler:
         return self._tasks.start(call.client.caller, call.request, idempotency_key=call.idempotency_key)
 
     async def _wait_with_progress(
-        self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
+        self, ctx: versions.Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
     ) -> TaskAnswer:
         """Wait as `_wait` does, and report progress and log messages if the request asks for them."""
         if not wants_progress(ctx) and not _wants_log(ctx, call.client):
@@ -312,7 +305,7 @@ class CallToolHandler:
         finally:
             reporting.cancel()
 
-    async def _report_events(self, ctx: Context, call: ParsedCall, task_id: str) -> None:
+    async def _report_events(self, ctx: versions.Context, call: ParsedCall, task_id: str) -> None:
         named = call.definition.actor or call.request.arguments.get("actor")
         steps = ProgressSteps(dialect_of(call.client.mode).progress, named if isinstance(named, str) else None)
         with suppress(ApiError):
@@ -324,7 +317,7 @@ class CallToolHandler:
                     await _send_note(ctx, call.client, note)
 
     async def _wait(
-        self, ctx: Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
+        self, ctx: versions.Context, call: ParsedCall, task_id: str, responses: dict[str, Any], seconds: float
     ) -> TaskAnswer:
         """Return the task's result, or its state after `seconds` or with a question for the next request."""
         clock = asyncio.get_running_loop()
@@ -340,7 +333,7 @@ class CallToolHandler:
                 await self._submit(call, task_id, given)
                 continue
             for_client = answerable(ctx, questions, call.client.principal)
-            if is_modern(ctx) or not for_client:
+            if versions.is_modern(ctx) or not for_client:
                 return answer
             await self._questions.ask_for_task(ctx, call.client.principal, task_id, for_client)
 
@@ -354,7 +347,7 @@ class CallToolHandler:
             return
 
     def _parse_call(
-        self, ctx: Context, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
+        self, ctx: versions.Context, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
     ) -> ParsedCall:
         meta, longest = _meta_of(params), self._services.settings.max_wait_seconds
         schema, dialect = own_schema(definition, client.mode, longest), dialect_of(client.mode)
@@ -407,20 +400,20 @@ def _without_payment(pays: Payment | None, definition: Tool, call: GivenCall) ->
         raise InvalidCall(error.envelope) from error
 
 
-def _returns_task(ctx: Context, call: ParsedCall, *uses: TaskUse) -> bool:
-    return supports_tasks(ctx) and call.definition.task_use in uses
+def _returns_task(ctx: versions.Context, call: ParsedCall, *uses: TaskUse) -> bool:
+    return versions.supports_tasks(ctx) and call.definition.task_use in uses
 
 
-def _require_client_needs(ctx: Context, definition: Tool) -> None:
+def _require_client_needs(ctx: versions.Context, definition: Tool) -> None:
     """Raise unless the client declares every capability that the tool needs."""
-    missing = [name for name in definition.client_needs if not has_capability(ctx, name)]
-    if missing and is_modern(ctx):
-        raise missing_capabilities({name: {} for name in missing})
+    missing = [name for name in definition.client_needs if not versions.has_capability(ctx, name)]
+    if missing and versions.is_modern(ctx):
+        raise versions.missing_capabilities({name: {} for name in missing})
     if missing:
         raise MCPError(INVALID_PARAMS, f"{definition.name} needs a client that declares: {', '.join(missing)}.")
-    if definition.task_use is TaskUse.REQUIRED and is_modern(ctx) and not supports_tasks(ctx):
-        raise missing_capabilities({"extensions": {TASKS_EXTENSION: {}}})
-    if definition.task_use is TaskUse.REQUIRED and not is_modern(ctx):
+    if definition.task_use is TaskUse.REQUIRED and versions.is_modern(ctx) and not versions.supports_tasks(ctx):
+        raise versions.missing_capabilities({"extensions": {versions.TASKS_EXTENSION: {}}})
+    if definition.task_use is TaskUse.REQUIRED and not versions.is_modern(ctx):
         raise MCPError(METHOD_NOT_FOUND, f"{definition.name} can only be called as a task.")
 
 
@@ -435,7 +428,7 @@ class PendingCalls:
         self._tasks = tasks
         self._pending: LRUCache[_Key, tuple[Client, asyncio.Task[Task]]] = LRUCache(_MAX_CALLS)
 
-    async def start(self, ctx: Context, client: Client, start: Coroutine[Any, Any, Task]) -> Task:
+    async def start(self, ctx: versions.Context, client: Client, start: Coroutine[Any, Any, Task]) -> Task:
         """Start and remember the task of the request, even if the client disconnects during the start."""
         starting = asyncio.create_task(start)
         starting.add_done_callback(_retrieve_error)
@@ -444,13 +437,13 @@ class PendingCalls:
             self._pending[key] = (client, starting)
         return await asyncio.shield(starting)
 
-    def forget(self, ctx: Context, client: Client) -> None:
+    def forget(self, ctx: versions.Context, client: Client) -> None:
         """The request has its result: there is nothing left to cancel."""
         key = _key_of(ctx, client, str(ctx.request_id))
         if key is not None:
             self._pending.pop(key, None)
 
-    async def cancel(self, ctx: Context, client: Client, request_id: str) -> None:
+    async def cancel(self, ctx: versions.Context, client: Client, request_id: str) -> None:
         """Cancel the task of a request that the same client sent over the same connection, if it is pending."""
         key = _key_of(ctx, client, request_id)
         pending = self._pending.pop(key, None) if key is not None else None
@@ -462,9 +455,9 @@ class PendingCalls:
             await self._tasks.cancel_if_open(owner.caller, task.id)
 
 
-def _key_of(ctx: Context, client: Client, request_id: str) -> _Key | None:
+def _key_of(ctx: versions.Context, client: Client, request_id: str) -> _Key | None:
     request = http_request(ctx)
-    if request is not None and session_of(request) is None:
+    if request is not None and versions.session_of(request) is None:
         return None
     return (client.connection.key, request_id)
 
@@ -475,14 +468,14 @@ def _retrieve_error(starting: "asyncio.Task[Task]") -> None:
         starting.exception()
 
 
-def _wants_log(ctx: Context, client: Client) -> bool:
+def _wants_log(ctx: versions.Context, client: Client) -> bool:
     """2025-11-25: after `logging/setLevel`. 2026-07-28: when the request's `_meta` has a log level."""
     meta: Mapping[str, Any] = ctx.meta or {}
-    level = meta.get(_LOG_LEVEL_META) if is_modern(ctx) else client.connection.log_level
+    level = meta.get(_LOG_LEVEL_META) if versions.is_modern(ctx) else client.connection.log_level
     return level in _LEVELS and _LEVELS.index(level) <= _LEVELS.index("info")
 
 
-async def _send_note(ctx: Context, client: Client, note: ProgressNote) -> None:
+async def _send_note(ctx: versions.Context, client: Client, note: ProgressNote) -> None:
     session = ctx.session
     if wants_progress(ctx) and note.meta is None:
         await session.report_progress(note.done or 0.0, note.total, note.message)

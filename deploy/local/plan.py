@@ -10,21 +10,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outlast.deploy.local import ports
+from outlast.deploy.local import ports, state
 from outlast.deploy.local.config import Component, Outside, StackConfig
 from outlast.deploy.local.data_directory import SANDBOX_DATABASE, TEMPORAL_DATABASE, resumed_interval
 from outlast.deploy.local.errors import EmbeddedMissingError, MissingServerError
 from outlast.deploy.local.ports import PortPicker, PortWish
 from outlast.deploy.local.processes import ChildSpec, Probe, always, answers_http
-from outlast.deploy.local.state import (
-    SEAL_KEYS_FILE,
-    StackAddresses,
-    ensure_sandbox_token,
-    ensure_seal_keys,
-    http_url,
-    private_folder,
-    read_sandbox_token,
-)
 from outlast.deploy.local.temporal_server import TemporalServer, find_executable
 
 _SANDBOX_PACKAGES = ("apify", "crawlee", "markdown_it")
@@ -84,7 +75,7 @@ _PORTS_OF = {
 class StackPlan:
     """Processes of a stack in waves: a wave is started together when the previous wave is ready."""
 
-    addresses: StackAddresses
+    addresses: state.StackAddresses
     ports: Mapping[str, int]
     waves: tuple[tuple[ChildSpec, ...], ...]
     server: TemporalServer | None = None
@@ -154,9 +145,9 @@ class Planner:
     def plan(self) -> StackPlan:
         """Return the plan. Writes the secrets' files into a new data directory."""
         if not any(self._config.environment.get(name) for name in ("OUTLAST_SEAL_KEYS", "OUTLAST_SEAL_KEYS_FILE")):
-            ensure_seal_keys(self._data_dir)
+            state.ensure_seal_keys(self._data_dir)
         if Component.SANDBOX in self._components:
-            ensure_sandbox_token(self._data_dir)
+            state.ensure_sandbox_token(self._data_dir)
         makers = {
             Component.TEMPORAL: self._temporal,
             Component.SANDBOX: self._sandbox,
@@ -169,11 +160,11 @@ class Planner:
         server = self._server() if Component.TEMPORAL in self._components else None
         return StackPlan(self.addresses(), self._ports, waves, server)
 
-    def addresses(self) -> StackAddresses:
+    def addresses(self) -> state.StackAddresses:
         """Return the addresses of all parts."""
         server = self._server() if Component.TEMPORAL in self._components else None
         sandbox = self._url("sandbox")
-        return StackAddresses(
+        return state.StackAddresses(
             api_url=self._url("api", self._config.api_host),
             temporal_address=server.address if server else self._outside.temporal_address,
             temporal_namespace=self._outside.temporal_namespace,
@@ -187,7 +178,7 @@ class Planner:
         )
 
     def _url(self, name: str, host: str = LOOPBACK) -> str | None:
-        return http_url(host, self._ports[name]) if name in self._ports else None
+        return state.http_url(host, self._ports[name]) if name in self._ports else None
 
     def _server(self) -> TemporalServer:
         return TemporalServer(
@@ -208,7 +199,7 @@ class Planner:
 
     def _temporal(self) -> ChildSpec:
         server = self._server()
-        private_folder(self._data_dir / "temporal")
+        state.private_folder(self._data_dir / "temporal")
         spec = self._spec(Component.TEMPORAL, server.command(), self._plain_environment(), server.is_ready())
         return replace(spec, kept_files=(self._data_dir / TEMPORAL_DATABASE,) if server.database else ())
 
@@ -222,7 +213,7 @@ class Planner:
             command += ["--actors", str(actors.absolute())]
         ready = answers_http(f"{self._url('sandbox')}/sandbox/healthz")
         # Not on the command line, which every user of the machine can read.
-        token = {"OUTLAST_SANDBOX_TOKEN": read_sandbox_token(self._data_dir)}
+        token = {"OUTLAST_SANDBOX_TOKEN": state.read_sandbox_token(self._data_dir)}
         spec = self._spec(Component.SANDBOX, tuple(command), self._plain_environment() | token, ready)
         return replace(spec, kept_files=(self._data_dir / SANDBOX_DATABASE,))
 
@@ -278,13 +269,13 @@ class Planner:
         return contract | {name: str(value) for name, value in own.items() if value is not None}
 
 
-def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[str, str]:
+def stack_environment(config: StackConfig, addresses: state.StackAddresses) -> dict[str, str]:
     """Return the environment of a process that uses the stack at `addresses`."""
     inherited = dict(config.environment)
     if addresses.temporal_http_url is not None:  # settings for another cluster must not reach the embedded server
         inherited = {name: value for name, value in inherited.items() if not name.startswith("TEMPORAL_")}
     data_dir = config.data_dir.absolute()
-    seal_keys_file = inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / SEAL_KEYS_FILE)
+    seal_keys_file = inherited.get("OUTLAST_SEAL_KEYS_FILE") or str(data_dir / state.SEAL_KEYS_FILE)
     contract = {
         "PYTHONUNBUFFERED": "1",
         "TEMPORAL_ADDRESS": addresses.temporal_address,
@@ -300,7 +291,7 @@ def stack_environment(config: StackConfig, addresses: StackAddresses) -> dict[st
     }
     if addresses.sandbox_url is not None:
         contract |= {
-            "APIFY_TOKEN": read_sandbox_token(data_dir),
+            "APIFY_TOKEN": state.read_sandbox_token(data_dir),
             "OUTLAST_SANDBOX": "true",
             "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
             "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,

@@ -18,18 +18,9 @@ import httpx
 import psutil
 from pydantic import BaseModel, ValidationError
 
+from outlast.deploy.local import state
 from outlast.deploy.local.errors import NotReadyError, SupervisionError
 from outlast.deploy.local.orphans import die_with_parent
-from outlast.deploy.local.state import (
-    UMASK,
-    OnEvent,
-    ProcessState,
-    ProcessStatus,
-    StackEvent,
-    StackEventKind,
-    private_file,
-    private_folder,
-)
 
 Probe = Callable[[], Awaitable[bool]]
 """Checks once whether a process is ready."""
@@ -66,8 +57,8 @@ class ChildSpec:
 class Observers:
     """Receivers of a supervised process's reports."""
 
-    on_event: OnEvent
-    on_status: Callable[[str, ProcessStatus], None]
+    on_event: state.OnEvent
+    on_status: Callable[[str, state.ProcessStatus], None]
     """Called with the component's name whenever its status changes."""
     on_failure: Callable[[SupervisionError], None]
     """Called when the process can no longer be supervised."""
@@ -97,7 +88,7 @@ class SupervisedProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._log_start = 0
         self._kept_files: list[Path] = []
-        self._status = ProcessStatus(state=ProcessState.STARTING)
+        self._status = state.ProcessStatus(state=state.ProcessState.STARTING)
         self._replace_reason: str | None = None
         self._replace_asked = asyncio.Event()
         self._supervision: asyncio.Task[None] | None = None
@@ -110,7 +101,7 @@ class SupervisedProcess:
     @property
     def is_ready(self) -> bool:
         """True if the child is ready: neither starting nor between two starts."""
-        return self._status.state is ProcessState.READY
+        return self._status.state is state.ProcessState.READY
 
     async def start(self) -> None:
         """Start the child and return when it is ready; from then on it is kept running.
@@ -118,11 +109,11 @@ class SupervisedProcess:
         Raises `NotReadyError`, with the end of the child's log, if it ends or does not become ready in time.
         """
         rotate(self.spec.log_path)
-        self._report(StackEventKind.STARTING, f"starting {self.spec.name}")
+        self._report(state.StackEventKind.STARTING, f"starting {self.spec.name}")
         process = await self._spawn()
         await self._wait_ready(process)
         self._kept_files = [path for path in self.spec.kept_files if path.exists()]
-        self._report(StackEventKind.READY, f"{self.spec.name} is ready")
+        self._report(state.StackEventKind.READY, f"{self.spec.name} is ready")
         self._supervision = asyncio.create_task(self._supervise(process), name=f"supervise-{self.spec.name}")
         self._supervision.add_done_callback(self._on_supervision_end)
 
@@ -132,11 +123,11 @@ class SupervisedProcess:
             self._supervision.cancel()
             await asyncio.wait([self._supervision])
         if self.pid is not None:
-            self._report(StackEventKind.STOPPING, f"stopping {self.spec.name}")
+            self._report(state.StackEventKind.STOPPING, f"stopping {self.spec.name}")
             await self._terminate()
-            self._report(StackEventKind.STOPPED, f"{self.spec.name} stopped")
+            self._report(state.StackEventKind.STOPPED, f"{self.spec.name} stopped")
         self._process = None
-        self._set_status(state=ProcessState.STOPPED, pid=None)
+        self._set_status(state=state.ProcessState.STOPPED, pid=None)
 
     async def replace(self, reason: str) -> None:
         """End the child in order and let its supervision restart it at once; `reason` is reported.
@@ -155,9 +146,9 @@ class SupervisedProcess:
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         if self.spec.ready_file is not None:
-            private_folder(self.spec.ready_file.parent)
+            state.private_folder(self.spec.ready_file.parent)
             self.spec.ready_file.unlink(missing_ok=True)
-        with private_file(self.spec.log_path, "ab") as log:
+        with state.private_file(self.spec.log_path, "ab") as log:
             self._log_start = log.tell()
             process = await asyncio.create_subprocess_exec(
                 *self.spec.command,
@@ -167,11 +158,11 @@ class SupervisedProcess:
                 stderr=log,
                 # Ctrl-C in the terminal reaches only the stack, which then stops its children in order.
                 start_new_session=True,
-                umask=UMASK,
+                umask=state.UMASK,
                 preexec_fn=die_with_parent(),
             )
         self._process = process
-        self._set_status(state=ProcessState.STARTING, pid=process.pid)
+        self._set_status(state=state.ProcessState.STARTING, pid=process.pid)
         return process
 
     async def _wait_ready(self, process: asyncio.subprocess.Process) -> None:
@@ -181,7 +172,7 @@ class SupervisedProcess:
             if process.returncode is not None:
                 raise NotReadyError(self._describe_end(process.returncode, " before it was ready"), self.spec.name)
             if answered:
-                self._set_status(state=ProcessState.READY, metrics_url=self._metrics_url())
+                self._set_status(state=state.ProcessState.READY, metrics_url=self._metrics_url())
                 return
             await asyncio.sleep(_PROBE_INTERVAL_SECONDS)
         late = f"{self.spec.name} was not ready after {self.spec.ready_timeout_seconds:g} seconds."
@@ -222,7 +213,7 @@ class SupervisedProcess:
                 await process.wait()
                 await self._before_restart(str(error), ready_seconds=0)
             else:
-                self._report(StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
+                self._report(state.StackEventKind.READY, f"{self.spec.name} is ready again (process {process.pid})")
                 return process
 
     def _require_kept_files(self) -> None:
@@ -239,8 +230,8 @@ class SupervisedProcess:
         if self._replace_reason is None:
             await self._pause(ending, ready_seconds=ready_seconds)
         if self._replace_reason is not None:
-            self._set_status(state=ProcessState.RESTARTING, pid=None)
-            self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name}: {self._replace_reason}")
+            self._set_status(state=state.ProcessState.RESTARTING, pid=None)
+            self._report(state.StackEventKind.RESTARTING, f"restarting {self.spec.name}: {self._replace_reason}")
         self._replace_reason = None
         self._replace_asked.clear()
 
@@ -248,10 +239,10 @@ class SupervisedProcess:
         """Report why the child ended, and wait before its next start, at most until `replace`."""
         pause = self._pauses.after_end(ready_seconds)
         restarts = self._status.restarts + 1
-        self._set_status(state=ProcessState.RESTARTING, pid=None, restarts=restarts, last_end=reason)
-        self._report(StackEventKind.EXITED, reason)
+        self._set_status(state=state.ProcessState.RESTARTING, pid=None, restarts=restarts, last_end=reason)
+        self._report(state.StackEventKind.EXITED, reason)
         when = f"in {pause:.3g} s" if pause else "at once"
-        self._report(StackEventKind.RESTARTING, f"restarting {self.spec.name} {when}")
+        self._report(state.StackEventKind.RESTARTING, f"restarting {self.spec.name} {when}")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._replace_asked.wait()
@@ -290,8 +281,8 @@ class SupervisedProcess:
         self._status = self._status.model_copy(update=changes)
         self._observers.on_status(self.spec.name, self._status)
 
-    def _report(self, kind: StackEventKind, message: str) -> None:
-        self._observers.on_event(StackEvent(kind, self.spec.name, message))
+    def _report(self, kind: state.StackEventKind, message: str) -> None:
+        self._observers.on_event(state.StackEvent(kind, self.spec.name, message))
 
 
 def describe_exit(code: int) -> str:

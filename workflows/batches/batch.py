@@ -22,19 +22,7 @@ with workflow.unsafe.imports_passed_through():
         BatchActivities,
     )
 
-from outlast.activities.batches.contracts import (
-    BATCH_WORKFLOW,
-    ROUND_ITEMS,
-    BatchOptions,
-    BatchPlace,
-    BatchState,
-    CloseInput,
-    LegInput,
-    RoundInput,
-    Step,
-    StopReason,
-    item_limit,
-)
+from outlast.activities.batches import contracts as batches
 from outlast.activities.bounds import MAX_SECONDS, usd_flaw
 from outlast.activities.contracts import JsonObject
 from outlast.activities.webhooks.contracts import WebhookEventType
@@ -45,7 +33,7 @@ from outlast.workflows.metrics import count_batch
 from outlast.workflows.webhooks.announcing import announce
 
 
-@workflow.defn(name=BATCH_WORKFLOW)
+@workflow.defn(name=batches.BATCH_WORKFLOW)
 class BatchWorkflow:
     """Its id is the batch's id. It completes with the results so far, also when it is cancelled or stops."""
 
@@ -56,7 +44,7 @@ class BatchWorkflow:
         self._state = batch_input.state
         self._cancelled = batch_input.cancelled
         self._began = batch_input.began or workflow.now()
-        self._at_work: workflow.ActivityHandle[BatchState] | None = None
+        self._at_work: workflow.ActivityHandle[batches.BatchState] | None = None
         self._lost_horizon: int | None = None
         if batch_input.lost_horizon is not None and workflow.patched("batch-restarted"):
             self._lost_horizon = batch_input.lost_horizon
@@ -94,7 +82,7 @@ class BatchWorkflow:
         try:
             flaw = usd_flaw({"budget_usd": self._input.options.budget_usd})
             if flaw is not None and workflow.patched("budget-bounds"):
-                self._stop(StopReason.DEFECT, f"it could not go on: {flaw}")
+                self._stop(batches.StopReason.DEFECT, f"it could not go on: {flaw}")
                 return await self._finished()
             if self._input.leg is not None and not await self._prepare():
                 return await self._finished()
@@ -106,27 +94,27 @@ class BatchWorkflow:
                     await self._announce_progress()
             await self._close()
         except ActivityError as error:
-            self._stop(StopReason.DEFECT, f"it could not go on: {error.cause}")
+            self._stop(batches.StopReason.DEFECT, f"it could not go on: {error.cause}")
         return await self._finished()
 
-    def _next_step(self) -> Step | None:
+    def _next_step(self) -> batches.Step | None:
         if self._cancelled and self._state.stop is None:
-            self._stop(StopReason.CANCELLED, "it was cancelled")
+            self._stop(batches.StopReason.CANCELLED, "it was cancelled")
         if self._lost_horizon is not None:
             # A cancelled round, or the last one of a run that was stuck.
             is_wanted = not self._cancelled and self._input.options.stop.under_way == "finish"
             return "drain" if is_wanted else "abort"
         if stopped_without_money(self._input, self._state):
-            self._stop(StopReason.MONEY, "what its budget leaves is not enough for another item")
+            self._stop(batches.StopReason.MONEY, "what its budget leaves is not enough for another item")
         return next_step(self._input.options, self._state)
 
-    def _stop(self, reason: StopReason, words: str) -> None:
+    def _stop(self, reason: batches.StopReason, words: str) -> None:
         self._state = self._state.model_copy(update={"stop": reason, "stop_words": words})
 
-    async def _round(self, step: Step) -> None:
+    async def _round(self, step: batches.Step) -> None:
         """Run one round. The next round finds items that a cancelled round started and did not report."""
         lost, self._lost_horizon = self._lost_horizon, None
-        horizon = lost or min(self._state.cursor + ROUND_ITEMS, self._state.plan_end)
+        horizon = lost or min(self._state.cursor + batches.ROUND_ITEMS, self._state.plan_end)
         self._at_work = workflow.start_activity_method(
             BatchActivities.carry_on_batch,
             self._request(step, horizon, looks_back=lost is not None),
@@ -146,15 +134,15 @@ class BatchWorkflow:
         finally:
             self._at_work = None
 
-    def _request(self, step: Step, horizon: int, *, looks_back: bool) -> RoundInput:
+    def _request(self, step: batches.Step, horizon: int, *, looks_back: bool) -> batches.RoundInput:
         given, seconds = self._input, self._input.options.stop.seconds
-        return RoundInput(
+        return batches.RoundInput(
             place=given.place,
             options=given.options,
             state=self._state,
             step=step,
             horizon=horizon,
-            item_limit_usd=item_limit(given.options, self._state, own_usd=given.place.own_limit_usd),
+            item_limit_usd=batches.item_limit(given.options, self._state, own_usd=given.place.own_limit_usd),
             until=self._began + timedelta(seconds=min(seconds, MAX_SECONDS)) if seconds is not None else None,
             looks_back=looks_back,
         )
@@ -163,7 +151,7 @@ class BatchWorkflow:
         """List the items that run again; False when the batch was cancelled meanwhile."""
         leg = self._input.leg
         assert leg is not None
-        request = LegInput(place=self._input.place, state=self._state, kind=leg.kind, categories=leg.categories)
+        request = batches.LegInput(place=self._input.place, state=self._state, kind=leg.kind, categories=leg.categories)
         self._at_work = workflow.start_activity_method(
             BatchActivities.prepare_batch_leg,
             request,
@@ -178,7 +166,7 @@ class BatchWorkflow:
         except ActivityError as error:
             if not _is_cancelled(error):
                 raise
-            self._stop(StopReason.CANCELLED, "it was cancelled")
+            self._stop(batches.StopReason.CANCELLED, "it was cancelled")
             return False
         finally:
             self._at_work = None
@@ -187,7 +175,7 @@ class BatchWorkflow:
     async def _close(self) -> None:
         await workflow.execute_activity_method(
             BatchActivities.close_batch,
-            CloseInput(place=self._input.place, state=self._state),
+            batches.CloseInput(place=self._input.place, state=self._state),
             task_queue=OUTPUTS_TASK_QUEUE,
             start_to_close_timeout=RESULTS_ATTEMPT_TIMEOUT,
             heartbeat_timeout=RESULTS_HEARTBEAT_TIMEOUT,
@@ -229,35 +217,37 @@ def _is_cancelled(error: ActivityError) -> bool:
     return is_cancelled_exception(error) or error.retry_state is RetryState.CANCEL_REQUESTED
 
 
-ROUND_NAMES: Mapping[Step, str] = MappingProxyType({"run": "items", "drain": "the last items", "abort": "cancel items"})
+ROUND_NAMES: Mapping[batches.Step, str] = MappingProxyType(
+    {"run": "items", "drain": "the last items", "abort": "cancel items"}
+)
 
 
-def next_step(options: BatchOptions, state: BatchState) -> Step | None:
+def next_step(options: batches.BatchOptions, state: batches.BatchState) -> batches.Step | None:
     """Purpose of the next round; None if nothing is left to do."""
     if state.stop is None:
         return "run" if state.has_more or state.under_way else None
     if not state.under_way:
         return None
-    cancels = state.stop is StopReason.CANCELLED or options.stop.under_way == "cancel"
+    cancels = state.stop is batches.StopReason.CANCELLED or options.stop.under_way == "cancel"
     return "abort" if cancels else "drain"
 
 
-def stopped_without_money(batch: BatchInput, state: BatchState) -> bool:
+def stopped_without_money(batch: BatchInput, state: batches.BatchState) -> bool:
     """Return True if nothing is running and the budget is too small for another item."""
     options, place = batch.options, batch.place
     if options.budget_usd is None or not place.is_paid or state.stop is not None or state.under_way:
         return False
-    return state.has_more and item_limit(options, state, own_usd=place.own_limit_usd) is None
+    return state.has_more and batches.item_limit(options, state, own_usd=place.own_limit_usd) is None
 
 
-def status_of(place: BatchPlace, state: BatchState) -> BatchStatus:
+def status_of(place: batches.BatchPlace, state: batches.BatchState) -> BatchStatus:
     """The outcome of the batch."""
-    if state.stop is StopReason.CANCELLED:
+    if state.stop is batches.StopReason.CANCELLED:
         return BatchStatus.CANCELLED
     return BatchStatus.COMPLETED if state.counts.ended == place.items.count else BatchStatus.STOPPED
 
 
-async def announce_batch(batch: BatchInput, state: BatchState, status: str, *, has_ended: bool) -> None:
+async def announce_batch(batch: BatchInput, state: batches.BatchState, status: str, *, has_ended: bool) -> None:
     """Announce the state of a batch: after a round, or at its end."""
     await announce(
         batch.listeners,
@@ -270,7 +260,7 @@ async def announce_batch(batch: BatchInput, state: BatchState, status: str, *, h
     )
 
 
-def batch_data(batch: BatchInput, state: BatchState, status: str) -> JsonObject:
+def batch_data(batch: BatchInput, state: batches.BatchState, status: str) -> JsonObject:
     """The data of an event of a batch."""
     place, counts = batch.place, state.counts
     link = f"/v1/batches/{place.batch_id}"

@@ -16,15 +16,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.runs.contracts import (
-    LEAST_TASK_TIMEOUT,
-    LOCAL_START_LIMIT,
-    LocalTerms,
-    ResurrectResult,
-    ResurrectRunInput,
-    RunState,
-    StartRunInput,
-)
+from outlast.activities.runs import contracts as runs
 from outlast.workflows.contracts.search_attributes import ACTOR
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.handler_api.failures import (
@@ -38,15 +30,7 @@ from outlast.workflows.handler_api.observability import current_task, timed
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.local_reads import GOES_OVER, LOCAL_READ_LIMIT, LOCAL_READ_RETRY_POLICY, WentOver
-    from outlast.activities.runs.activities import (
-        READ_ATTEMPT_TIMEOUT,
-        READ_HEARTBEAT_TIMEOUT,
-        READ_RETRY_POLICY,
-        START_ATTEMPT_TIMEOUT,
-        START_HEARTBEAT_TIMEOUT,
-        START_RETRY_POLICY,
-        RunActivities,
-    )
+    from outlast.activities.runs import activities
     from outlast.activities.runs.resurrection import RunResurrections
 
 Input = TypeVar("Input")
@@ -73,16 +57,16 @@ async def call_activity(
     request: Input,
     *,
     summary: str,
-    retry_policy: RetryPolicy = READ_RETRY_POLICY,
+    retry_policy: RetryPolicy = activities.READ_RETRY_POLICY,
 ) -> Result:
     """Run a short activity. Raises `ToolError` when it fails for good."""
     with tool_errors(call.tool), timed("fetch"):
         return await workflow.execute_activity_method(
             method,
             request,
-            start_to_close_timeout=READ_ATTEMPT_TIMEOUT,
+            start_to_close_timeout=activities.READ_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=remaining(call),
-            heartbeat_timeout=READ_HEARTBEAT_TIMEOUT,
+            heartbeat_timeout=activities.READ_HEARTBEAT_TIMEOUT,
             retry_policy=retry_policy,
             summary=summary,
         )
@@ -121,7 +105,7 @@ def _pause_before_retry(error: ApplicationError) -> timedelta | None:
     """Return the pause before the normal activity; None if the read has failed for good."""
     if error.type == GOES_OVER:
         return timedelta(0)
-    return None if error.non_retryable else error.next_retry_delay or READ_RETRY_POLICY.initial_interval
+    return None if error.non_retryable else error.next_retry_delay or activities.READ_RETRY_POLICY.initial_interval
 
 
 _SHORTEST_TIMEOUT = timedelta(seconds=1)
@@ -162,7 +146,7 @@ class CallActivities:
         method: Callable[[Any, Input], Awaitable[Result]],
         request: Input,
         summary: str,
-        retry_policy: RetryPolicy = READ_RETRY_POLICY,
+        retry_policy: RetryPolicy = activities.READ_RETRY_POLICY,
     ) -> Result:
         summary = summary[:_MAX_SUMMARY_CHARS]
         return await call_activity(self._call, method, request, summary=summary, retry_policy=retry_policy)
@@ -209,7 +193,7 @@ class RunStarts:
         """Earliest possible time of the call's first start: a lost workflow task may have begun long ago."""
         return workflow.info().workflow_start_time if self.is_repeated else self._task_began
 
-    async def start(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> None:
+    async def start(self, request: runs.StartRunInput, has_started: Callable[[runs.RunState], None]) -> None:
         """Start a run, and call `has_started` with it, also if the call is cancelled. Raises `NotStartedError`."""
         may_have_begun = False
         self._starts += 1
@@ -221,29 +205,31 @@ class RunStarts:
         since = self.began if may_have_begun else None
         await self._start_normally(request.model_copy(update={"may_have_begun_since": since}), has_started)
 
-    def _may_be_local(self, request: StartRunInput) -> bool:
+    def _may_be_local(self, request: runs.StartRunInput) -> bool:
         """Decide on a local attempt: the same in every attempt of the workflow task, and in every replay.
 
         Its terms decide whether it may start the run. Checking spending limits takes longer: a ledger is asked.
         """
-        in_time = workflow.info().task_timeout >= LEAST_TASK_TIMEOUT
+        in_time = workflow.info().task_timeout >= runs.LEAST_TASK_TIMEOUT
         # If no task of the workflow is ever completed, only this attribute shows where to look for its run.
         is_known = workflow.info().typed_search_attributes.get(ACTOR) == request.spec.actor
         return self._starts == 1 and in_time and is_known and request.caps is None
 
-    def _terms(self) -> LocalTerms:
+    def _terms(self) -> runs.LocalTerms:
         is_first_step = workflow.now() == self._task_began
         may_be_repeated = workflow.unsafe.is_replaying() or self.is_repeated
-        return LocalTerms(
+        return runs.LocalTerms(
             task_began=self._task_began, is_first_step=is_first_step, is_repeated=is_first_step and may_be_repeated
         )
 
-    async def _start_locally(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> WentOver | None:
+    async def _start_locally(
+        self, request: runs.StartRunInput, has_started: Callable[[runs.RunState], None]
+    ) -> WentOver | None:
         """Start a run in a local activity. Returns None, or the facts for the normal activity that has to follow."""
         handle = workflow.start_local_activity_method(
-            RunActivities.start_run,
+            activities.RunActivities.start_run,
             request.model_copy(update={"local": self._terms()}),
-            schedule_to_close_timeout=min(LOCAL_START_LIMIT, remaining(self._call)),
+            schedule_to_close_timeout=min(runs.LOCAL_START_LIMIT, remaining(self._call)),
             retry_policy=LOCAL_READ_RETRY_POLICY,
             summary=f"start {request.spec.actor}",
         )
@@ -259,20 +245,20 @@ class RunStarts:
                 raise NotStartedError(envelope, is_certain=is_certain) from error
             if envelope.category is not ErrorCategory.CAPACITY:
                 # A lack of capacity is waited for in an activity, which reports it.
-                await workflow.sleep(error.next_retry_delay or START_RETRY_POLICY.initial_interval)
+                await workflow.sleep(error.next_retry_delay or activities.START_RETRY_POLICY.initial_interval)
             return WentOver(may_have_acted=not is_certain)
         except ActivityError:
             return WentOver(may_have_acted=True)
         return None
 
-    async def _start_normally(self, request: StartRunInput, has_started: Callable[[RunState], None]) -> None:
+    async def _start_normally(self, request: runs.StartRunInput, has_started: Callable[[runs.RunState], None]) -> None:
         handle = workflow.start_activity_method(
-            RunActivities.start_run,
+            activities.RunActivities.start_run,
             request,
-            start_to_close_timeout=START_ATTEMPT_TIMEOUT,
+            start_to_close_timeout=activities.START_ATTEMPT_TIMEOUT,
             schedule_to_close_timeout=remaining(self._call),
-            heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
-            retry_policy=START_RETRY_POLICY,
+            heartbeat_timeout=activities.START_HEARTBEAT_TIMEOUT,
+            retry_policy=activities.START_RETRY_POLICY,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=f"start {request.spec.actor}",
         )
@@ -288,8 +274,8 @@ class RunStarts:
 
 
 async def resurrected(
-    call: ToolCall, request: ResurrectRunInput, has_decided: Callable[[ResurrectResult], None]
-) -> ResurrectResult:
+    call: ToolCall, request: runs.ResurrectRunInput, has_decided: Callable[[runs.ResurrectResult], None]
+) -> runs.ResurrectResult:
     """Resurrect a run, and call `has_decided` with the result, also if the call is cancelled.
 
     Raises `ActivityError`; the run may have been resurrected nevertheless.
@@ -297,10 +283,10 @@ async def resurrected(
     handle = workflow.start_activity_method(
         RunResurrections.resurrect_run,
         request,
-        start_to_close_timeout=START_ATTEMPT_TIMEOUT,
+        start_to_close_timeout=activities.START_ATTEMPT_TIMEOUT,
         schedule_to_close_timeout=remaining(call),
-        heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
-        retry_policy=START_RETRY_POLICY,
+        heartbeat_timeout=activities.START_HEARTBEAT_TIMEOUT,
+        retry_policy=activities.START_RETRY_POLICY,
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         summary=f"resurrect run {request.run_id}",
     )

@@ -12,16 +12,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope
-from outlast.activities.outputs.contracts import (
-    OutputScope,
-    RestoredOutput,
-    RestoreOutputInput,
-    StoreContentInput,
-    StoreDatasetInput,
-    StoredDataset,
-    StoredOutput,
-    StoreRecordInput,
-)
+from outlast.activities.outputs import contracts as outputs
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import POSTED_SIGNAL, Posted, session_workflow_id
 from outlast.workflows.contracts.tool_calls import ToolCall
@@ -48,28 +39,17 @@ with workflow.unsafe.imports_passed_through():
         SkillInput,
     )
     from outlast.activities.user_messages import WEBHOOK_RETRY_POLICY, Delivery, ResponderActivities
-    from outlast.activities.workspaces.activities import (
-        COMMAND_HEARTBEAT_TIMEOUT,
-        COMMAND_RETRY_POLICY,
-        READ_FILE_RETRY_POLICY,
-        CommandInput,
-        CommandOutcome,
-        FileLines,
-        ReadFileInput,
-        WorkspaceActivities,
-        WorkspaceOwner,
-        interrupted,
-    )
+    from outlast.activities.workspaces import activities
 
 
 class Outputs(CallActivities):
     """Stores outputs of any size under the call's policy, and restores them."""
 
     @property
-    def scope(self) -> OutputScope:
+    def scope(self) -> outputs.OutputScope:
         """Owner of the outputs: caller, conversation and call."""
         task_id = workflow.info().workflow_id
-        return OutputScope(
+        return outputs.OutputScope(
             caller_id=self._call.caller.id,
             session_id=self._call.session_id,
             message_id=self._call.message_id,
@@ -81,29 +61,29 @@ class Outputs(CallActivities):
     def _stored_for(self) -> dict[str, Any]:
         return {"scope": self.scope, "ttl_seconds": self._call.output.ttl_seconds}
 
-    async def store_dataset(self, dataset_id: str) -> StoredDataset:
+    async def store_dataset(self, dataset_id: str) -> outputs.StoredDataset:
         """Copy a whole dataset of any size into the store."""
-        request = StoreDatasetInput(caller=self._call.caller, dataset_id=dataset_id, **self._stored_for)
+        request = outputs.StoreDatasetInput(caller=self._call.caller, dataset_id=dataset_id, **self._stored_for)
         return await self._store(OutputActivities.store_dataset, request, f"store dataset {dataset_id}")
 
-    async def store_record(self, store_id: str, key: str) -> StoredOutput:
+    async def store_record(self, store_id: str, key: str) -> outputs.StoredOutput:
         """Copy a whole record of a key-value store into the store."""
-        request = StoreRecordInput(caller=self._call.caller, store_id=store_id, key=key, **self._stored_for)
+        request = outputs.StoreRecordInput(caller=self._call.caller, store_id=store_id, key=key, **self._stored_for)
         return await self._store(OutputActivities.store_record, request, f"store a record of store {store_id}")
 
-    async def store_text(self, text: str, *, content_type: str = "text/plain") -> StoredOutput:
+    async def store_text(self, text: str, *, content_type: str = "text/plain") -> outputs.StoredOutput:
         """Store a text."""
         return await self._store_content(kind="text", content_type=content_type, text=text)
 
-    async def store_value(self, value: JsonValue) -> StoredOutput:
+    async def store_value(self, value: JsonValue) -> outputs.StoredOutput:
         """Store a JSON value."""
         return await self._store_content(kind="json", content_type="application/json", value=value)
 
-    async def store_blob(self, blob_base64: str, *, content_type: str) -> StoredOutput:
+    async def store_blob(self, blob_base64: str, *, content_type: str) -> outputs.StoredOutput:
         """Store bytes, given in base64."""
         return await self._store_content(kind="binary", content_type=content_type, blob_base64=blob_base64)
 
-    async def restore(self, request: RestoreOutputInput) -> RestoredOutput:
+    async def restore(self, request: outputs.RestoreOutputInput) -> outputs.RestoredOutput:
         """Read a part of a stored output."""
         with timed("fetch"):
             return await self._run(
@@ -114,8 +94,8 @@ class Outputs(CallActivities):
                 RESTORE_RETRY_POLICY,
             )
 
-    async def _store_content(self, **content: Any) -> StoredOutput:
-        request = StoreContentInput(**content, **self._stored_for)
+    async def _store_content(self, **content: Any) -> outputs.StoredOutput:
+        request = outputs.StoreContentInput(**content, **self._stored_for)
         return await self._store(OutputActivities.store_content, request, "store the answer")
 
     async def _store(self, method: Callable[[Any, Input], Awaitable[Result]], request: Input, summary: str) -> Result:
@@ -218,22 +198,27 @@ class Workspaces(CallActivities):
 
     def __init__(self, call: ToolCall) -> None:
         super().__init__(call)
-        self._owner = WorkspaceOwner(caller_id=call.caller.id, session_id=call.session_id)
+        self._owner = activities.WorkspaceOwner(caller_id=call.caller.id, session_id=call.session_id)
 
-    async def read(self, path: str, *, offset: int, limit: int) -> FileLines:
+    async def read(self, path: str, *, offset: int, limit: int) -> activities.FileLines:
         """Read lines of a file."""
-        request = ReadFileInput(owner=self._owner, path=path, offset=offset, limit=limit)
-        return await self._do(WorkspaceActivities.read_workspace_file, request, "read a file", READ_FILE_RETRY_POLICY)
+        request = activities.ReadFileInput(owner=self._owner, path=path, offset=offset, limit=limit)
+        return await self._do(
+            activities.WorkspaceActivities.read_workspace_file,
+            request,
+            "read a file",
+            activities.READ_FILE_RETRY_POLICY,
+        )
 
-    async def run(self, command: str, *, timeout_seconds: float) -> CommandOutcome:
+    async def run(self, command: str, *, timeout_seconds: float) -> activities.CommandOutcome:
         """Run a command at most once. If it is cancelled, it returns after all processes have ended."""
         with tool_errors(self._call.tool, self._describe):
             return await workflow.execute_activity_method(
-                WorkspaceActivities.run_workspace_command,
-                CommandInput(owner=self._owner, command=command, timeout_seconds=timeout_seconds),
+                activities.WorkspaceActivities.run_workspace_command,
+                activities.CommandInput(owner=self._owner, command=command, timeout_seconds=timeout_seconds),
                 schedule_to_close_timeout=remaining(self._call),
-                heartbeat_timeout=COMMAND_HEARTBEAT_TIMEOUT,
-                retry_policy=COMMAND_RETRY_POLICY,
+                heartbeat_timeout=activities.COMMAND_HEARTBEAT_TIMEOUT,
+                retry_policy=activities.COMMAND_RETRY_POLICY,
                 cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 summary="run a command",
             )
@@ -248,7 +233,7 @@ class Workspaces(CallActivities):
             if has_died
             else "The task's time was over before the command had ended"
         )
-        return interrupted(reason).model_copy(update={"tool": self._call.tool})
+        return activities.interrupted(reason).model_copy(update={"tool": self._call.tool})
 
 
 class Skills(CallActivities):

@@ -11,36 +11,10 @@ from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.actors.contracts import ActorDetails, ActorDetailsInput, ActorSearchPage, SearchActorsInput
 from outlast.activities.contracts import JsonObject
-from outlast.activities.mcp_actors.contracts import (
-    RELAY_UPDATE,
-    CallMcpToolInput,
-    ListMcpToolsInput,
-    McpAnswer,
-    McpTool,
-    McpToolList,
-    RelayedAnswer,
-    RelayedQuestion,
-)
+from outlast.activities.mcp_actors import contracts as mcp_actors
 from outlast.activities.platform_requests.contracts import PlatformReadInput, PlatformWriteInput, WatchRunInput
 from outlast.activities.runs.contracts import DEFAULT_LOG_BYTES, RunLog, RunLogInput
-from outlast.activities.storages.contracts import (
-    DatasetInfo,
-    DatasetItemsInput,
-    DatasetListPage,
-    DatasetPage,
-    DatasetSchema,
-    DatasetSchemaInput,
-    KeyPage,
-    KeysInput,
-    KeyValueStoreInfo,
-    KeyValueStoreListPage,
-    Record,
-    RecordInput,
-    RunListInput,
-    RunPage,
-    StorageListInput,
-    StorageRef,
-)
+from outlast.activities.storages import contracts as storages
 from outlast.activities.web.contracts import (
     DocsHits,
     DocsPage,
@@ -177,11 +151,11 @@ class Actors(CallActivities):
 class Storages(CallActivities):
     """Reads the caller's storages."""
 
-    async def items(self, request: DatasetItemsInput) -> DatasetPage:
+    async def items(self, request: storages.DatasetItemsInput) -> storages.DatasetPage:
         """Read one page of a dataset."""
         return await self._read(DatasetActivities.fetch_dataset_items, request, f"read dataset {request.dataset_id}")
 
-    async def schema(self, request: DatasetSchemaInput) -> DatasetSchema:
+    async def schema(self, request: storages.DatasetSchemaInput) -> storages.DatasetSchema:
         """Infer the schema of a dataset's first rows."""
         summary = f"infer the schema of dataset {request.storage_id}"
         return await self._read(DatasetActivities.infer_dataset_schema, request, summary)
@@ -191,34 +165,34 @@ class Storages(CallActivities):
         request = RunLogInput(caller=self._call.caller, run_id=run_id, lines=lines, max_bytes=max_bytes)
         return await self._read(RunLogActivities.fetch_run_log, request, f"read the log of run {run_id}")
 
-    async def runs(self, request: RunListInput) -> RunPage:
+    async def runs(self, request: storages.RunListInput) -> storages.RunPage:
         """Read one page of the caller's runs."""
         return await self._read(ListingActivities.list_runs, request, "list runs")
 
-    async def dataset(self, dataset_id: str) -> DatasetInfo:
+    async def dataset(self, dataset_id: str) -> storages.DatasetInfo:
         """Read the description of a dataset."""
-        request = StorageRef(caller=self._call.caller, storage_id=dataset_id)
+        request = storages.StorageRef(caller=self._call.caller, storage_id=dataset_id)
         return await self._read(ListingActivities.describe_dataset, request, f"describe dataset {dataset_id}")
 
-    async def datasets(self, request: StorageListInput) -> DatasetListPage:
+    async def datasets(self, request: storages.StorageListInput) -> storages.DatasetListPage:
         """Read one page of the caller's datasets."""
         return await self._read(ListingActivities.list_datasets, request, "list datasets")
 
-    async def key_value_store(self, store_id: str) -> KeyValueStoreInfo:
+    async def key_value_store(self, store_id: str) -> storages.KeyValueStoreInfo:
         """Read the description of a key-value store."""
-        request = StorageRef(caller=self._call.caller, storage_id=store_id)
+        request = storages.StorageRef(caller=self._call.caller, storage_id=store_id)
         summary = f"describe key-value store {store_id}"
         return await self._read(ListingActivities.describe_key_value_store, request, summary)
 
-    async def key_value_stores(self, request: StorageListInput) -> KeyValueStoreListPage:
+    async def key_value_stores(self, request: storages.StorageListInput) -> storages.KeyValueStoreListPage:
         """Read one page of the caller's key-value stores."""
         return await self._read(ListingActivities.list_key_value_stores, request, "list key-value stores")
 
-    async def keys(self, request: KeysInput) -> KeyPage:
+    async def keys(self, request: storages.KeysInput) -> storages.KeyPage:
         """Read one page of a store's keys."""
         return await self._read(ListingActivities.list_keys, request, f"list keys of store {request.storage_id}")
 
-    async def record(self, request: RecordInput) -> Record:
+    async def record(self, request: storages.RecordInput) -> storages.Record:
         """Read one record, up to the size that may be shown."""
         summary = f"read a record of store {request.storage_id}"
         return await self._read(RecordActivities.fetch_record, request, summary)
@@ -254,21 +228,21 @@ class McpActors(CallActivities):
         super().__init__(call)
         self._ask_all = ask_all
 
-    async def tools(self, actor: str) -> tuple[McpTool, ...]:
+    async def tools(self, actor: str) -> tuple[mcp_actors.McpTool, ...]:
         """Return the usable tools of the server. Starts the Actor when it is not running."""
         return (await self.listing(actor)).tools
 
-    async def listing(self, actor: str) -> McpToolList:
+    async def listing(self, actor: str) -> mcp_actors.McpToolList:
         """Return the tools of the server, with notes on unusable ones. Starts the Actor when it is not running."""
-        request = ListMcpToolsInput(caller=self._call.caller, actor=actor)
+        request = mcp_actors.ListMcpToolsInput(caller=self._call.caller, actor=actor)
         return await self._do(McpActorActivities.list_mcp_tools, request, f"list tools of {actor}")
 
-    async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> McpAnswer:
+    async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> mcp_actors.McpAnswer:
         """Call the tool at most once and return its answer unchanged.
 
         Questions that the server asks while its tool runs go to the caller.
         """
-        request = CallMcpToolInput(
+        request = mcp_actors.CallMcpToolInput(
             caller=self._call.caller, actor=actor, tool=tool, arguments=arguments, caps=self._call.caps
         )
         questions = _Questions(self._ask_all)
@@ -280,7 +254,7 @@ class McpActors(CallActivities):
             _handle_questions(None)
             await questions.withdraw()
 
-    async def _call_tool(self, request: CallMcpToolInput) -> McpAnswer:
+    async def _call_tool(self, request: mcp_actors.CallMcpToolInput) -> mcp_actors.McpAnswer:
         deadline = timedelta(seconds=self._call.options.deadline_seconds)
         return await workflow.execute_activity_method(
             McpActorActivities.call_mcp_tool,
@@ -295,9 +269,11 @@ class McpActors(CallActivities):
         )
 
 
-def _handle_questions(handler: Callable[[RelayedQuestion], Awaitable[RelayedAnswer]] | None) -> None:
+def _handle_questions(
+    handler: Callable[[mcp_actors.RelayedQuestion], Awaitable[mcp_actors.RelayedAnswer]] | None,
+) -> None:
     workflow.set_update_handler(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-        RELAY_UPDATE, handler
+        mcp_actors.RELAY_UPDATE, handler
     )
 
 
@@ -306,16 +282,16 @@ class _Questions:
 
     def __init__(self, ask_all: AskAll) -> None:
         self._ask_all = ask_all
-        self._open: set[asyncio.Task[RelayedAnswer]] = set()
+        self._open: set[asyncio.Task[mcp_actors.RelayedAnswer]] = set()
 
-    async def answer(self, question: RelayedQuestion) -> RelayedAnswer:
+    async def answer(self, question: mcp_actors.RelayedQuestion) -> mcp_actors.RelayedAnswer:
         """Return the caller's answer; `cancel` if it does not come in time, or if the call ends first."""
         asking = asyncio.create_task(self._ask(question))
         self._open.add(asking)
         try:
             return await asking
         except asyncio.CancelledError:
-            return RelayedAnswer(action="cancel")
+            return mcp_actors.RelayedAnswer(action="cancel")
         finally:
             self._open.discard(asking)
 
@@ -325,7 +301,7 @@ class _Questions:
             asking.cancel()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
-    async def _ask(self, question: RelayedQuestion) -> RelayedAnswer:
+    async def _ask(self, question: mcp_actors.RelayedQuestion) -> mcp_actors.RelayedAnswer:
         request = InputRequest(
             method=question.method,
             message=question.message,
@@ -336,8 +312,8 @@ class _Questions:
         try:
             answers = await self._ask_all({question.key: request}, timeout=patience)
         except TimeoutError:
-            return RelayedAnswer(action="cancel")
+            return mcp_actors.RelayedAnswer(action="cancel")
         answer = answers[question.key]
         # MCP has no action for a client that failed: for the Actor's server it closed the question.
         action = "cancel" if answer.action == "error" else answer.action
-        return RelayedAnswer(action=action, content=answer.content)
+        return mcp_actors.RelayedAnswer(action=action, content=answer.content)

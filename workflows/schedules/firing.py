@@ -13,18 +13,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from outlast.activities.schedules.activities import (
-        AWAIT_HEARTBEAT_TIMEOUT,
-        AWAIT_TIMEOUT,
-        PATIENT_RETRY_POLICY,
-        QUICK_ATTEMPT_TIMEOUT,
-        START_ATTEMPT_TIMEOUT,
-        START_GRACE,
-        START_HEARTBEAT_TIMEOUT,
-        START_RETRY_POLICY,
-        FiringActivities,
-        FiringStartActivities,
-    )
+    from outlast.activities.schedules import activities
 
 from outlast.activities.bounds import usd_flaw, usd_text
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
@@ -110,13 +99,13 @@ class ScheduleFiringWorkflow:
         )
         try:
             return await workflow.execute_activity_method(
-                FiringStartActivities.start_firing,
+                activities.FiringStartActivities.start_firing,
                 request,
                 task_queue=SCHEDULES_TASK_QUEUE,
-                start_to_close_timeout=START_ATTEMPT_TIMEOUT,
-                schedule_to_close_timeout=patience + START_GRACE,
-                heartbeat_timeout=START_HEARTBEAT_TIMEOUT,
-                retry_policy=START_RETRY_POLICY,
+                start_to_close_timeout=activities.START_ATTEMPT_TIMEOUT,
+                schedule_to_close_timeout=patience + activities.START_GRACE,
+                heartbeat_timeout=activities.START_HEARTBEAT_TIMEOUT,
+                retry_policy=activities.START_RETRY_POLICY,
                 summary=f"start {self._input.tool}",
             )
         except ActivityError as error:
@@ -137,22 +126,22 @@ class ScheduleFiringWorkflow:
 
     def _wait_for(self, started: Started) -> workflow.ActivityHandle[FiringEnd]:
         return workflow.start_activity_method(
-            FiringActivities.await_firing,
+            activities.FiringActivities.await_firing,
             started,
             task_queue=RUNS_TASK_QUEUE,
-            start_to_close_timeout=AWAIT_TIMEOUT,
-            heartbeat_timeout=AWAIT_HEARTBEAT_TIMEOUT,
-            retry_policy=PATIENT_RETRY_POLICY,
+            start_to_close_timeout=activities.AWAIT_TIMEOUT,
+            heartbeat_timeout=activities.AWAIT_HEARTBEAT_TIMEOUT,
+            retry_policy=activities.PATIENT_RETRY_POLICY,
             summary=f"await {started.kind}",
         )
 
     async def _cancel(self, started: Started) -> None:
         await workflow.execute_activity_method(
-            FiringActivities.cancel_firing,
+            activities.FiringActivities.cancel_firing,
             started,
             task_queue=TOOLS_TASK_QUEUE,
-            start_to_close_timeout=QUICK_ATTEMPT_TIMEOUT,
-            retry_policy=PATIENT_RETRY_POLICY,
+            start_to_close_timeout=activities.QUICK_ATTEMPT_TIMEOUT,
+            retry_policy=activities.PATIENT_RETRY_POLICY,
             summary=f"cancel {started.kind}",
         )
 
@@ -170,11 +159,11 @@ class ScheduleFiringWorkflow:
         note = reason_to_pause(self._input, outcome)
         if note is not None:
             await workflow.execute_activity_method(
-                FiringActivities.pause_schedule,
+                activities.FiringActivities.pause_schedule,
                 PauseInput(temporal_id=self._input.temporal_id, note=note),
                 task_queue=TOOLS_TASK_QUEUE,
-                start_to_close_timeout=QUICK_ATTEMPT_TIMEOUT,
-                retry_policy=PATIENT_RETRY_POLICY,
+                start_to_close_timeout=activities.QUICK_ATTEMPT_TIMEOUT,
+                retry_policy=activities.PATIENT_RETRY_POLICY,
                 summary="pause the schedule",
             )
         # With the workflow's end, not before: who sees it may trigger the schedule again, which overlaps with nothing.

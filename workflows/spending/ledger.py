@@ -16,24 +16,7 @@ with workflow.unsafe.imports_passed_through():
         SpendingActivities,
     )
 
-from outlast.activities.spending.contracts import (
-    CLOSE_SIGNAL,
-    LEDGER_WORKFLOW,
-    OVERVIEW_QUERY,
-    RELEASE_SIGNAL,
-    RESERVE_UPDATE,
-    SETTLE_SIGNAL,
-    ClosedEntry,
-    FindChargesInput,
-    KeepUsageInput,
-    LedgerOverview,
-    LedgerState,
-    ReadChargesInput,
-    Reserved,
-    ReserveInput,
-    Settlement,
-    Settlements,
-)
+from outlast.activities.spending import contracts as spending
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE
 from outlast.workflows.metrics import (
     count_difference,
@@ -58,12 +41,12 @@ _RETRY_POLICY = RetryPolicy(
 )
 
 
-@workflow.defn(name=LEDGER_WORKFLOW)
+@workflow.defn(name=spending.LEDGER_WORKFLOW)
 class SpendLedgerWorkflow:
     """Never ends; it continues as new. One per caller."""
 
     @workflow.init
-    def __init__(self, state: LedgerState) -> None:
+    def __init__(self, state: spending.LedgerState) -> None:
         """Continue from `state`."""
         self._check_after = timedelta(seconds=state.check_after_seconds)
         self._check_at = state.check_at
@@ -75,7 +58,7 @@ class SpendLedgerWorkflow:
         self._store_failed = False
 
     @workflow.run
-    async def run(self, _state: LedgerState) -> None:
+    async def run(self, _state: spending.LedgerState) -> None:
         """Store records, and look after what is not final, until it continues as new."""
         while not workflow.info().is_continue_as_new_suggested():
             if self._begins_to_watch:
@@ -91,8 +74,8 @@ class SpendLedgerWorkflow:
         carried = {"caller": self._caller, "check_at": self._check_at}
         workflow.continue_as_new(self._book.state().model_copy(update=carried))
 
-    @workflow.update(name=RESERVE_UPDATE)
-    def reserve(self, request: ReserveInput) -> Reserved:
+    @workflow.update(name=spending.RESERVE_UPDATE)
+    def reserve(self, request: spending.ReserveInput) -> spending.Reserved:
         """Hold an amount, or refuse it."""
         by_history = workflow.patched(_BY_HISTORY)
         answer = self._book.reserve(request, workflow.now(), by_history=by_history)
@@ -101,25 +84,25 @@ class SpendLedgerWorkflow:
         count_near_caps(self._book.near_caps(request))
         return answer
 
-    @workflow.signal(name=SETTLE_SIGNAL)
-    def settle(self, settlements: Settlements) -> None:
+    @workflow.signal(name=spending.SETTLE_SIGNAL)
+    def settle(self, settlements: spending.Settlements) -> None:
         """Book what entries have cost."""
         self._caller = settlements.caller or self._caller
         for settlement in settlements.entries:
             self._settle(settlement)
 
-    @workflow.signal(name=RELEASE_SIGNAL)
+    @workflow.signal(name=spending.RELEASE_SIGNAL)
     def release(self, entry_id: str) -> None:
         """Give back what an entry holds."""
         self._book.release(entry_id)
 
-    @workflow.signal(name=CLOSE_SIGNAL)
-    def close(self, closed: ClosedEntry) -> None:
+    @workflow.signal(name=spending.CLOSE_SIGNAL)
+    def close(self, closed: spending.ClosedEntry) -> None:
         """Book what a run has really cost that is resurrected: from now on another entry is booked for it."""
         self._correct_entry(closed.entry_id, closed.cost_usd)
 
-    @workflow.query(name=OVERVIEW_QUERY)
-    def overview(self) -> LedgerOverview:
+    @workflow.query(name=spending.OVERVIEW_QUERY)
+    def overview(self) -> spending.LedgerOverview:
         """Spending of the caller, and records that are not in the store yet."""
         return self._book.overview(workflow.now())
 
@@ -156,14 +139,14 @@ class SpendLedgerWorkflow:
         is_new = self._begins_to_watch or workflow.info().is_continue_as_new_suggested()
         return self._is_time_to_look or self._is_full or is_new
 
-    def _settle(self, settlement: Settlement) -> None:
+    def _settle(self, settlement: spending.Settlement) -> None:
         if self._book.settle(settlement, workflow.now()):
             count_spend(settlement)
 
     async def _keep(self) -> None:
         """Move the records to the store. When it does not answer, they stay here for now."""
         records = tuple(self._book.records)
-        request = KeepUsageInput(caller_id=self._book.caller_id, number=self._book.bundle, records=records)
+        request = spending.KeepUsageInput(caller_id=self._book.caller_id, number=self._book.bundle, records=records)
         try:
             await workflow.execute_activity_method(
                 SpendingActivities.keep_usage,
@@ -188,7 +171,7 @@ class SpendLedgerWorkflow:
         try:
             found = await workflow.execute_activity_method(
                 SpendingActivities.find_charges,
-                FindChargesInput(entries=entries),
+                spending.FindChargesInput(entries=entries),
                 start_to_close_timeout=FIND_ATTEMPT_TIMEOUT,
                 heartbeat_timeout=FIND_HEARTBEAT_TIMEOUT,
                 schedule_to_close_timeout=_PATIENCE,
@@ -211,7 +194,7 @@ class SpendLedgerWorkflow:
         try:
             final = await workflow.execute_activity_method(
                 SpendingActivities.read_charges,
-                ReadChargesInput(caller=self._caller, runs=runs),
+                spending.ReadChargesInput(caller=self._caller, runs=runs),
                 start_to_close_timeout=FIND_ATTEMPT_TIMEOUT,
                 heartbeat_timeout=FIND_HEARTBEAT_TIMEOUT,
                 schedule_to_close_timeout=_PATIENCE,

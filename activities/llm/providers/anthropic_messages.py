@@ -10,19 +10,9 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.conversations import contracts as conversations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
-from outlast.activities.llm.providers import answers
+from outlast.activities.llm.providers import answers, requests
 from outlast.activities.llm.providers.answers import StreamedText
 from outlast.activities.llm.providers.models import MATRIX
-from outlast.activities.llm.providers.requests import (
-    SHOWN,
-    ToolPlan,
-    plan_tools,
-    read_definitions,
-    result_content,
-    shown_to,
-    users_picture,
-    with_extra,
-)
 from outlast.activities.llm.providers.streamed_provider import StreamedProvider
 from outlast.activities.media import PDF
 from outlast.activities.unicode_text import valid_text
@@ -192,7 +182,7 @@ class AnthropicMessagesProvider(StreamedProvider[_Answer]):
     def __init__(self, client: AsyncAnthropic) -> None:
         super().__init__(_ID, client)
 
-    def request(self, request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+    def request(self, request: CallModelInput) -> tuple[JsonObject, requests.ToolPlan]:
         """See `StreamedProvider`."""
         return request_body(request)
 
@@ -200,7 +190,7 @@ class AnthropicMessagesProvider(StreamedProvider[_Answer]):
         """See `StreamedProvider`."""
         return _Answer(listener, request.step)
 
-    def step(self, request: CallModelInput, answer: _Answer, plan: ToolPlan) -> ModelStep:
+    def step(self, request: CallModelInput, answer: _Answer, plan: requests.ToolPlan) -> ModelStep:
         """See `StreamedProvider`."""
         parts = [part for block in answer.blocks if (part := _part(request, block)) is not None]
         read, written = answer.counts.get(_COUNTS[2], 0), answer.counts.get(_COUNTS[3], 0)
@@ -218,13 +208,13 @@ class AnthropicMessagesProvider(StreamedProvider[_Answer]):
         )
 
 
-def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
+def request_body(request: CallModelInput) -> tuple[JsonObject, requests.ToolPlan]:
     """The request, in the order of the prompt, with its four breakpoints: definitions, static text, two in messages.
     The next step reads the cache up to the breakpoint at the end of the conversation; this step reads it up to the one
     before, however many blocks were added (from a single breakpoint, the API looks back only 20 blocks).
     """
-    definitions = read_definitions(request.definitions_json)
-    plan = plan_tools(definitions, request.active_tools, _ID, MATRIX[_ID])
+    definitions = requests.read_definitions(request.definitions_json)
+    plan = requests.plan_tools(definitions, request.active_tools, _ID, MATRIX[_ID])
     body: JsonObject = {"model": request.model_id}
     if definitions:
         tools: list[JsonObject] = [
@@ -242,7 +232,7 @@ def request_body(request: CallModelInput) -> tuple[JsonObject, ToolPlan]:
     if plan.choice == "none":
         body["tool_choice"] = {"type": "none"}
     body |= {"max_tokens": request.max_output_tokens, "stream": True, **_controls(request)}
-    return with_extra(_ID, body, request.extra), plan
+    return requests.with_extra(_ID, body, request.extra), plan
 
 
 def _controls(request: CallModelInput) -> JsonObject:
@@ -298,7 +288,7 @@ def _block(part: conversations.Part, request: CallModelInput) -> JsonObject | No
 
 
 def _picture(part: conversations.ImagePart) -> JsonObject:
-    match users_picture(part):
+    match requests.users_picture(part):
         case str(words):
             return {"type": "text", "text": words}
         case conversations.ImagePart(url=None) as shown:
@@ -309,7 +299,7 @@ def _picture(part: conversations.ImagePart) -> JsonObject:
 
 
 def _tool_result(part: conversations.ToolResultPart, request: CallModelInput) -> JsonObject:
-    text, media = result_content(part, shown_to(request, SHOWN))
+    text, media = requests.result_content(part, requests.shown_to(request, requests.SHOWN))
     # A result may be empty, a text block may not.
     content: list[JsonValue] = [{"type": "text", "text": text}] if text.strip() else []
     content += [_media(one) for one in media]

@@ -11,19 +11,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import JsonObject
 from outlast.activities.conversations import contracts as conversations
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, Usage
-from outlast.activities.llm.providers import requests
-from outlast.activities.llm.providers.answers import (
-    Listener,
-    StreamedText,
-    as_written,
-    call_id,
-    index_of,
-    is_from,
-    text_of,
-    tokens,
-    tool_call,
-    without_loose_reasoning,
-)
+from outlast.activities.llm.providers import answers, requests
 from outlast.activities.llm.providers.models import MATRIX, model_of
 from outlast.activities.llm.providers.requests import Definition, ToolPlan, plan_tools, read_definitions
 from outlast.activities.llm.providers.streamed_provider import StreamedProvider, reported_error
@@ -40,10 +28,10 @@ _INCOMPLETE: dict[str | None, Literal["length", "content_filter"]] = {
 class _Answer:
     """The answer received so far. The last event contains the whole response; its pieces go to a listener before."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: answers.Listener) -> None:
         self._listener = listener
         self._calls: dict[int | None, tuple[str, str]] = {}
-        self._pieces: dict[int | str | None, StreamedText] = {}
+        self._pieces: dict[int | str | None, answers.StreamedText] = {}
         self._begun: set[int | None] = set()
         self._items: dict[int | None, JsonValue] = {}
         self.response: JsonObject = {}
@@ -51,20 +39,20 @@ class _Answer:
         self.error: JsonValue = None
 
     def add(self, event: JsonObject) -> bool:
-        index = index_of(event.get("output_index"))
+        index = answers.index_of(event.get("output_index"))
         match event:
             case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(delta)}:
                 place = json.dumps([event.get("output_index"), event.get("content_index")])
-                if text := self._pieces.setdefault(place, StreamedText()).feed(delta):
+                if text := self._pieces.setdefault(place, answers.StreamedText()).feed(delta):
                     self._listener.text(text)
             case {"type": "response.output_item.added", "item": dict(item)}:
                 self._begun.add(index)
                 if item.get("type") == "function_call":
-                    self._calls[index] = text_of(item.get("call_id")), text_of(item.get("name"))
+                    self._calls[index] = answers.text_of(item.get("call_id")), answers.text_of(item.get("name"))
             case {"type": "response.output_item.done", "item": dict(item)}:
                 self._items[index] = item
             case {"type": "response.function_call_arguments.delta", "delta": str(delta)} if index in self._calls:
-                if text := self._pieces.setdefault(index, StreamedText()).feed(delta):
+                if text := self._pieces.setdefault(index, answers.StreamedText()).feed(delta):
                     self._listener.arguments(*self._calls[index], text)
             case {"type": "response.completed" | "response.incomplete" | "response.failed", "response": dict(whole)}:
                 self.response, self.is_whole = whole, True
@@ -79,7 +67,7 @@ class _Answer:
         """Complete the response: some gateways leave its items, or the whole last event, out."""
         output = list(self._items.values())
         if not self.is_whole:
-            kinds = {text_of(item.get("type")) for item in output if isinstance(item, dict)}
+            kinds = {answers.text_of(item.get("type")) for item in output if isinstance(item, dict)}
             self.response = {"status": "completed", "output": output}
             return not self._begun - self._items.keys() and not kinds <= {"reasoning"}
         if not self.response.get("output"):
@@ -99,7 +87,7 @@ class OpenAIResponsesProvider(StreamedProvider[_Answer]):
         """See `StreamedProvider`."""
         return request_body(request)
 
-    def answer(self, request: CallModelInput, listener: Listener) -> _Answer:  # noqa: ARG002 (other providers use it)
+    def answer(self, request: CallModelInput, listener: answers.Listener) -> _Answer:  # noqa: ARG002 (other providers use it)
         """See `StreamedProvider`."""
         return _Answer(listener)
 
@@ -108,7 +96,7 @@ class OpenAIResponsesProvider(StreamedProvider[_Answer]):
         response = answer.response
         if response.get("status") == "failed":
             raise reported_error(_ID, response.get("error") or "the response failed")
-        parts = without_loose_reasoning(list(_parts(request, response.get("output"))))
+        parts = answers.without_loose_reasoning(list(_parts(request, response.get("output"))))
         usage = response.get("usage")
         return ModelStep(
             parts=parts,
@@ -116,10 +104,10 @@ class OpenAIResponsesProvider(StreamedProvider[_Answer]):
                 response, has_calls=any(isinstance(part, conversations.ToolCallPart) for part in parts)
             ),
             usage=Usage(
-                input_tokens=tokens(usage, "input_tokens"),
-                output_tokens=tokens(usage, "output_tokens"),
-                cache_read_tokens=tokens(usage, "input_tokens_details", "cached_tokens"),
-                cache_write_tokens=tokens(usage, "input_tokens_details", "cache_write_tokens"),
+                input_tokens=answers.tokens(usage, "input_tokens"),
+                output_tokens=answers.tokens(usage, "output_tokens"),
+                cache_read_tokens=answers.tokens(usage, "input_tokens_details", "cached_tokens"),
+                cache_write_tokens=answers.tokens(usage, "input_tokens_details", "cache_write_tokens"),
             ),
             warnings=(*plan.warnings, *requests.loose_schema_warnings(_ID, request.controls.output_schema)),
         )
@@ -200,10 +188,10 @@ def _items(message: conversations.ModelMessage, request: CallModelInput) -> list
             continue
         together = []
         match part:
-            case conversations.ReasoningPart() if is_from(part, request):
+            case conversations.ReasoningPart() if answers.is_from(part, request):
                 items.append(part.block)
             case conversations.ToolCallPart():
-                arguments = as_written(part) or json.dumps(part.arguments or {}, ensure_ascii=False)
+                arguments = answers.as_written(part) or json.dumps(part.arguments or {}, ensure_ascii=False)
                 items.append({"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments})
             case conversations.ToolResultPart():
                 output = _output(part, request)
@@ -249,11 +237,11 @@ def _parts(request: CallModelInput, output: JsonValue) -> Iterator[conversations
                 texts = (valid_text(_text(part)) for part in content if isinstance(part, dict))
                 yield from (conversations.TextPart(text=text) for text in texts if text)
             case {"type": "function_call", "name": str(name)}:
-                own_id = call_id(item.get("call_id"), used, request.step)
+                own_id = answers.call_id(item.get("call_id"), used, request.step)
                 used.add(own_id)
                 arguments = item.get("arguments")
                 given = arguments if isinstance(arguments, str) or arguments is None else json.dumps(arguments)
-                yield tool_call(own_id, name, given or "")
+                yield answers.tool_call(own_id, name, given or "")
             case {"type": "reasoning", "encrypted_content": str(content)} if content:
                 yield _reasoning(request, valid_json(item))
             case _:
@@ -261,13 +249,13 @@ def _parts(request: CallModelInput, output: JsonValue) -> Iterator[conversations
 
 
 def _text(part: JsonObject) -> str:
-    return text_of(part.get("text") if part.get("type") == "output_text" else part.get("refusal"))
+    return answers.text_of(part.get("text") if part.get("type") == "output_text" else part.get("refusal"))
 
 
 def _reasoning(request: CallModelInput, item: JsonObject) -> conversations.ReasoningPart:
     summary = item.get("summary")
     parts = [part for part in summary if isinstance(part, dict)] if isinstance(summary, list) else []
-    text = "\n\n".join(text_of(part.get("text")) for part in parts)
+    text = "\n\n".join(answers.text_of(part.get("text")) for part in parts)
     block: JsonObject = {name: item[name] for name in ("type", "id", "summary", "encrypted_content") if name in item}
     return conversations.ReasoningPart(provider_id=_ID, model_id=request.model_id, text=text, block=block)
 
@@ -277,6 +265,6 @@ def _finish_reason(
 ) -> Literal["stop", "tool_calls", "length", "content_filter", "other"]:
     if response.get("status") == "incomplete":
         details = response.get("incomplete_details")
-        reason = text_of(details.get("reason")) if isinstance(details, dict) else None
+        reason = answers.text_of(details.get("reason")) if isinstance(details, dict) else None
         return _INCOMPLETE.get(reason, "other")
     return "tool_calls" if has_calls else "stop"

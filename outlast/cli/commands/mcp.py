@@ -9,20 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 import typer
 from pydantic import SecretStr
 
+from outlast.cli import stack_options
 from outlast.cli.commands.stack import checked_config, stack_errors
 from outlast.cli.install.command import install, uninstall
 from outlast.cli.options import DEFAULT_DATA_DIR, BadInput, CliError, ExitCode, expanded
 from outlast.cli.runner import finish
 from outlast.cli.show.output import LoggedOutput, Output
-from outlast.cli.stack_options import (
-    PANEL_OF_CONNECTION,
-    ActorFoldersOption,
-    BeginAnewOption,
-    ConnectionFlags,
-    StackDataDirOption,
-    ToolsFromOption,
-    connection_query,
-)
 
 if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection
@@ -47,14 +39,14 @@ def mcp(
         typer.Option(
             envvar="OUTLAST_TOKEN",
             help="API key, or your Apify token, if the stack requires one. Safer in the environment.",
-            rich_help_panel=PANEL_OF_CONNECTION,
+            rich_help_panel=stack_options.PANEL_OF_CONNECTION,
         ),
     ] = None,
-    data_dir: StackDataDirOption = DEFAULT_DATA_DIR,
-    actor_dir: ActorFoldersOption = None,
-    tools_from: ToolsFromOption = None,
-    begin_anew: BeginAnewOption = False,
-    **flags: Unpack[ConnectionFlags],
+    data_dir: stack_options.StackDataDirOption = DEFAULT_DATA_DIR,
+    actor_dir: stack_options.ActorFoldersOption = None,
+    tools_from: stack_options.ToolsFromOption = None,
+    begin_anew: stack_options.BeginAnewOption = False,
+    **flags: Unpack[stack_options.ConnectionFlags],
 ) -> None:
     """Serve MCP on standard input and output, for clients such as Claude Desktop that start their servers.
 
@@ -67,7 +59,7 @@ def mcp(
             given = ", ".join(f"--{name.replace('_', '-')}" for name in names)
             raise typer.BadParameter(f"Write {given} after {context.invoked_subcommand}.")
         return
-    query = connection_query(flags)
+    query = stack_options.connection_query(flags)
     stack = {"data_dir": data_dir, "actors": actor_dir, "tools_from": tools_from, "begin_anew": begin_anew}
     output = _output()
     finish(output, lambda: serve(output, stack, query, token))

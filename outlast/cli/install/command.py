@@ -11,18 +11,7 @@ import typer
 from rich.markup import escape
 
 from outlast.cli.commands.stack import stack_errors
-from outlast.cli.install.clients import (
-    CLIENTS,
-    ClientName,
-    McpClient,
-    Server,
-    entry,
-    headers_of,
-    is_temporary,
-    outlast_command,
-    this_machine,
-    variables_of,
-)
+from outlast.cli.install import clients
 from outlast.cli.install.config_files import Change, installed, planned
 from outlast.cli.options import BadInput
 from outlast.cli.runner import local_command
@@ -36,9 +25,12 @@ _of_connection = partial(typer.Option, rich_help_panel=PANEL_OF_CONNECTION)
 _of_file = partial(typer.Option, rich_help_panel="Where it is written")
 
 ClientArgument = Annotated[
-    ClientName | None, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}. Without it, list them.")
+    clients.ClientName | None,
+    typer.Argument(metavar="CLIENT", help=f"One of {', '.join(clients.CLIENTS)}. Without it, list them."),
 ]
-NamedClientArgument = Annotated[ClientName, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}.")]
+NamedClientArgument = Annotated[
+    clients.ClientName, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(clients.CLIENTS)}.")
+]
 NameOption = Annotated[str, _of_file(help="Name of the server in the file.")]
 ProjectOption = Annotated[
     Path | None, _of_file(exists=True, file_okay=False, help="Write the file of the project in this folder.")
@@ -93,31 +85,31 @@ async def install(
     if client is None:
         _list(output, name)
         return
-    server = Server(
+    server = clients.Server(
         url=url,
         query=query,
         # A variable of this shell gives way to an explicit --token-env.
         token=None if token_env is not None and token == os.environ.get("OUTLAST_TOKEN") else token,
         token_variable=token_env,
-        headers=headers_of(header or ()),
-        variables=variables_of(env or (), os.environ),
+        headers=clients.headers_of(header or ()),
+        variables=clients.variables_of(env or (), os.environ),
         data_dir=data_dir,
         tools_from=await _own_tools(tools_from),
     )
-    path = _path(CLIENTS[client], name, project, file)
+    path = _path(clients.CLIENTS[client], name, project, file)
     if project is not None and (server.token is not None or server.headers or server.variables):
         raise BadInput(
             "Everybody who works on a project can read its file: no token, header or variable is written to it.",
             hint="Name the variable that holds the token: `--token-env NAME`.",
         )
-    command = outlast_command()
-    if url is None and is_temporary(command):
+    command = clients.outlast_command()
+    if url is None and clients.is_temporary(command):
         output.note(
             "[yellow]![/] This Outlast is in a temporary environment of uv, which uv may remove. Install it: "
             "[bold]uv tool install 'outlast\\[embedded]'[/]"
         )
-    change = planned(CLIENTS[client], path, name, entry(CLIENTS[client], server, command))
-    _apply(output, CLIENTS[client], name, change, dry_run=dry_run)
+    change = planned(clients.CLIENTS[client], path, name, clients.entry(clients.CLIENTS[client], server, command))
+    _apply(output, clients.CLIENTS[client], name, change, dry_run=dry_run)
 
 
 @local_command()
@@ -133,8 +125,8 @@ async def uninstall(
 
     The rest of the file does not change, and a copy of the old file is kept.
     """
-    change = planned(CLIENTS[client], _path(CLIENTS[client], name, project, file), name, None)
-    _apply(output, CLIENTS[client], name, change, dry_run=dry_run)
+    change = planned(clients.CLIENTS[client], _path(clients.CLIENTS[client], name, project, file), name, None)
+    _apply(output, clients.CLIENTS[client], name, change, dry_run=dry_run)
 
 
 async def _own_tools(tools_from: str | None) -> tuple[str, ...]:
@@ -195,7 +187,7 @@ def _payment_of(rules: "SelectionRules", query: Mapping[str, str]) -> bool:
         return False
 
 
-def _path(client: McpClient, name: str, project: Path | None, file: Path | None) -> Path:
+def _path(client: clients.McpClient, name: str, project: Path | None, file: Path | None) -> Path:
     if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
         raise BadInput(f"--name: {name!r} is not a valid name of a server. Use letters, digits, - and _.")
     if project is not None and file is not None:
@@ -203,13 +195,13 @@ def _path(client: McpClient, name: str, project: Path | None, file: Path | None)
     if file is not None:
         return file.absolute()
     if project is None:
-        return client.path(this_machine())
+        return client.path(clients.this_machine())
     if client.project_file is None:
         raise BadInput(f"{client.title} has no file for a project. Leave --project out.")
     return project.absolute() / client.project_file
 
 
-def _apply(output: Output, client: McpClient, name: str, change: Change, *, dry_run: bool) -> None:
+def _apply(output: Output, client: clients.McpClient, name: str, change: Change, *, dry_run: bool) -> None:
     path = escape(str(change.file.path))
     created = change.file.content is None
     backup = None if dry_run else change.make()
@@ -239,7 +231,7 @@ def _apply(output: Output, client: McpClient, name: str, change: Change, *, dry_
 
 
 def _list(output: Output, name: str) -> None:
-    machine = this_machine()
+    machine = clients.this_machine()
     rows = [
         {
             "client": client.id,
@@ -248,7 +240,7 @@ def _list(output: Output, name: str) -> None:
             "installed": installed(client, client.path(machine), name),
             "file": str(client.path(machine)),
         }
-        for client in CLIENTS.values()
+        for client in clients.CLIENTS.values()
     ]
     if output.as_json:
         output.document({"clients": rows})

@@ -7,33 +7,11 @@ from typing import Unpack
 
 from pydantic import JsonValue
 
+from outlast.client import requests
 from outlast.client.asynchronous.concurrency import sleep, write_file
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport, follow, follow_handoffs, follow_rows
 from outlast.client.errors import Conflict, TaskFailed
 from outlast.client.http import HttpRequest, idempotency, path, query
-from outlast.client.requests import (
-    BATCHES_PAGE_SIZE,
-    JSON_LINES,
-    PAGE_SIZE,
-    START_SECONDS,
-    Items,
-    RowFilter,
-    TaskFilter,
-    answers,
-    batch_changes,
-    batch_lines,
-    batch_settings,
-    call_body,
-    given,
-    only_question,
-    start_call,
-    tasks_page,
-    timed_out,
-    upload,
-    upload_file,
-    upload_items,
-    waiting,
-)
 from outlast.contracts.answers import TaskAnswer
 from outlast.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
@@ -53,7 +31,7 @@ class AsyncBatches:
     async def start(
         self,
         tool: str,
-        items: Items,
+        items: requests.Items,
         arguments: Mapping[str, JsonValue] | None = None,
         **options: Unpack[BatchOptions],
     ) -> Batch:
@@ -63,8 +41,10 @@ class AsyncBatches:
         With the option `mapping` or `key`, items are rows. Raises `InvalidRequest`, whose violations name the numbers
         of items that do not fit; nothing is started then.
         """
-        settings = batch_settings(tool, arguments, options)
-        return await self._transport.fetch(Batch, upload_items(settings, items, options.get("idempotency_key")))
+        settings = requests.batch_settings(tool, arguments, options)
+        return await self._transport.fetch(
+            Batch, requests.upload_items(settings, items, options.get("idempotency_key"))
+        )
 
     async def start_file(
         self,
@@ -76,8 +56,10 @@ class AsyncBatches:
         """Start a batch of the items in a file, `.jsonl` or `.csv`. Raises `InvalidRequest`, whose violations name the
         lines that do not fit, and `BadSettings` for a file that cannot be read.
         """
-        settings = batch_settings(tool, arguments, options)
-        return await self._transport.fetch(Batch, upload_file(settings, Path(path), options.get("idempotency_key")))
+        settings = requests.batch_settings(tool, arguments, options)
+        return await self._transport.fetch(
+            Batch, requests.upload_file(settings, Path(path), options.get("idempotency_key"))
+        )
 
     async def start_lines(
         self,
@@ -87,8 +69,10 @@ class AsyncBatches:
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Start a batch of lines of JSON, each an item or a row. Raises `InvalidRequest` as `start` does."""
-        settings = batch_settings(tool, arguments, options)
-        return await self._transport.fetch(Batch, upload(settings, lines, JSON_LINES, options.get("idempotency_key")))
+        settings = requests.batch_settings(tool, arguments, options)
+        return await self._transport.fetch(
+            Batch, requests.upload(settings, lines, requests.JSON_LINES, options.get("idempotency_key"))
+        )
 
     async def start_rows(
         self,
@@ -102,10 +86,12 @@ class AsyncBatches:
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Start a batch of the rows of a stored output or of a dataset, `limit` of them from `offset` on."""
-        settings = batch_settings(tool, arguments, options, known=("output", "dataset", "offset", "limit"))
-        body: Body = {**settings, "rows": given(output=output, dataset=dataset, offset=offset, limit=limit)}
+        settings = requests.batch_settings(tool, arguments, options, known=("output", "dataset", "offset", "limit"))
+        body: Body = {**settings, "rows": requests.given(output=output, dataset=dataset, offset=offset, limit=limit)}
         headers = idempotency(options.get("idempotency_key"))
-        wanted = HttpRequest("POST", path("batches"), headers=headers, body=body, timeout_seconds=START_SECONDS)
+        wanted = HttpRequest(
+            "POST", path("batches"), headers=headers, body=body, timeout_seconds=requests.START_SECONDS
+        )
         return await self._transport.fetch(Batch, wanted)
 
     async def get(self, batch_id: str) -> Batch:
@@ -117,7 +103,7 @@ class AsyncBatches:
         deadline = time.monotonic() + (float("inf") if timeout_seconds is None else timeout_seconds)
         while not (batch := await self._look(batch_id)).has_ended:
             if time.monotonic() >= deadline:
-                raise timed_out(f"Batch {batch_id} still runs", timeout_seconds)
+                raise requests.timed_out(f"Batch {batch_id} still runs", timeout_seconds)
             await sleep(_LOOK_SECONDS)
         return batch
 
@@ -128,11 +114,11 @@ class AsyncBatches:
             lambda size, token: _page(only_open, size, token),
             lambda page: (page.batches, page.next_page_token),
             limit=limit,
-            page_size=BATCHES_PAGE_SIZE,
+            page_size=requests.BATCHES_PAGE_SIZE,
         )
 
     async def list_page(
-        self, *, only_open: bool = False, page_size: int = BATCHES_PAGE_SIZE, page_token: str | None = None
+        self, *, only_open: bool = False, page_size: int = requests.BATCHES_PAGE_SIZE, page_token: str | None = None
     ) -> BatchPage:
         """Return one page of your batches, and the token of the next one."""
         return await self._transport.fetch(BatchPage, _page(only_open, page_size, page_token))
@@ -141,21 +127,23 @@ class AsyncBatches:
         self, batch_id: str, *, status: str | None = None, offset: int = 0, limit: int | None = None
     ) -> AsyncStream[BatchRow]:
         """Iterate over the results so far: `limit` rows from `offset` on, only those of one `status` if given."""
-        return AsyncStream(self._rows(batch_id, RowFilter(status, offset, limit)))
+        return AsyncStream(self._rows(batch_id, requests.RowFilter(status, offset, limit)))
 
     def follow(self, batch_id: str, *, status: str | None = None) -> AsyncStream[BatchRow]:
         """Iterate over the results as they come, until the batch has ended."""
         return AsyncStream(self._follow(batch_id, status))
 
     def lines(
-        self, batch_id: str, wanted: RowFilter, form: str = "jsonl", *, csv_safe: bool = False
+        self, batch_id: str, wanted: requests.RowFilter, form: str = "jsonl", *, csv_safe: bool = False
     ) -> AsyncStream[bytes]:
         """Iterate over the results so far as lines of JSON, or of CSV (`form="csv"`), each with its line end.
 
         With `csv_safe`, an apostrophe precedes text of CSV that a spreadsheet would compute.
         """
         # A value of CSV may contain a line end, so lines of CSV do not count rows.
-        return self._transport.lines(batch_lines(batch_id, wanted, form, csv_safe=csv_safe), can_resume=form == "jsonl")
+        return self._transport.lines(
+            requests.batch_lines(batch_id, wanted, form, csv_safe=csv_safe), can_resume=form == "jsonl"
+        )
 
     async def save(
         self,
@@ -174,7 +162,7 @@ class AsyncBatches:
         adds the rows that the items were made from.
         """
         form = "csv" if Path(path).suffix.lower() == ".csv" else "jsonl"
-        wanted = RowFilter(status, columns=columns, with_input=with_input)
+        wanted = requests.RowFilter(status, columns=columns, with_input=with_input)
         async with self.lines(batch_id, wanted, form, csv_safe=csv_safe) as pieces:
             return await write_file(Path(path), pieces)
 
@@ -191,7 +179,7 @@ class AsyncBatches:
         stop: Mapping[str, JsonValue] | None = None,
     ) -> Batch:
         """Continue a batch that has stopped: with its cancelled items, and those that were not started."""
-        changes = batch_changes({"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop})
+        changes = requests.batch_changes({"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop})
         return await self._change(batch_id, "resume", changes)
 
     async def retry(
@@ -206,7 +194,7 @@ class AsyncBatches:
         """Run the failed items of a batch that has ended again; only those that failed with one of `categories`, if any
         are given.
         """
-        changes = batch_changes(
+        changes = requests.batch_changes(
             {"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop, "categories": categories}
         )
         return await self._change(batch_id, "retry", changes)
@@ -227,7 +215,7 @@ class AsyncBatches:
                 raise
             return await self.get(batch_id)
 
-    async def _rows(self, batch_id: str, wanted: RowFilter) -> AsyncGenerator[BatchRow]:
+    async def _rows(self, batch_id: str, wanted: requests.RowFilter) -> AsyncGenerator[BatchRow]:
         async with self.lines(batch_id, wanted) as lines:
             async for line in lines:
                 yield BatchRow.model_validate_json(line, extra="allow")
@@ -263,7 +251,7 @@ class AsyncTasks:
 
         A lost answer never starts the task twice: the request carries an idempotency key, your own or a new one.
         """
-        wanted = start_call(call_body(tool, arguments, options), options.get("idempotency_key"))
+        wanted = requests.start_call(requests.call_body(tool, arguments, options), options.get("idempotency_key"))
         return await self._transport.fetch(Task, wanted)
 
     async def call(
@@ -279,14 +267,14 @@ class AsyncTasks:
         Raises `TaskFailed` when the tool answers with an error, and `WaitTimedOut` after `timeout_seconds`; the task
         continues then.
         """
-        body = call_body(tool, arguments, options, known=("timeout_seconds",))
-        task = await self._transport.fetch(Task, start_call(body, options.get("idempotency_key")))
+        body = requests.call_body(tool, arguments, options, known=("timeout_seconds",))
+        task = await self._transport.fetch(Task, requests.start_call(body, options.get("idempotency_key")))
         return await self.wait(task.id, timeout_seconds=timeout_seconds)
 
     def map(
         self,
         tool: str,
-        items: Items,
+        items: requests.Items,
         arguments: Mapping[str, JsonValue] | None = None,
         **options: Unpack[BatchOptions],
     ) -> AsyncStream[BatchRow]:
@@ -294,7 +282,7 @@ class AsyncTasks:
 
         The batch continues when nobody reads on: `batches.cancel` stops it. See `batches.start` for items.
         """
-        settings = batch_settings(tool, arguments, options)
+        settings = requests.batch_settings(tool, arguments, options)
         return AsyncStream(self._map(settings, items, options.get("idempotency_key")))
 
     async def wait(self, task_id: str, *, timeout_seconds: float | None = None) -> TaskAnswer:
@@ -304,7 +292,7 @@ class AsyncTasks:
         if answer.is_failure:
             raise TaskFailed(answer)
         if answer.result is None and answer.task.finished_at is None:
-            raise timed_out(f"Task {task_id} is {answer.task.status}", timeout_seconds)
+            raise requests.timed_out(f"Task {task_id} is {answer.task.status}", timeout_seconds)
         return answer
 
     async def get(self, task_id: str) -> Task:
@@ -319,7 +307,7 @@ class AsyncTasks:
         deadline = time.monotonic() + wait_seconds
         while True:
             began = time.monotonic()
-            wanted = waiting(path("tasks", task_id, "result"), deadline - began)
+            wanted = requests.waiting(path("tasks", task_id, "result"), deadline - began)
             attempts = self._transport.attempts(policy.wait_seconds if wanted.params else policy.request_seconds)
             answer = await self._transport.fetch(TaskAnswer, wanted, attempts)
             now = time.monotonic()
@@ -357,8 +345,10 @@ class AsyncTasks:
 
         An approval takes `{"decision": "yes"}` or `{"decision": "no"}`, and a `note`.
         """
-        key = key if key is not None else only_question(await self.get(task_id))
-        wanted = HttpRequest("POST", path("tasks", task_id, "input"), body=answers(key, content, action, message))
+        key = key if key is not None else requests.only_question(await self.get(task_id))
+        wanted = HttpRequest(
+            "POST", path("tasks", task_id, "input"), body=requests.answers(key, content, action, message)
+        )
         attempts = self._transport.attempts()
         try:
             return await self._transport.fetch(Task, wanted, attempts)
@@ -398,10 +388,10 @@ class AsyncTasks:
         """Iterate over your tasks: open ones first, then the most recently ended. Pages are read as needed."""
         return self._transport.listed(
             TaskPage,
-            tasks_page(TaskFilter(status, tool, session_id, batch_id, schedule_id)),
+            requests.tasks_page(requests.TaskFilter(status, tool, session_id, batch_id, schedule_id)),
             lambda page: (page.tasks, page.next_page_token),
             limit=limit,
-            page_size=PAGE_SIZE,
+            page_size=requests.PAGE_SIZE,
         )
 
     async def list_page(
@@ -412,11 +402,11 @@ class AsyncTasks:
         session_id: str | None = None,
         batch_id: str | None = None,
         schedule_id: str | None = None,
-        page_size: int = PAGE_SIZE,
+        page_size: int = requests.PAGE_SIZE,
         page_token: str | None = None,
     ) -> TaskPage:
         """Return one page of your tasks, and the token of the next one."""
-        page_request = tasks_page(TaskFilter(status, tool, session_id, batch_id, schedule_id))
+        page_request = requests.tasks_page(requests.TaskFilter(status, tool, session_id, batch_id, schedule_id))
         return await self._transport.fetch(TaskPage, page_request(page_size, page_token))
 
     async def handoffs(self, *tools: str) -> tuple[OpenHandoff, ...]:
@@ -432,8 +422,10 @@ class AsyncTasks:
         """Iterate over what `handoffs` returns, as it opens and closes. Never ends."""
         return AsyncStream(follow_handoffs(self._transport, tools))
 
-    async def _map(self, settings: Body, items: Items, idempotency_key: str | None) -> AsyncGenerator[BatchRow]:
-        batch = await self._transport.fetch(Batch, upload_items(settings, items, idempotency_key))
+    async def _map(
+        self, settings: Body, items: requests.Items, idempotency_key: str | None
+    ) -> AsyncGenerator[BatchRow]:
+        batch = await self._transport.fetch(Batch, requests.upload_items(settings, items, idempotency_key))
         async with AsyncBatches(self._transport).follow(batch.id) as rows:
             async for row in rows:
                 yield row

@@ -8,33 +8,11 @@ from typing import Unpack
 
 from pydantic import JsonValue
 
+from outlast.client import requests
 from outlast.client.blocking.concurrency import sleep, write_file
 from outlast.client.blocking.transport import Stream, Transport, follow, follow_handoffs, follow_rows
 from outlast.client.errors import Conflict, TaskFailed
 from outlast.client.http import HttpRequest, idempotency, path, query
-from outlast.client.requests import (
-    BATCHES_PAGE_SIZE,
-    JSON_LINES,
-    PAGE_SIZE,
-    START_SECONDS,
-    Items,
-    RowFilter,
-    TaskFilter,
-    answers,
-    batch_changes,
-    batch_lines,
-    batch_settings,
-    call_body,
-    given,
-    only_question,
-    start_call,
-    tasks_page,
-    timed_out,
-    upload,
-    upload_file,
-    upload_items,
-    waiting,
-)
 from outlast.contracts.answers import TaskAnswer
 from outlast.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
@@ -54,7 +32,7 @@ class Batches:
     def start(
         self,
         tool: str,
-        items: Items,
+        items: requests.Items,
         arguments: Mapping[str, JsonValue] | None = None,
         **options: Unpack[BatchOptions],
     ) -> Batch:
@@ -64,8 +42,8 @@ class Batches:
         With the option `mapping` or `key`, items are rows. Raises `InvalidRequest`, whose violations name the numbers
         of items that do not fit; nothing is started then.
         """
-        settings = batch_settings(tool, arguments, options)
-        return self._transport.fetch(Batch, upload_items(settings, items, options.get("idempotency_key")))
+        settings = requests.batch_settings(tool, arguments, options)
+        return self._transport.fetch(Batch, requests.upload_items(settings, items, options.get("idempotency_key")))
 
     def start_file(
         self,
@@ -77,8 +55,8 @@ class Batches:
         """Start a batch of the items in a file, `.jsonl` or `.csv`. Raises `InvalidRequest`, whose violations name the
         lines that do not fit, and `BadSettings` for a file that cannot be read.
         """
-        settings = batch_settings(tool, arguments, options)
-        return self._transport.fetch(Batch, upload_file(settings, Path(path), options.get("idempotency_key")))
+        settings = requests.batch_settings(tool, arguments, options)
+        return self._transport.fetch(Batch, requests.upload_file(settings, Path(path), options.get("idempotency_key")))
 
     def start_lines(
         self,
@@ -88,8 +66,10 @@ class Batches:
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Start a batch of lines of JSON, each an item or a row. Raises `InvalidRequest` as `start` does."""
-        settings = batch_settings(tool, arguments, options)
-        return self._transport.fetch(Batch, upload(settings, lines, JSON_LINES, options.get("idempotency_key")))
+        settings = requests.batch_settings(tool, arguments, options)
+        return self._transport.fetch(
+            Batch, requests.upload(settings, lines, requests.JSON_LINES, options.get("idempotency_key"))
+        )
 
     def start_rows(
         self,
@@ -103,10 +83,12 @@ class Batches:
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Start a batch of the rows of a stored output or of a dataset, `limit` of them from `offset` on."""
-        settings = batch_settings(tool, arguments, options, known=("output", "dataset", "offset", "limit"))
-        body: Body = {**settings, "rows": given(output=output, dataset=dataset, offset=offset, limit=limit)}
+        settings = requests.batch_settings(tool, arguments, options, known=("output", "dataset", "offset", "limit"))
+        body: Body = {**settings, "rows": requests.given(output=output, dataset=dataset, offset=offset, limit=limit)}
         headers = idempotency(options.get("idempotency_key"))
-        wanted = HttpRequest("POST", path("batches"), headers=headers, body=body, timeout_seconds=START_SECONDS)
+        wanted = HttpRequest(
+            "POST", path("batches"), headers=headers, body=body, timeout_seconds=requests.START_SECONDS
+        )
         return self._transport.fetch(Batch, wanted)
 
     def get(self, batch_id: str) -> Batch:
@@ -118,7 +100,7 @@ class Batches:
         deadline = time.monotonic() + (float("inf") if timeout_seconds is None else timeout_seconds)
         while not (batch := self._look(batch_id)).has_ended:
             if time.monotonic() >= deadline:
-                raise timed_out(f"Batch {batch_id} still runs", timeout_seconds)
+                raise requests.timed_out(f"Batch {batch_id} still runs", timeout_seconds)
             sleep(_LOOK_SECONDS)
         return batch
 
@@ -129,11 +111,11 @@ class Batches:
             lambda size, token: _page(only_open, size, token),
             lambda page: (page.batches, page.next_page_token),
             limit=limit,
-            page_size=BATCHES_PAGE_SIZE,
+            page_size=requests.BATCHES_PAGE_SIZE,
         )
 
     def list_page(
-        self, *, only_open: bool = False, page_size: int = BATCHES_PAGE_SIZE, page_token: str | None = None
+        self, *, only_open: bool = False, page_size: int = requests.BATCHES_PAGE_SIZE, page_token: str | None = None
     ) -> BatchPage:
         """Return one page of your batches, and the token of the next one."""
         return self._transport.fetch(BatchPage, _page(only_open, page_size, page_token))
@@ -142,19 +124,23 @@ class Batches:
         self, batch_id: str, *, status: str | None = None, offset: int = 0, limit: int | None = None
     ) -> Stream[BatchRow]:
         """Iterate over the results so far: `limit` rows from `offset` on, only those of one `status` if given."""
-        return Stream(self._rows(batch_id, RowFilter(status, offset, limit)))
+        return Stream(self._rows(batch_id, requests.RowFilter(status, offset, limit)))
 
     def follow(self, batch_id: str, *, status: str | None = None) -> Stream[BatchRow]:
         """Iterate over the results as they come, until the batch has ended."""
         return Stream(self._follow(batch_id, status))
 
-    def lines(self, batch_id: str, wanted: RowFilter, form: str = "jsonl", *, csv_safe: bool = False) -> Stream[bytes]:
+    def lines(
+        self, batch_id: str, wanted: requests.RowFilter, form: str = "jsonl", *, csv_safe: bool = False
+    ) -> Stream[bytes]:
         """Iterate over the results so far as lines of JSON, or of CSV (`form="csv"`), each with its line end.
 
         With `csv_safe`, an apostrophe precedes text of CSV that a spreadsheet would compute.
         """
         # A value of CSV may contain a line end, so lines of CSV do not count rows.
-        return self._transport.lines(batch_lines(batch_id, wanted, form, csv_safe=csv_safe), can_resume=form == "jsonl")
+        return self._transport.lines(
+            requests.batch_lines(batch_id, wanted, form, csv_safe=csv_safe), can_resume=form == "jsonl"
+        )
 
     def save(
         self,
@@ -173,7 +159,7 @@ class Batches:
         adds the rows that the items were made from.
         """
         form = "csv" if Path(path).suffix.lower() == ".csv" else "jsonl"
-        wanted = RowFilter(status, columns=columns, with_input=with_input)
+        wanted = requests.RowFilter(status, columns=columns, with_input=with_input)
         with self.lines(batch_id, wanted, form, csv_safe=csv_safe) as pieces:
             return write_file(Path(path), pieces)
 
@@ -190,7 +176,7 @@ class Batches:
         stop: Mapping[str, JsonValue] | None = None,
     ) -> Batch:
         """Continue a batch that has stopped: with its cancelled items, and those that were not started."""
-        changes = batch_changes({"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop})
+        changes = requests.batch_changes({"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop})
         return self._change(batch_id, "resume", changes)
 
     def retry(
@@ -205,7 +191,7 @@ class Batches:
         """Run the failed items of a batch that has ended again; only those that failed with one of `categories`, if any
         are given.
         """
-        changes = batch_changes(
+        changes = requests.batch_changes(
             {"concurrency": concurrency, "budget_usd": budget_usd, "stop": stop, "categories": categories}
         )
         return self._change(batch_id, "retry", changes)
@@ -226,7 +212,7 @@ class Batches:
                 raise
             return self.get(batch_id)
 
-    def _rows(self, batch_id: str, wanted: RowFilter) -> Generator[BatchRow]:
+    def _rows(self, batch_id: str, wanted: requests.RowFilter) -> Generator[BatchRow]:
         with self.lines(batch_id, wanted) as lines:
             for line in lines:
                 yield BatchRow.model_validate_json(line, extra="allow")
@@ -262,7 +248,7 @@ class Tasks:
 
         A lost answer never starts the task twice: the request carries an idempotency key, your own or a new one.
         """
-        wanted = start_call(call_body(tool, arguments, options), options.get("idempotency_key"))
+        wanted = requests.start_call(requests.call_body(tool, arguments, options), options.get("idempotency_key"))
         return self._transport.fetch(Task, wanted)
 
     def call(
@@ -278,14 +264,14 @@ class Tasks:
         Raises `TaskFailed` when the tool answers with an error, and `WaitTimedOut` after `timeout_seconds`; the task
         continues then.
         """
-        body = call_body(tool, arguments, options, known=("timeout_seconds",))
-        task = self._transport.fetch(Task, start_call(body, options.get("idempotency_key")))
+        body = requests.call_body(tool, arguments, options, known=("timeout_seconds",))
+        task = self._transport.fetch(Task, requests.start_call(body, options.get("idempotency_key")))
         return self.wait(task.id, timeout_seconds=timeout_seconds)
 
     def map(
         self,
         tool: str,
-        items: Items,
+        items: requests.Items,
         arguments: Mapping[str, JsonValue] | None = None,
         **options: Unpack[BatchOptions],
     ) -> Stream[BatchRow]:
@@ -293,7 +279,7 @@ class Tasks:
 
         The batch continues when nobody reads on: `batches.cancel` stops it. See `batches.start` for items.
         """
-        settings = batch_settings(tool, arguments, options)
+        settings = requests.batch_settings(tool, arguments, options)
         return Stream(self._map(settings, items, options.get("idempotency_key")))
 
     def wait(self, task_id: str, *, timeout_seconds: float | None = None) -> TaskAnswer:
@@ -303,7 +289,7 @@ class Tasks:
         if answer.is_failure:
             raise TaskFailed(answer)
         if answer.result is None and answer.task.finished_at is None:
-            raise timed_out(f"Task {task_id} is {answer.task.status}", timeout_seconds)
+            raise requests.timed_out(f"Task {task_id} is {answer.task.status}", timeout_seconds)
         return answer
 
     def get(self, task_id: str) -> Task:
@@ -318,7 +304,7 @@ class Tasks:
         deadline = time.monotonic() + wait_seconds
         while True:
             began = time.monotonic()
-            wanted = waiting(path("tasks", task_id, "result"), deadline - began)
+            wanted = requests.waiting(path("tasks", task_id, "result"), deadline - began)
             attempts = self._transport.attempts(policy.wait_seconds if wanted.params else policy.request_seconds)
             answer = self._transport.fetch(TaskAnswer, wanted, attempts)
             now = time.monotonic()
@@ -356,8 +342,10 @@ class Tasks:
 
         An approval takes `{"decision": "yes"}` or `{"decision": "no"}`, and a `note`.
         """
-        key = key if key is not None else only_question(self.get(task_id))
-        wanted = HttpRequest("POST", path("tasks", task_id, "input"), body=answers(key, content, action, message))
+        key = key if key is not None else requests.only_question(self.get(task_id))
+        wanted = HttpRequest(
+            "POST", path("tasks", task_id, "input"), body=requests.answers(key, content, action, message)
+        )
         attempts = self._transport.attempts()
         try:
             return self._transport.fetch(Task, wanted, attempts)
@@ -397,10 +385,10 @@ class Tasks:
         """Iterate over your tasks: open ones first, then the most recently ended. Pages are read as needed."""
         return self._transport.listed(
             TaskPage,
-            tasks_page(TaskFilter(status, tool, session_id, batch_id, schedule_id)),
+            requests.tasks_page(requests.TaskFilter(status, tool, session_id, batch_id, schedule_id)),
             lambda page: (page.tasks, page.next_page_token),
             limit=limit,
-            page_size=PAGE_SIZE,
+            page_size=requests.PAGE_SIZE,
         )
 
     def list_page(
@@ -411,11 +399,11 @@ class Tasks:
         session_id: str | None = None,
         batch_id: str | None = None,
         schedule_id: str | None = None,
-        page_size: int = PAGE_SIZE,
+        page_size: int = requests.PAGE_SIZE,
         page_token: str | None = None,
     ) -> TaskPage:
         """Return one page of your tasks, and the token of the next one."""
-        page_request = tasks_page(TaskFilter(status, tool, session_id, batch_id, schedule_id))
+        page_request = requests.tasks_page(requests.TaskFilter(status, tool, session_id, batch_id, schedule_id))
         return self._transport.fetch(TaskPage, page_request(page_size, page_token))
 
     def handoffs(self, *tools: str) -> tuple[OpenHandoff, ...]:
@@ -431,7 +419,7 @@ class Tasks:
         """Iterate over what `handoffs` returns, as it opens and closes. Never ends."""
         return Stream(follow_handoffs(self._transport, tools))
 
-    def _map(self, settings: Body, items: Items, idempotency_key: str | None) -> Generator[BatchRow]:
-        batch = self._transport.fetch(Batch, upload_items(settings, items, idempotency_key))
+    def _map(self, settings: Body, items: requests.Items, idempotency_key: str | None) -> Generator[BatchRow]:
+        batch = self._transport.fetch(Batch, requests.upload_items(settings, items, idempotency_key))
         with Batches(self._transport).follow(batch.id) as rows:
             yield from rows

@@ -15,15 +15,7 @@ from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.apify.answers import (
-    Handler,
-    awaits_approval,
-    bounded,
-    failing_as,
-    is_missing,
-    platform_message,
-    refusal_type,
-)
+from outlast.workflows.tools.apify import answers
 from outlast.workflows.tools.apify.schemas import RUN, arguments, begun, free_object, inner, integer, number, text
 from outlast.workflows.tools.core.actor_mcp import call_tool_of
 from outlast.workflows.tools.core.actor_names import MAX_TOOL_NAME, actor_tool_name, cut_name, split_actor_tool
@@ -175,12 +167,12 @@ def tool_name(actor: str) -> str:
     return actor_tool_name(actor, digest_chars=_DIGEST_CHARS)
 
 
-def _actor_handler(executor: ActorExecutor, actor: str) -> Handler:
+def _actor_handler(executor: ActorExecutor, actor: str) -> answers.Handler:
     def wording(_given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
-        refused_input = refusal_type(envelope) == _INVALID_INPUT
-        return f"Failed to call Actor '{actor}': {platform_message(envelope)}" if refused_input else None
+        refused_input = answers.refusal_type(envelope) == _INVALID_INPUT
+        return f"Failed to call Actor '{actor}': {answers.platform_message(envelope)}" if refused_input else None
 
-    @failing_as(wording)
+    @answers.failing_as(wording)
     async def run_actor(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
         return await executor.execute_actor_tool(
             ctx, run_spec(ctx, actor, decoded(given), RunOptions(memory=ctx.call.run_memory_mbytes))
@@ -250,18 +242,18 @@ def not_called(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
     name, mcp_tool = split_actor_tool(actor)
     if envelope.message.startswith((NOT_CONNECTED, NOT_CALLED)):
         return envelope.message
-    if is_missing(envelope):
+    if answers.is_missing(envelope):
         return f"Actor '{name}' was not found. Check its name, `user/name`."
     if mcp_tool is not None:
         is_no_server = "is not an MCP server" in envelope.message
         return f"Actor '{name}' is not an MCP server." if is_no_server else envelope.message
-    if awaits_approval(envelope):
-        return platform_message(envelope)
-    return f"Failed to call Actor '{actor}': {platform_message(envelope)}"
+    if answers.awaits_approval(envelope):
+        return answers.platform_message(envelope)
+    return f"Failed to call Actor '{actor}': {answers.platform_message(envelope)}"
 
 
-def _handler(executor: ActorExecutor) -> Handler:
-    @failing_as(not_called, search="search-actors")
+def _handler(executor: ActorExecutor) -> answers.Handler:
+    @answers.failing_as(not_called, search="search-actors")
     async def call_actor(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
         actor, mcp_tool = split_actor_tool(unquoted(given["actor"]))
         run_input: JsonObject = given.get("input") or {}
@@ -269,7 +261,7 @@ def _handler(executor: ActorExecutor) -> Handler:
             return await executor.execute_actor_tool(ctx, run_spec(ctx, actor, run_input, options_of(ctx, given)))
         answer = await call_tool_of(ctx, actor, mcp_tool, run_input)
         passed_on = _passed_on(actor, mcp_tool, failed=answer.is_error)
-        content = bounded(answer.raw_content or (), ctx.call.output.inline_limit_bytes)
+        content = answers.bounded(answer.raw_content or (), ctx.call.output.inline_limit_bytes)
         return answer.model_copy(update={"structured": passed_on, "raw_content": content, "meta": {}})
 
     return call_actor

@@ -12,22 +12,7 @@ from outlast.activities.runs.contracts import RunSpec
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.apify.answers import (
-    DEFAULT,
-    RunStorages,
-    failing_as,
-    first_that_fit,
-    is_final,
-    is_missing,
-    next_step_of,
-    not_there,
-    only_json,
-    platform_message,
-    run_answer,
-    summary_of,
-    texts,
-    with_usage,
-)
+from outlast.workflows.tools.apify import answers
 from outlast.workflows.tools.apify.schemas import (
     RUN,
     RUN_LIST,
@@ -58,16 +43,16 @@ RUN_ID = required_text("Id of the run.")
 
 def no_run(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
     """Return the text for a run that does not exist."""
-    return f"Run with ID '{unquoted(given['runId'])}' not found." if is_missing(envelope) else None
+    return f"Run with ID '{unquoted(given['runId'])}' not found." if answers.is_missing(envelope) else None
 
 
 def not_read(given: dict[str, Any], envelope: ErrorEnvelope) -> str:
     """Return the text for a run that could not be read."""
-    failed = f"Failed to get Actor run '{unquoted(given['runId'])}': {platform_message(envelope)}"
+    failed = f"Failed to get Actor run '{unquoted(given['runId'])}': {answers.platform_message(envelope)}"
     return no_run(given, envelope) or failed
 
 
-@failing_as(not_read)
+@answers.failing_as(not_read)
 async def get_actor_run(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Wait for the given time, and describe the run."""
     wait = int(given.get("waitSecs", WAIT_DEFAULT_SECONDS))
@@ -92,7 +77,7 @@ _STATUSES = ("READY", "RUNNING", "SUCCEEDED", "FAILED", "TIMING-OUT", "TIMED-OUT
 _DEFAULT_LIMIT = 10
 
 
-@failing_as(not_there("Actor '{actorId}' not found."))
+@answers.failing_as(answers.not_there("Actor '{actorId}' not found."))
 async def get_actor_run_list(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the platform's page, without nulls for members that are texts by the schema."""
     path = ("acts", unquoted(given["actorId"]), "runs") if given.get("actorId") else ("actor-runs",)
@@ -108,7 +93,7 @@ async def get_actor_run_list(ctx: HandlerContext, given: dict[str, Any]) -> Tool
         {name: value for name, value in run.items() if name != "actorTaskId" or value is not None}
         for run in entries_of(page)
     ]
-    return only_json({**page, "items": runs})
+    return answers.only_json({**page, "items": runs})
 
 
 GET_ACTOR_RUN_LIST = reading_tool(
@@ -135,13 +120,13 @@ _DEFAULT_LINES = 10
 _ALL_LINES = 100_000
 
 
-@failing_as(no_run)
+@answers.failing_as(no_run)
 async def get_actor_run_log(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the lines unchanged."""
     lines = int(given.get("lines", _DEFAULT_LINES))
     most = ctx.call.output.inline_limit_bytes
     log = await ctx.storages.log(unquoted(given["runId"]), lines=lines if lines > 0 else _ALL_LINES, max_bytes=most)
-    return texts({"log": log.text}, log.text)
+    return answers.texts({"log": log.text}, log.text)
 
 
 GET_ACTOR_RUN_LOG = reading_tool(
@@ -165,19 +150,19 @@ gracefully, the Actor is notified first, and has 30 seconds to finish.
 """
 
 
-@failing_as(lambda _given, _envelope: None)
+@answers.failing_as(lambda _given, _envelope: None)
 async def abort_actor_run(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Abort a run, and answer when the platform reports its end."""
     ended = await ctx.runs.abort(unquoted(given["runId"]), gracefully=bool(given.get("gracefully", False)))
     run = await ctx.platform.run(ended.run_id)
     run = {name: value for name, value in run.items() if name != "exitCode"}
-    storages = RunStorages.named_in(run).of_default_alone()
-    return run_answer(
+    storages = answers.RunStorages.named_in(run).of_default_alone()
+    return answers.run_answer(
         run,
         storages,
         actor_name=None,
-        summary=summary_of(run, storages),
-        next_step=next_step_of(run, storages, ctx.offers),
+        summary=answers.summary_of(run, storages),
+        next_step=answers.next_step_of(run, storages, ctx.offers),
     )
 
 
@@ -229,31 +214,33 @@ async def answer_about(
     `next_step` replaces the next step that depends on the run.
     """
     storages, name = await asyncio.gather(read_storages(ctx, run, patient=patient), name_of_actor(ctx, run, actor_name))
-    answer = run_answer(
+    answer = answers.run_answer(
         run,
         storages,
         actor_name=name,
-        summary=summary_of(run, storages),
-        next_step=next_step or next_step_of(run, storages, ctx.offers),
+        summary=answers.summary_of(run, storages),
+        next_step=next_step or answers.next_step_of(run, storages, ctx.offers),
     )
-    return with_usage(answer, run)
+    return answers.with_usage(answer, run)
 
 
-async def read_storages(ctx: HandlerContext, run: JsonObject, *, patient: bool) -> RunStorages:
+async def read_storages(ctx: HandlerContext, run: JsonObject, *, patient: bool) -> answers.RunStorages:
     """Read the current content of the run's storages. A storage that cannot be read is only its ID."""
-    ids = RunStorages.named_in(run)
+    ids = answers.RunStorages.named_in(run)
     share = ctx.call.output.inline_limit_bytes // (2 * len(ids.datasets))
     datasets = asyncio.gather(*(_dataset(ctx, str(each["id"]), share) for each in ids.datasets.values()))
-    stores = asyncio.gather(*(_store(ctx, str(each["id"]), with_keys=is_final(run)) for each in ids.stores.values()))
-    read = RunStorages(
+    stores = asyncio.gather(
+        *(_store(ctx, str(each["id"]), with_keys=answers.is_final(run)) for each in ids.stores.values())
+    )
+    read = answers.RunStorages(
         dict(zip(ids.datasets, await datasets, strict=True)), dict(zip(ids.stores, await stores, strict=True))
     )
     if patient and run.get("status") == "SUCCEEDED":
         for pause in _PAUSES_SECONDS:
-            if read.datasets[DEFAULT].get("itemCount") != 0:
+            if read.datasets[answers.DEFAULT].get("itemCount") != 0:
                 break
             await workflow.sleep(timedelta(seconds=pause))
-            read.datasets[DEFAULT] = await _dataset(ctx, str(ids.datasets[DEFAULT]["id"]), share)
+            read.datasets[answers.DEFAULT] = await _dataset(ctx, str(ids.datasets[answers.DEFAULT]["id"]), share)
     return read
 
 
@@ -271,7 +258,7 @@ async def _dataset(ctx: HandlerContext, dataset_id: str, limit_bytes: int) -> Js
         "title": found.get("title") or None,
         "itemCount": found.get("itemCount"),
         "inflatedBytes": (stats.get("inflatedBytes") if isinstance(stats, dict) else None) or None,
-        "fields": first_that_fit(dotted(found.get("fields")), limit_bytes) or None,
+        "fields": answers.first_that_fit(dotted(found.get("fields")), limit_bytes) or None,
     }
     return {name: value for name, value in described.items() if value is not None}
 

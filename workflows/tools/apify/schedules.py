@@ -9,34 +9,9 @@ from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObjec
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.apify import schemas
 from outlast.workflows.tools.apify.answers import Handler, compact, failing_as, is_missing, smallest_that_fit, texts
-from outlast.workflows.tools.apify.schemas import (
-    NEW_SCHEDULE_FIELDS,
-    REMOVED_SCHEDULE,
-    SCHEDULE,
-    SCHEDULE_FIELDS,
-    SCHEDULE_ID,
-    TASK,
-    TASK_FIELDS,
-    TASK_ID,
-    arguments,
-    begun,
-    reading_tool,
-    required_text,
-)
-from outlast.workflows.tools.core.schedules import (
-    MAX_OF_A_KIND,
-    OPTIONS,
-    ScheduledRun,
-    as_read,
-    change_saved_task,
-    change_schedule,
-    create_saved_task,
-    create_schedule,
-    delete_schedule,
-    saved_task,
-    schedule,
-)
+from outlast.workflows.tools.core import schedules
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, Tool, ToolAnnotations, ToolBuilder
 
@@ -44,7 +19,7 @@ _PUBLIC = ("seoTitle", "seoDescription", "inputSchemaFields", "datasetName", "da
 _OPTIONS = ("build", "timeoutSecs", "memoryMbytes")
 _NAMED, _MAX_NAME_CHARS = 10, 100
 """Most fields that a sentence names, and most characters of each."""
-_ONE_TASK = arguments({"taskId": TASK_ID}, required=("taskId",))
+_ONE_TASK = schemas.arguments({"taskId": schemas.TASK_ID}, required=("taskId",))
 
 
 def no_task(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
@@ -56,13 +31,15 @@ def no_task(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 async def create_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Save the task once, also if attempts fail."""
     # Clients of that server find the input in the answer.
-    return _task_answer(ctx, await create_saved_task(ctx, given["actorId"], changes_of(given), hidden=()), "Saved task")
+    return _task_answer(
+        ctx, await schedules.create_saved_task(ctx, given["actorId"], changes_of(given), hidden=()), "Saved task"
+    )
 
 
 @failing_as(no_task)
 async def get_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the task."""
-    return _task_answer(ctx, await saved_task(ctx, given["taskId"]), "Task")
+    return _task_answer(ctx, await schedules.saved_task(ctx, given["taskId"]), "Task")
 
 
 @failing_as(no_task)
@@ -85,7 +62,7 @@ async def unpublish_actor_task(ctx: HandlerContext, given: dict[str, Any]) -> To
 
 async def _changed(ctx: HandlerContext, given: dict[str, Any], changes: JsonObject, done: str) -> ToolResult:
     # Clients of that server find the input in the answer.
-    task = await change_saved_task(ctx, given["taskId"], changes, hidden=())
+    task = await schedules.change_saved_task(ctx, given["taskId"], changes, hidden=())
     return _task_answer(ctx, task, f"{done} task")
 
 
@@ -110,7 +87,7 @@ def _writing_task(
     name: str, title: str, does: str, handler: Handler, schema: JsonObject = _ONE_TASK, *, is_change: bool = True
 ) -> ToolBuilder:
     hints = ToolAnnotations(title=title, idempotent=is_change, open_world=False)
-    definition = begun(name, Category.TASKS, hints, does=does, arguments=schema, answer=TASK)
+    definition = schemas.begun(name, Category.TASKS, hints, does=does, arguments=schema, answer=schemas.TASK)
     return definition.server(handler).seals("input")
 
 
@@ -121,10 +98,10 @@ CREATE_ACTOR_TASK = (
         "Save an Actor task: an Actor with an input and options under a name, to be run again or by a schedule. It "
         "runs nothing.",
         create_actor_task,
-        arguments(
+        schemas.arguments(
             {
-                "actorId": required_text("The Actor: its id, `user/name`, or the name of one of your own."),
-                **TASK_FIELDS,
+                "actorId": schemas.required_text("The Actor: its id, `user/name`, or the name of one of your own."),
+                **schemas.TASK_FIELDS,
             },
             required=("actorId",),
         ),
@@ -133,13 +110,13 @@ CREATE_ACTOR_TASK = (
     .plans(actors=("actorId",))
     .build()
 )
-GET_ACTOR_TASK = reading_tool(
+GET_ACTOR_TASK = schemas.reading_tool(
     "get-actor-task",
     "Get Actor task",
     Category.TASKS,
     does="Get a saved Actor task: its Actor, its input, and whether it has a public page.",
     arguments=_ONE_TASK,
-    answer=TASK,
+    answer=schemas.TASK,
     handler=get_actor_task,
 )
 UPDATE_ACTOR_TASK = _writing_task(
@@ -147,7 +124,7 @@ UPDATE_ACTOR_TASK = _writing_task(
     "Update Actor task",
     "Change a saved Actor task: given fields replace the saved ones; the input is replaced as a whole.",
     update_actor_task,
-    arguments({"taskId": TASK_ID, **TASK_FIELDS}, required=("taskId",)),
+    schemas.arguments({"taskId": schemas.TASK_ID, **schemas.TASK_FIELDS}, required=("taskId",)),
 ).build()
 PUBLISH_ACTOR_TASK = _writing_task(
     "publish-actor-task",
@@ -190,7 +167,7 @@ def changes_of(given: dict[str, Any]) -> JsonObject:
 
 _TAKEN_OVER = ("name", "title", "description", "cronExpression", "timezone", "isEnabled", "isExclusive")
 _SHOWN = (*_TAKEN_OVER, "nextRunAt", "lastRunAt", "createdAt", "modifiedAt")
-_ONE = arguments({"scheduleId": SCHEDULE_ID}, required=("scheduleId",))
+_ONE = schemas.arguments({"scheduleId": schemas.SCHEDULE_ID}, required=("scheduleId",))
 
 
 def _of_actions(_given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
@@ -210,27 +187,27 @@ def _no_schedule(given: dict[str, Any], envelope: ErrorEnvelope) -> str | None:
 async def make_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Create the schedule once, also if attempts fail."""
     # Clients of that server find the inputs in the answer.
-    made = await create_schedule(ctx, _fields(given), _runs(ctx, given) or (), hidden=())
+    made = await schedules.create_schedule(ctx, _fields(given), _runs(ctx, given) or (), hidden=())
     return _answer(ctx, made, "Made schedule")
 
 
 @failing_as(_no_schedule)
 async def get_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the schedule."""
-    return _answer(ctx, await schedule(ctx, given["scheduleId"]), "Schedule")
+    return _answer(ctx, await schedules.schedule(ctx, given["scheduleId"]), "Schedule")
 
 
 @failing_as(_of_change)
 async def update_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Change the given fields. Actions replace all earlier ones."""
-    changed = await change_schedule(ctx, given["scheduleId"], _fields(given), _runs(ctx, given), hidden=())
+    changed = await schedules.change_schedule(ctx, given["scheduleId"], _fields(given), _runs(ctx, given), hidden=())
     return _answer(ctx, changed, "Changed schedule")
 
 
 @failing_as(_no_schedule)
 async def remove_schedule(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Delete the schedule. Runs that it has started continue."""
-    removed = await delete_schedule(ctx, given["scheduleId"])
+    removed = await schedules.delete_schedule(ctx, given["scheduleId"])
     structured: JsonObject = {"scheduleId": removed.get("id"), "name": removed.get("name"), "deleted": True}
     return texts(structured, compact(structured), f"Removed schedule {removed.get('name')}. Its runs continue.")
 
@@ -239,7 +216,7 @@ def _fields(given: dict[str, Any]) -> JsonObject:
     return {name: given[name] for name in _TAKEN_OVER if name in given}
 
 
-def _runs(ctx: HandlerContext, given: dict[str, Any]) -> list[ScheduledRun] | None:
+def _runs(ctx: HandlerContext, given: dict[str, Any]) -> list[schedules.ScheduledRun] | None:
     """Return the runs of the given actions; None without actions. Raises `ToolError` for invalid ones."""
     if "actions" not in given:
         return None
@@ -250,37 +227,37 @@ def _runs(ctx: HandlerContext, given: dict[str, Any]) -> list[ScheduledRun] | No
     return runs
 
 
-def _problem_of(runs: Sequence[ScheduledRun]) -> str | None:
+def _problem_of(runs: Sequence[schedules.ScheduledRun]) -> str | None:
     for number, run in enumerate(runs, start=1):
         if run.actor and run.task:
             return f"Action {number} names both an Actor and a task: give one of them."
         if not run.actor and not run.task:
             return f"Action {number} names nothing to run: give actorId or taskId."
     for kind, count in (("Actors", sum(bool(run.actor) for run in runs)), ("tasks", sum(bool(r.task) for r in runs))):
-        if count > MAX_OF_A_KIND:
-            return f"A schedule runs at most {MAX_OF_A_KIND} {kind}; {count} were given."
+        if count > schedules.MAX_OF_A_KIND:
+            return f"A schedule runs at most {schedules.MAX_OF_A_KIND} {kind}; {count} were given."
     return None
 
 
-def _run(action: dict[str, Any]) -> ScheduledRun:
-    return ScheduledRun(
+def _run(action: dict[str, Any]) -> schedules.ScheduledRun:
+    return schedules.ScheduledRun(
         actor=action.get("actorId") or None,
         task=action.get("taskId") or None,
         input=action.get("input"),
         has_input="input" in action,
         # A saved task has its own options. These are ignored then, as in that server.
-        options={name: action[name] for name in OPTIONS if name in action and not action.get("taskId")},
+        options={name: action[name] for name in schedules.OPTIONS if name in action and not action.get("taskId")},
     )
 
 
-def _shown(run: ScheduledRun, shown: JsonValue) -> JsonObject:
+def _shown(run: schedules.ScheduledRun, shown: JsonValue) -> JsonObject:
     target: JsonObject = {"taskId": run.task} if run.task else {"actorId": run.actor}
     return {**target, "input": shown, **run.options} if run.has_input else {**target, **run.options}
 
 
 def _answer(ctx: HandlerContext, found: JsonObject, done: str) -> ToolResult:
     structured: JsonObject = {"scheduleId": found.get("id"), **{name: found.get(name) for name in _SHOWN}}
-    runs = as_read(found)
+    runs = schedules.as_read(found)
     share = ctx.call.output.inline_limit_bytes // max(1, len(runs))
     inputs = [shown_input(run.input, share) for run in runs]
     structured["actions"] = [_shown(run, shown) for run, (shown, _) in zip(runs, inputs, strict=True)]
@@ -292,7 +269,7 @@ def _answer(ctx: HandlerContext, found: JsonObject, done: str) -> ToolResult:
 def _writing(name: str, title: str, does: str, handler: Handler, schema: JsonObject, *, is_change: bool) -> Tool:
     hints = ToolAnnotations(title=title, idempotent=is_change, open_world=False)
     return (
-        begun(name, Category.SCHEDULES, hints, does=does, arguments=schema, answer=SCHEDULE)
+        schemas.begun(name, Category.SCHEDULES, hints, does=does, arguments=schema, answer=schemas.SCHEDULE)
         .server(handler)
         .seals("actions/*/input")
         .plans(actors=("actions/*/actorId",), tasks=("actions/*/taskId",))
@@ -305,16 +282,16 @@ CREATE_SCHEDULE = _writing(
     "Create schedule",
     "Run Actors or saved tasks at the times of a cron expression. The account pays for each run: ask the user first.",
     make_schedule,
-    arguments(NEW_SCHEDULE_FIELDS, required=("cronExpression", "actions")),
+    schemas.arguments(schemas.NEW_SCHEDULE_FIELDS, required=("cronExpression", "actions")),
     is_change=False,
 )
-GET_SCHEDULE = reading_tool(
+GET_SCHEDULE = schemas.reading_tool(
     "get-schedule",
     "Get schedule",
     Category.SCHEDULES,
     does="Get a schedule: its cron expression, what it runs, and its latest due time.",
     arguments=_ONE,
-    answer=SCHEDULE,
+    answer=schemas.SCHEDULE,
     handler=get_schedule,
 )
 UPDATE_SCHEDULE = _writing(
@@ -322,17 +299,17 @@ UPDATE_SCHEDULE = _writing(
     "Update schedule",
     "Change a schedule: given fields replace the old ones; actions are replaced as a whole.",
     update_schedule,
-    arguments({"scheduleId": SCHEDULE_ID, **SCHEDULE_FIELDS}, required=("scheduleId",)),
+    schemas.arguments({"scheduleId": schemas.SCHEDULE_ID, **schemas.SCHEDULE_FIELDS}, required=("scheduleId",)),
     is_change=True,
 )
 DELETE_SCHEDULE = (
-    begun(
+    schemas.begun(
         "delete-schedule",
         Category.SCHEDULES,
         ToolAnnotations(title="Delete schedule", destructive=True, idempotent=True, open_world=False),
         does="Delete a schedule permanently. Runs that it started continue.",
         arguments=_ONE,
-        answer=REMOVED_SCHEDULE,
+        answer=schemas.REMOVED_SCHEDULE,
     )
     .server(remove_schedule)
     .build()

@@ -14,19 +14,7 @@ from outlast.activities.runs.contracts import RunSpec, RunState
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
-from outlast.workflows.tools.apify.actors import (
-    ACTOR_ARGUMENT,
-    CARDS_REPORT,
-    MAX_README_CHARS,
-    NOTHING_FITS,
-    SEARCH_ARGUMENTS,
-    cards_report,
-    keywords_of,
-    no_actor,
-    priced_cards,
-    store_entries,
-    without_run,
-)
+from outlast.workflows.tools.apify import actors
 from outlast.workflows.tools.apify.answers import RunStorages, failed, failing_as, run_answer, summary_of, texts
 from outlast.workflows.tools.apify.call_actor import CANNOT_RUN, RUN_ARGUMENTS, can_run, not_called, options_of
 from outlast.workflows.tools.apify.cards import (
@@ -138,17 +126,17 @@ it finds the same and shows nothing.
 @failing_as(lambda _given, _envelope: None)
 async def search_actors_widget(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the cards for the page; only a text if nothing was found."""
-    keywords = keywords_of(given)
-    found, tier = await asyncio.gather(store_entries(ctx, given), tier_of(ctx))
-    cards = priced_cards(found, tier)
+    keywords = actors.keywords_of(given)
+    found, tier = await asyncio.gather(actors.store_entries(ctx, given), tier_of(ctx))
+    cards = actors.priced_cards(found, tier)
     shown: list[JsonValue] = [shown_actor(entry, card) for entry, card in zip(found, cards, strict=True)]
-    structured: JsonObject = {**cards_report(keywords, cards, tier), "widgetActors": shown}
+    structured: JsonObject = {**actors.cards_report(keywords, cards, tier), "widgetActors": shown}
     if not found:
-        return texts(structured, f"# Actors\nFound for “{keywords}”: 0\n\n{NOTHING_FITS}")
+        return texts(structured, f"# Actors\nFound for “{keywords}”: 0\n\n{actors.NOTHING_FITS}")
     head = f"Found for “{keywords}”: {len(found)}" if keywords else f"Most used: {len(found)}"
     instruction = "The user sees them in the widget: do not list or repeat them."
     what = f"{len(found)} Actors of Apify Store, with price and use" + (f", for “{keywords}”" if keywords else "")
-    blocks = (f"# Actors\n{head}\n\n{instruction}", *without_run(ctx, cards))
+    blocks = (f"# Actors\n{head}\n\n{instruction}", *actors.without_run(ctx, cards))
     return ACTORS_PAGE.showing(texts(structured, *blocks), what)
 
 
@@ -158,9 +146,12 @@ SEARCH_ACTORS_WIDGET = _widget(
     reads("Search Actors (widget)"),
     _SEARCH_ACTORS_WIDGET_DESCRIPTION,
     search_actors_widget,
-    SEARCH_ARGUMENTS,
+    actors.SEARCH_ARGUMENTS,
     answer(
-        {**CARDS_REPORT, "widgetActors": array({"type": "object"}, "The same Actors, as the widget shows them.")},
+        {
+            **actors.CARDS_REPORT,
+            "widgetActors": array({"type": "object"}, "The same Actors, as the widget shows them."),
+        },
         required=("actors", "query", "count", "widgetActors"),
     ),
 ).build()
@@ -171,11 +162,11 @@ shows nothing.
 """
 
 
-@failing_as(no_actor, search="search-actors")
+@failing_as(actors.no_actor, search="search-actors")
 async def fetch_actor_details_widget(ctx: HandlerContext, given: dict[str, Any]) -> ToolResult:
     """Return the Actor for the page; the model gets its name and address."""
     actor = normalised_actor(unquoted(given["actor"]))
-    readme_chars = min(MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
+    readme_chars = min(actors.MAX_README_CHARS, ctx.call.output.inline_limit_bytes)
     details = await ctx.actors.details(actor, max_readme_chars=readme_chars, infer_output=False)
     found = await ctx.platform.part("acts", details.card.full_name, members=CARD_MEMBERS)
     card = card_of(found, price_for(current_price(found, workflow.now()), await tier_of(ctx)))
@@ -195,7 +186,7 @@ FETCH_ACTOR_DETAILS_WIDGET = _widget(
     reads("Fetch Actor details (widget)"),
     _FETCH_ACTOR_DETAILS_WIDGET_DESCRIPTION,
     fetch_actor_details_widget,
-    arguments({"actor": ACTOR_ARGUMENT}, required=("actor",)),
+    arguments({"actor": actors.ACTOR_ARGUMENT}, required=("actor",)),
     answer(
         {
             "actorDetails": answer(

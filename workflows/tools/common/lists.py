@@ -8,18 +8,9 @@ from pydantic import Field
 from outlast.activities.storages.contracts import RunItem, RunListInput, RunPage, RunStatus
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import ROW_READERS, Answer, first_offered, hint
+from outlast.workflows.tools.core import storages
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.lists import Listed, ListPage, ListTool, NewestFirstArguments
-from outlast.workflows.tools.core.storages import (
-    DatasetView,
-    StorageListArguments,
-    StorageView,
-    dataset_view,
-    list_input,
-    storage_line,
-    store_view,
-    unnamed_hint,
-)
 from outlast.workflows.tools.framework.tool import Category
 
 
@@ -55,13 +46,13 @@ class RunList(ListPage):
 class DatasetList(ListPage):
     """A page of datasets."""
 
-    datasets: list[DatasetView]
+    datasets: list[storages.DatasetView]
 
 
 class KeyValueStoreList(ListPage):
     """A page of key-value stores."""
 
-    key_value_stores: list[StorageView]
+    key_value_stores: list[storages.StorageView]
 
 
 async def list_runs(ctx: HandlerContext, arguments: RunListArguments) -> Listed:
@@ -74,30 +65,30 @@ async def list_runs(ctx: HandlerContext, arguments: RunListArguments) -> Listed:
     return Listed(entries, [_run_line(run) for run in page.runs], page.total, page.offset, (_run_readers(ctx, page),))
 
 
-async def list_datasets(ctx: HandlerContext, arguments: StorageListArguments) -> Listed:
+async def list_datasets(ctx: HandlerContext, arguments: storages.StorageListArguments) -> Listed:
     """Read a page of datasets."""
-    page = await ctx.storages.datasets(list_input(ctx, arguments))
+    page = await ctx.storages.datasets(storages.list_input(ctx, arguments))
     read = hint(ctx, "get-dataset-items", "Read one with get-dataset-items.") if page.datasets else None
     return Listed(
-        [dataset_view(dataset) for dataset in page.datasets],
-        [storage_line(dataset) for dataset in page.datasets],
+        [storages.dataset_view(dataset) for dataset in page.datasets],
+        [storages.storage_line(dataset) for dataset in page.datasets],
         page.total,
         page.offset,
-        (read, unnamed_hint(arguments, total=page.total)),
+        (read, storages.unnamed_hint(arguments, total=page.total)),
     )
 
 
-async def list_key_value_stores(ctx: HandlerContext, arguments: StorageListArguments) -> Listed:
+async def list_key_value_stores(ctx: HandlerContext, arguments: storages.StorageListArguments) -> Listed:
     """Read a page of key-value stores."""
-    page = await ctx.storages.key_value_stores(list_input(ctx, arguments))
+    page = await ctx.storages.key_value_stores(storages.list_input(ctx, arguments))
     keys = "See the keys of one with get-key-value-store-keys."
     read = hint(ctx, "get-key-value-store-keys", keys) if page.stores else None
     return Listed(
-        [store_view(store) for store in page.stores],
-        [storage_line(store) for store in page.stores],
+        [storages.store_view(store) for store in page.stores],
+        [storages.storage_line(store) for store in page.stores],
         page.total,
         page.offset,
-        (read, unnamed_hint(arguments, total=page.total)),
+        (read, storages.unnamed_hint(arguments, total=page.total)),
     )
 
 
@@ -135,7 +126,7 @@ GET_DATASET_LIST = ListTool(
     title="Get dataset list",
     description="List datasets (collections of Actor run data) of the authenticated user, newest first. Actor runs "
     "make datasets without a name: set unnamed=true to include them. Use it to browse datasets and to find one.",
-    arguments=StorageListArguments,
+    arguments=storages.StorageListArguments,
     answer=DatasetList,
     entries="datasets",
     read=list_datasets,
@@ -146,7 +137,7 @@ GET_KEY_VALUE_STORE_LIST = ListTool(
     title="Get key-value store list",
     description="List key-value stores of the authenticated user, newest first. Actor runs make stores without a name: "
     "set unnamed=true to include them.",
-    arguments=StorageListArguments,
+    arguments=storages.StorageListArguments,
     answer=KeyValueStoreList,
     entries="key_value_stores",
     things="key-value stores",

@@ -10,16 +10,8 @@ from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, as_json, hint
+from outlast.workflows.tools.core import lists
 from outlast.workflows.tools.core.call_actor import SavedTaskArguments
-from outlast.workflows.tools.core.lists import (
-    Listed,
-    ListPage,
-    ListTool,
-    NewestFirstArguments,
-    entries_of,
-    platform_page,
-    total_of,
-)
 from outlast.workflows.tools.core.schedules import (
     TASKS,
     SavedOptions,
@@ -275,18 +267,18 @@ def _shared(task: JsonObject) -> dict[str, Any]:
     }
 
 
-class SavedTaskList(ListPage):
+class SavedTaskList(lists.ListPage):
     """A page of saved tasks."""
 
     tasks: list[ListedTask] = Field(description="Without their input.")
 
 
-async def list_saved_tasks(ctx: HandlerContext, arguments: NewestFirstArguments) -> Listed:
+async def list_saved_tasks(ctx: HandlerContext, arguments: lists.NewestFirstArguments) -> lists.Listed:
     """Read a page of saved tasks."""
-    page = await platform_page(ctx, TASKS, arguments)
-    tasks = [ListedTask.model_validate(_shared(entry)) for entry in entries_of(page)]
+    page = await lists.platform_page(ctx, TASKS, arguments)
+    tasks = [ListedTask.model_validate(_shared(entry)) for entry in lists.entries_of(page)]
     run = hint(ctx, "call-actor-task", "Run one with call-actor-task.") if tasks else None
-    return Listed(tasks, [_line(task) for task in tasks], total_of(page), arguments.offset, (run,))
+    return lists.Listed(tasks, [_line(task) for task in tasks], lists.total_of(page), arguments.offset, (run,))
 
 
 def _line(task: ListedTask) -> str:
@@ -295,12 +287,12 @@ def _line(task: ListedTask) -> str:
     return f"- {task.actor_task_id} ({task.name}){title}: Actor {task.actor_name or task.actor_id}{runs}"
 
 
-GET_ACTOR_TASK_LIST = ListTool(
+GET_ACTOR_TASK_LIST = lists.ListTool(
     name="get-actor-task-list",
     category=Category.TASKS,
     title="Get Actor task list",
     description="List saved Actor tasks of the authenticated user, newest first. Use it to find one and its id.",
-    arguments=NewestFirstArguments,
+    arguments=lists.NewestFirstArguments,
     answer=SavedTaskList,
     entries="tasks",
     things="saved tasks",

@@ -10,16 +10,7 @@ from outlast.activities.contracts import JsonObject
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.answers import Answer, answered, as_json
-from outlast.workflows.tools.core import schedules
-from outlast.workflows.tools.core.lists import (
-    Listed,
-    ListPage,
-    ListTool,
-    NewestFirstArguments,
-    entries_of,
-    platform_page,
-    total_of,
-)
+from outlast.workflows.tools.core import lists, schedules
 from outlast.workflows.tools.core.schedules import ArgumentNames, SavedOptions, ScheduledRun, as_read
 from outlast.workflows.tools.framework.ids import Id
 from outlast.workflows.tools.framework.tool import Arguments, Category, Tool, ToolAnnotations, limited_tool, reads
@@ -271,17 +262,17 @@ def _action(run: ScheduledRun, *, with_input: bool) -> ActionView:
     )
 
 
-class ScheduleList(ListPage):
+class ScheduleList(lists.ListPage):
     """A page of schedules."""
 
     schedules: list[ScheduleView]
 
 
-async def list_schedules(ctx: HandlerContext, arguments: NewestFirstArguments) -> Listed:
+async def list_schedules(ctx: HandlerContext, arguments: lists.NewestFirstArguments) -> lists.Listed:
     """Read a page of schedules."""
-    page = await platform_page(ctx, schedules.SCHEDULES, arguments)
-    found = [schedule_view(entry) for entry in entries_of(page)]
-    return Listed(found, [_line(one) for one in found], total_of(page), arguments.offset)
+    page = await lists.platform_page(ctx, schedules.SCHEDULES, arguments)
+    found = [schedule_view(entry) for entry in lists.entries_of(page)]
+    return lists.Listed(found, [_line(one) for one in found], lists.total_of(page), arguments.offset)
 
 
 def _line(schedule: ScheduleView) -> str:
@@ -289,12 +280,12 @@ def _line(schedule: ScheduleView) -> str:
     return f"- {schedule.schedule_id} ({schedule.name}): `{schedule.cron_expression}` {schedule.timezone}, {due}"
 
 
-GET_SCHEDULE_LIST = ListTool(
+GET_SCHEDULE_LIST = lists.ListTool(
     name="get-schedule-list",
     category=Category.SCHEDULES,
     title="Get schedule list",
     description="List schedules of the authenticated user, newest first. Use it to find one and its id.",
-    arguments=NewestFirstArguments,
+    arguments=lists.NewestFirstArguments,
     answer=ScheduleList,
     entries="schedules",
     read=list_schedules,
