@@ -27,6 +27,7 @@ from outlast.api.errors import (
 from outlast.api.metrics import MASK_RESOLUTIONS
 from outlast.api.settings import ApiSettings
 from outlast.workflows.contracts.tool_masks import Outcome, Resolution, canonical, masked_tool, resolve
+from outlast.workflows.tools import registry
 from outlast.workflows.tools.common.invalid import unknown_tool_envelope
 from outlast.workflows.tools.core.actor_mcp import proxied_tools, standby_without_server, tool_not_named
 from outlast.workflows.tools.core.actor_names import (
@@ -40,18 +41,6 @@ from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection, UnknownTag
 from outlast.workflows.tools.framework.tool import Tool, values_at
-from outlast.workflows.tools.registry import (
-    MODES,
-    ToolSet,
-    UnknownTool,
-    actor_tool_of,
-    base_tools,
-    load_tools,
-    loaded_tools,
-    mcp_tools_of,
-    selection_rules,
-    tool_set,
-)
 
 log = logging.getLogger("outlast.api")
 _MAX_NAMES = 50
@@ -104,26 +93,26 @@ class Catalogue:
         """The Actors of tools, by caller and tool: a shortened tool name does not contain its Actor."""
         self._proxied = TTLCache[_CallersActor, tuple[Tool, ...]](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
 
-    async def tools(self, mode: str, caller: Caller) -> ToolSet:
+    async def tools(self, mode: str, caller: Caller) -> registry.ToolSet:
         """Return all tools of `mode` and of the default Actors that can be loaded. Raises `UnknownToolCalled` for an
         unknown mode.
         """
         tools = self._base(mode)
         loaded = [definition for actor in self._actors for definition in await self._load_actor(mode, actor, caller)]
-        return tool_set(mode, [*_served(tools).tools.values(), *loaded])
+        return registry.tool_set(mode, [*_served(tools).tools.values(), *loaded])
 
-    async def listed(self, mode: str, caller: Caller) -> ToolSet:
+    async def listed(self, mode: str, caller: Caller) -> registry.ToolSet:
         """Return the tools for a list of them without a selection: all, or the operator's. Raises as `tools` does."""
         self._base(mode)  # raises for an unknown mode
         return await self.tools(mode, caller) if self._has_defaults(mode, caller) else _served(OWN_TOOLS.offered(mode))
 
     def _has_defaults(self, mode: str, caller: Caller) -> bool:
         """Return whether Apify's tools are in the default set. Modes with other rules have their own defaults."""
-        has_own_defaults = selection_rules(mode) is not STANDARD
+        has_own_defaults = registry.selection_rules(mode) is not STANDARD
         has_account = not self._defaults_need_token or caller.apify_token is not None
-        return has_own_defaults or has_account or not loaded_tools()
+        return has_own_defaults or has_account or not registry.loaded_tools()
 
-    async def load(self, selection: Selection, caller: Caller) -> ToolSet:
+    async def load(self, selection: Selection, caller: Caller) -> registry.ToolSet:
         """Return the tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode, and
         `BadRequest` for an unknown tag.
         """
@@ -137,7 +126,7 @@ class Catalogue:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)
 
         try:
-            return await load_tools(chosen, load_actor, available)
+            return await registry.load_tools(chosen, load_actor, available)
         except UnknownTag as error:
             raise BadRequest(str(error)) from error
 
@@ -165,7 +154,7 @@ class Catalogue:
             return proxied
         try:
             return base.get(name)
-        except UnknownTool as error:
+        except registry.UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 
     async def called_actor(
@@ -223,19 +212,21 @@ class Catalogue:
         found = {actor_id: await self._definition(actor_id, caller) for actor_id in ids}
         return {actor_id: definition.full_name for actor_id, definition in found.items() if definition is not None}
 
-    def _base(self, mode: str) -> ToolSet:
+    def _base(self, mode: str) -> registry.ToolSet:
         try:
             return self.builtin.offered(mode)
-        except UnknownTool as error:
+        except registry.UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 
     async def _load_actor(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
-        if actor in base_tools(mode).tools:
+        if actor in registry.base_tools(mode).tools:
             return ()  # The selection names a tool that is switched off.
         try:
             definition = await self._offered_actor(actor, caller)
             if definition is not None and definition.mcp_path is not None:
-                return mcp_tools_of(mode, definition.full_name, await self._mcp_tools(definition.full_name, caller))
+                return registry.mcp_tools_of(
+                    mode, definition.full_name, await self._mcp_tools(definition.full_name, caller)
+                )
         except (PlatformUnavailable, Unauthenticated) as error:
             log.warning("Actor %s is not offered: %s", actor, error)
             return ()
@@ -270,13 +261,15 @@ class Catalogue:
         known = [
             actor
             for (caller_id, actor), tools in list(self._proxied.items())
-            if caller_id == caller.id and any(tool.name == name for tool in mcp_tools_of(mode, actor, tools))
+            if caller_id == caller.id and any(tool.name == name for tool in registry.mcp_tools_of(mode, actor, tools))
         ]
         for actor in (*known, *possible_servers(name)):
             definition = await self._offered_actor(actor, caller)
             if definition is None or definition.mcp_path is None:
                 continue
-            tools = mcp_tools_of(mode, definition.full_name, await self._mcp_tools(definition.full_name, caller))
+            tools = registry.mcp_tools_of(
+                mode, definition.full_name, await self._mcp_tools(definition.full_name, caller)
+            )
             found = next((tool for tool in tools if tool.name == name), None)
             if found is not None:
                 return found
@@ -306,9 +299,9 @@ class Catalogue:
         return definition
 
 
-def _served(tools: ToolSet) -> ToolSet:
+def _served(tools: registry.ToolSet) -> registry.ToolSet:
     """Return the tools that need no connection."""
-    return tool_set(tools.mode, (one for one in tools.tools.values() if not one.needs_connection))
+    return registry.tool_set(tools.mode, (one for one in tools.tools.values() if not one.needs_connection))
 
 
 _CallersActor = tuple[str, str]
@@ -318,7 +311,7 @@ _CallersActor = tuple[str, str]
 def standby_refusal(mode: str, tool: str, actor: CalledActor) -> ErrorEnvelope | None:
     """Explain why `tool` may not run the Actor itself in this mode (`Mode.runs_standby`); None if it may."""
     name, mcp_tool = split_actor_tool(actor.name)
-    if not actor.is_standby or mcp_tool is not None or MODES[mode].runs_standby:
+    if not actor.is_standby or mcp_tool is not None or registry.MODES[mode].runs_standby:
         return None
     if actor.is_mcp_server:
         return tool_not_named(tool, name)
@@ -342,7 +335,7 @@ def _called(definition: ActorDefinition) -> CalledActor:
 
 
 def _tool_of(mode: str, definition: ActorDefinition) -> Tool:
-    return actor_tool_of(
+    return registry.actor_tool_of(
         mode,
         definition.full_name,
         title=definition.title,
@@ -425,7 +418,7 @@ def narrowed(unknown: ErrorEnvelope, mask: Mapping[str, bool] | None) -> ErrorEn
     return unknown_tool_envelope(unknown.tool, resolve(unknown.allowed_tools, mask).active)
 
 
-def log_listing(tools: ToolSet, selectors: Sequence[str] | None, *, caller: str) -> None:
+def log_listing(tools: registry.ToolSet, selectors: Sequence[str] | None, *, caller: str) -> None:
     """Log the number, selection and origin of listed tools, and missing ones.
 
     `selectors` is None for the default selection. `hidden` counts the mode's own tools that are not listed.
@@ -436,7 +429,7 @@ def log_listing(tools: ToolSet, selectors: Sequence[str] | None, *, caller: str)
         "caller": caller,
         "mode": tools.mode,
         "tools": len(listed),
-        "hidden": len(base_tools(tools.mode).tools.keys() - tools.tools.keys()),
+        "hidden": len(registry.base_tools(tools.mode).tools.keys() - tools.tools.keys()),
         "selected": "default" if selectors is None else list(selectors[:_MAX_NAMES]),
         "actors": sum(1 for one in listed if one.actor and one.calls_actor),
         "mcp_servers": dict(servers),

@@ -10,6 +10,7 @@ from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.activities.storages.datasets import simplified_schema
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
+from outlast.workflows.tools.apify import schemas
 from outlast.workflows.tools.apify.answers import compact, failing_as, first_that_fit, is_missing, texts
 from outlast.workflows.tools.apify.call_actor import CANNOT_RUN, SOME_CANNOT_RUN, can_run, can_run_all, shown_schema
 from outlast.workflows.tools.apify.cards import (
@@ -24,18 +25,6 @@ from outlast.workflows.tools.apify.cards import (
     price_list,
     tier_of,
 )
-from outlast.workflows.tools.apify.schemas import (
-    answer,
-    arguments,
-    array,
-    flag,
-    inner,
-    integer,
-    number,
-    reading_tool,
-    required_text,
-    text,
-)
 from outlast.workflows.tools.core.actor_mcp import list_tools_of
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.lists import entries_of
@@ -49,17 +38,17 @@ most used Actors are returned. The answer has the name, price and usage of each 
 """
 NOTHING_FITS = "Nothing fits: search with fewer or more general words, such as the name of the site alone."
 _DEFAULT_LIMIT = 5
-SEARCH_ARGUMENTS: JsonObject = arguments(
+SEARCH_ARGUMENTS: JsonObject = schemas.arguments(
     {
-        "keywords": text("One to three words; none for the most used Actors.", default=""),
-        "limit": integer("Maximum number of Actors.", default=_DEFAULT_LIMIT, minimum=1, maximum=10),
-        "offset": integer("Number of Actors to skip.", default=0, minimum=0),
+        "keywords": schemas.text("One to three words; none for the most used Actors.", default=""),
+        "limit": schemas.integer("Maximum number of Actors.", default=_DEFAULT_LIMIT, minimum=1, maximum=10),
+        "offset": schemas.integer("Number of Actors to skip.", default=0, minimum=0),
     }
 )
 CARDS_REPORT: JsonObject = {
-    "actors": array(CARD),
-    "query": text(),
-    "count": number("Actors in this answer."),
+    "actors": schemas.array(CARD),
+    "query": schemas.text(),
+    "count": schemas.number("Actors in this answer."),
     "userTier": USER_TIER,
 }
 
@@ -115,13 +104,15 @@ def cards_report(keywords: str, cards: list[JsonObject], tier: str) -> JsonObjec
     return {"actors": [*cards], "query": keywords, "count": len(cards), **({"userTier": tier} if cards else {})}
 
 
-SEARCH_ACTORS = reading_tool(
+SEARCH_ACTORS = schemas.reading_tool(
     "search-actors",
     "Search Actors",
     Category.ACTORS,
     does=SEARCH_DESCRIPTION,
     arguments=SEARCH_ARGUMENTS,
-    answer=answer({**CARDS_REPORT, "instructions": text("Next step.")}, required=("actors", "query", "count")),
+    answer=schemas.answer(
+        {**CARDS_REPORT, "instructions": schemas.text("Next step.")}, required=("actors", "query", "count")
+    ),
     handler=search_actors,
 )
 
@@ -130,7 +121,7 @@ DETAILS_DESCRIPTION = """
 Get the details of an Actor before you run it: its input schema, documentation, price and usage. `output` selects
 parts. Default: all except outputSchema and mcpTools.
 """
-ACTOR_ARGUMENT = required_text("The Actor: `user/name`, or its id.")
+ACTOR_ARGUMENT = schemas.required_text("The Actor: `user/name`, or its id.")
 _OF_CARD = ("description", "stats", "pricing", "rating", "metadata")
 _BY_DEFAULT = (*_OF_CARD, "inputSchema", "readme")
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
@@ -228,38 +219,38 @@ async def _tools_of(ctx: HandlerContext, actor: str, *, is_server: bool) -> str:
     return "\n".join(["# Available MCP Tools", *call, *shown, *more, *notes])
 
 
-FETCH_ACTOR_DETAILS = reading_tool(
+FETCH_ACTOR_DETAILS = schemas.reading_tool(
     "fetch-actor-details",
     "Fetch Actor details",
     Category.ACTORS,
     does=DETAILS_DESCRIPTION,
-    arguments=arguments(
+    arguments=schemas.arguments(
         {
             "actor": ACTOR_ARGUMENT,
-            "output": inner(
+            "output": schemas.inner(
                 {
-                    "description": flag("What it does."),
-                    "stats": flag("How much it is used."),
-                    "pricing": flag("What it costs."),
-                    "rating": flag("How users rate it."),
-                    "metadata": flag("Developer, categories, when it was changed, whether it is deprecated."),
-                    "inputSchema": flag("JSON Schema of its input."),
-                    "readme": flag("Its documentation."),
-                    "outputSchema": flag("Schema of its items."),
-                    "mcpTools": flag("For an Actor that is an MCP server: its tools."),
+                    "description": schemas.flag("What it does."),
+                    "stats": schemas.flag("How much it is used."),
+                    "pricing": schemas.flag("What it costs."),
+                    "rating": schemas.flag("How users rate it."),
+                    "metadata": schemas.flag("Developer, categories, when it was changed, whether it is deprecated."),
+                    "inputSchema": schemas.flag("JSON Schema of its input."),
+                    "readme": schemas.flag("Its documentation."),
+                    "outputSchema": schemas.flag("Schema of its items."),
+                    "mcpTools": schemas.flag("For an Actor that is an MCP server: its tools."),
                 },
                 "The parts to return.",
             ),
         },
         required=("actor",),
     ),
-    answer=answer(
+    answer=schemas.answer(
         {
             "actorInfo": CARD,
-            "readme": text("Its documentation."),
+            "readme": schemas.text("Its documentation."),
             "inputSchema": {"type": "object"},
             "outputSchema": {"type": "object"},
-            "mcpTools": text("The tools of an MCP server, as text."),
+            "mcpTools": schemas.text("The tools of an MCP server, as text."),
         }
     ),
     handler=fetch_actor_details,

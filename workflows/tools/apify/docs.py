@@ -10,18 +10,8 @@ from outlast.activities.web.contracts import DocsPageInput, DocsSearchInput
 from outlast.workflows.contracts.tool_calls import TextContent, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.apify import schemas
 from outlast.workflows.tools.apify.answers import compact, failing_as, texts
-from outlast.workflows.tools.apify.schemas import (
-    answer,
-    arguments,
-    array,
-    begun,
-    flag,
-    number,
-    reading_tool,
-    required_text,
-    text,
-)
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category, ToolAnnotations
 
@@ -59,13 +49,13 @@ def _is_address(url: str) -> bool:
     return parts.scheme in ("https", "http") and bool(parts.hostname)
 
 
-FETCH_APIFY_DOCS = reading_tool(
+FETCH_APIFY_DOCS = schemas.reading_tool(
     "fetch-apify-docs",
     "Fetch Apify docs",
     Category.DOCS,
     does=_FETCH_APIFY_DOCS_DESCRIPTION,
-    arguments=arguments({"url": required_text("Address of the page.")}, required=("url",)),
-    answer=answer({"url": text(), "content": text()}, required=("url", "content")),
+    arguments=schemas.arguments({"url": schemas.required_text("Address of the page.")}, required=("url",)),
+    answer=schemas.answer({"url": schemas.text(), "content": schemas.text()}, required=("url", "content")),
     handler=fetch_apify_docs,
 )
 
@@ -110,28 +100,30 @@ async def search_apify_docs(ctx: HandlerContext, given: dict[str, Any]) -> ToolR
     return texts({**results, "instructions": hint}, compact(results), hint)
 
 
-SEARCH_APIFY_DOCS = reading_tool(
+SEARCH_APIFY_DOCS = schemas.reading_tool(
     "search-apify-docs",
     "Search Apify docs",
     Category.DOCS,
     does=_SEARCH_APIFY_DOCS_DESCRIPTION,
-    arguments=arguments(
+    arguments=schemas.arguments(
         {
-            "docSource": text(
+            "docSource": schemas.text(
                 "The documentation to search: of Apify, or of Crawlee for JavaScript or Python.",
                 default=_DEFAULT_SOURCE,
                 enum=[*_SOURCES],
             ),
-            "query": required_text("Keywords, no sentences."),
-            "limit": number("Maximum number of results.", default=_DEFAULT_LIMIT, minimum=1, maximum=20),
-            "offset": number("Number of results to skip.", default=0),
+            "query": schemas.required_text("Keywords, no sentences."),
+            "limit": schemas.number("Maximum number of results.", default=_DEFAULT_LIMIT, minimum=1, maximum=20),
+            "offset": schemas.number("Number of results to skip.", default=0),
         },
         required=("query",),
     ),
-    answer=answer(
+    answer=schemas.answer(
         {
-            "results": array(answer({"url": text(), "content": text()}, required=("url",))),
-            "instructions": text("Next step."),
+            "results": schemas.array(
+                schemas.answer({"url": schemas.text(), "content": schemas.text()}, required=("url",))
+            ),
+            "instructions": schemas.text("Next step."),
         },
         required=("results",),
     ),
@@ -176,21 +168,23 @@ async def report_problem(ctx: HandlerContext, given: dict[str, Any]) -> ToolResu
 
 
 REPORT_PROBLEM = (
-    begun(
+    schemas.begun(
         "report-problem",
         Category.DEV,
         ToolAnnotations(title="Report a problem", idempotent=False, open_world=False),
         does=REPORT_DESCRIPTION,
-        arguments=arguments(
+        arguments=schemas.arguments(
             {
-                "message": text("What was tried, what was expected, and what happened.", minLength=1, maxLength=2_000),
-                "actorId": text("The Actor that it is about.", maxLength=_MAX_ID_CHARS),
-                "actorRunId": text("The run that it is about.", maxLength=_MAX_ID_CHARS),
-                "relatedTools": array(text(maxLength=100), "The tools that it is about.", maxItems=20),
+                "message": schemas.text(
+                    "What was tried, what was expected, and what happened.", minLength=1, maxLength=2_000
+                ),
+                "actorId": schemas.text("The Actor that it is about.", maxLength=_MAX_ID_CHARS),
+                "actorRunId": schemas.text("The run that it is about.", maxLength=_MAX_ID_CHARS),
+                "relatedTools": schemas.array(schemas.text(maxLength=100), "The tools that it is about.", maxItems=20),
             },
             required=("message",),
         ),
-        answer=answer({"reported": flag()}, required=("reported",)),
+        answer=schemas.answer({"reported": schemas.flag()}, required=("reported",)),
     )
     .server(report_problem)
     .build()

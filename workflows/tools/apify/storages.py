@@ -16,42 +16,31 @@ from outlast.activities.storages.contracts import (
 from outlast.activities.unicode_text import NOTE
 from outlast.workflows.contracts.tool_calls import Content, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
+from outlast.workflows.tools.apify import schemas
 from outlast.workflows.tools.apify.answers import failing_as, first_that_fit, is_missing, not_there, with_sentences
-from outlast.workflows.tools.apify.schemas import (
-    SENTENCES,
-    answer,
-    anything,
-    arguments,
-    array,
-    flag,
-    integer,
-    members,
-    nullable,
-    number,
-    reading_tool,
-    required_text,
-    text,
-    whole_answer,
-)
 from outlast.workflows.tools.core.lists import entries_of
 from outlast.workflows.tools.core.storages import file_block, mime_of, parents_of
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.tool import Category
 
 _DEFAULT_ENTRIES = 10
-LIST_ANSWER = whole_answer(
-    {**members(number(), "total", "count", "offset", "limit"), "items": array({"type": "object"}), **SENTENCES}
+LIST_ANSWER = schemas.whole_answer(
+    {
+        **schemas.members(schemas.number(), "total", "count", "offset", "limit"),
+        "items": schemas.array({"type": "object"}),
+        **schemas.SENTENCES,
+    }
 )
 
 
 def list_arguments(*, most: int) -> JsonObject:
     """Describe the arguments that select a page of a list."""
-    return arguments(
+    return schemas.arguments(
         {
-            "offset": number("Number of entries to skip.", default=0),
-            "limit": number("Maximum number of entries.", default=_DEFAULT_ENTRIES, maximum=most),
-            "desc": flag("Whether the newest come first.", default=False),
-            "unnamed": flag("Whether those without a name are listed, too.", default=False),
+            "offset": schemas.number("Number of entries to skip.", default=0),
+            "limit": schemas.number("Maximum number of entries.", default=_DEFAULT_ENTRIES, maximum=most),
+            "desc": schemas.flag("Whether the newest come first.", default=False),
+            "unnamed": schemas.flag("Whether those without a name are listed, too.", default=False),
         }
     )
 
@@ -73,7 +62,7 @@ async def listed(ctx: HandlerContext, collection: str, given: dict[str, Any], *,
     return with_sentences({**page, "count": count, "summary": f"{count} of {total} {what}.", "nextStep": step})
 
 
-_DATASET: JsonObject = {"datasetId": required_text("Id of the dataset, or `user~name`.")}
+_DATASET: JsonObject = {"datasetId": schemas.required_text("Id of the dataset, or `user~name`.")}
 _DEFAULT_ROWS = 5
 NO_DATASET = not_there("Dataset '{datasetId}' not found.")
 
@@ -143,41 +132,41 @@ def _of_any_item(schema: JsonValue) -> JsonValue:
     }
 
 
-GET_DATASET = reading_tool(
+GET_DATASET = schemas.reading_tool(
     "get-dataset",
     "Get dataset",
     Category.STORAGE,
     does="Describe a dataset: its name, the number and the fields of its items, and its times.",
-    arguments=arguments(_DATASET, required=("datasetId",)),
-    answer=answer(
+    arguments=schemas.arguments(_DATASET, required=("datasetId",)),
+    answer=schemas.answer(
         {
-            "id": text(),
+            "id": schemas.text(),
             "name": {"type": ["string", "null"]},
-            "itemCount": number(),
-            "fields": array(text()),
-            **SENTENCES,
+            "itemCount": schemas.number(),
+            "fields": schemas.array(schemas.text()),
+            **schemas.SENTENCES,
         },
         required=("id", "summary", "nextStep"),
     ),
     handler=get_dataset,
 )
-GET_DATASET_SCHEMA = reading_tool(
+GET_DATASET_SCHEMA = schemas.reading_tool(
     "get-dataset-schema",
     "Get dataset schema",
     Category.STORAGE,
     does="Infer a JSON Schema from the first items of a dataset: their fields and types.",
-    arguments=arguments(
+    arguments=schemas.arguments(
         {
             **_DATASET,
-            "limit": number("Number of items to read.", default=_DEFAULT_ROWS),
-            "clean": flag("Whether to skip empty items and hidden fields.", default=True),
+            "limit": schemas.number("Number of items to read.", default=_DEFAULT_ROWS),
+            "clean": schemas.flag("Whether to skip empty items and hidden fields.", default=True),
         },
         required=("datasetId",),
     ),
-    answer=whole_answer({"datasetId": text(), "schema": {"type": "object"}, **SENTENCES}),
+    answer=schemas.whole_answer({"datasetId": schemas.text(), "schema": {"type": "object"}, **schemas.SENTENCES}),
     handler=get_dataset_schema,
 )
-GET_DATASET_LIST = reading_tool(
+GET_DATASET_LIST = schemas.reading_tool(
     "get-dataset-list",
     "Get user datasets list",
     Category.STORAGE,
@@ -250,33 +239,33 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name.strip() for name in str(value).split(",") if name.strip()) if value else ()
 
 
-GET_DATASET_ITEMS = reading_tool(
+GET_DATASET_ITEMS = schemas.reading_tool(
     "get-dataset-items",
     "Get dataset items",
     Category.STORAGE,
     does=_GET_DATASET_ITEMS_DESCRIPTION,
-    arguments=arguments(
+    arguments=schemas.arguments(
         {
-            "datasetId": required_text("Id of the dataset, or `user~name`."),
-            "clean": flag("Whether to skip empty items and hidden fields (those that begin with #)."),
-            "offset": number("Number of items to skip."),
-            "limit": integer(f"Maximum number of items. Default: {_DEFAULT_ITEMS}.", minimum=1),
-            "fields": text("Fields to include, comma-separated, with dots for nested ones."),
-            "omit": text("Fields to exclude, comma-separated."),
-            "desc": flag("Whether the newest come first."),
-            "flatten": text("Object fields to flatten into fields with dots, comma-separated."),
+            "datasetId": schemas.required_text("Id of the dataset, or `user~name`."),
+            "clean": schemas.flag("Whether to skip empty items and hidden fields (those that begin with #)."),
+            "offset": schemas.number("Number of items to skip."),
+            "limit": schemas.integer(f"Maximum number of items. Default: {_DEFAULT_ITEMS}.", minimum=1),
+            "fields": schemas.text("Fields to include, comma-separated, with dots for nested ones."),
+            "omit": schemas.text("Fields to exclude, comma-separated."),
+            "desc": schemas.flag("Whether the newest come first."),
+            "flatten": schemas.text("Object fields to flatten into fields with dots, comma-separated."),
         },
         required=("datasetId",),
     ),
-    answer=answer(
+    answer=schemas.answer(
         {
-            "datasetId": text(),
-            "apifyConsoleUrl": text("Its page in Apify Console; only for sessions of the Console."),
-            "items": array({"type": "object"}),
-            "itemCount": number("Items in this answer."),
-            "totalItemCount": number("Items in the dataset."),
-            **members(number(), "offset", "limit"),
-            **SENTENCES,
+            "datasetId": schemas.text(),
+            "apifyConsoleUrl": schemas.text("Its page in Apify Console; only for sessions of the Console."),
+            "items": schemas.array({"type": "object"}),
+            "itemCount": schemas.number("Items in this answer."),
+            "totalItemCount": schemas.number("Items in the dataset."),
+            **schemas.members(schemas.number(), "offset", "limit"),
+            **schemas.SENTENCES,
         },
         required=("datasetId", "items", "itemCount", "totalItemCount", "offset", "limit", "summary", "nextStep"),
     ),
@@ -285,7 +274,7 @@ GET_DATASET_ITEMS = reading_tool(
 DATASET_TOOLS = (GET_DATASET, GET_DATASET_ITEMS, GET_DATASET_SCHEMA)
 
 
-_STORE: JsonObject = {"keyValueStoreId": required_text("Id of the key-value store, or `user~name`.")}
+_STORE: JsonObject = {"keyValueStoreId": schemas.required_text("Id of the key-value store, or `user~name`.")}
 NO_STORE = not_there("Key-value store '{keyValueStoreId}' not found.")
 
 
@@ -341,41 +330,44 @@ async def get_key_value_store_list(ctx: HandlerContext, given: dict[str, Any]) -
     return await listed(ctx, "key-value-stores", given, tool="get-key-value-store-list", what="key-value stores")
 
 
-GET_KEY_VALUE_STORE = reading_tool(
+GET_KEY_VALUE_STORE = schemas.reading_tool(
     "get-key-value-store",
     "Get key-value store",
     Category.STORAGE,
     does="Describe a key-value store: its name, its size and its times.",
-    arguments=arguments(_STORE, required=("keyValueStoreId",)),
-    answer=answer({"id": text(), "name": nullable("string"), **SENTENCES}, required=("id", "summary", "nextStep")),
+    arguments=schemas.arguments(_STORE, required=("keyValueStoreId",)),
+    answer=schemas.answer(
+        {"id": schemas.text(), "name": schemas.nullable("string"), **schemas.SENTENCES},
+        required=("id", "summary", "nextStep"),
+    ),
     handler=get_key_value_store,
 )
-GET_KEY_VALUE_STORE_KEYS = reading_tool(
+GET_KEY_VALUE_STORE_KEYS = schemas.reading_tool(
     "get-key-value-store-keys",
     "Get key-value store keys",
     Category.STORAGE,
     does="List the keys of a key-value store with the sizes of their records, a page at a time.",
-    arguments=arguments(
+    arguments=schemas.arguments(
         {
             **_STORE,
-            "exclusiveStartKey": text("The last key of the previous page."),
-            "limit": number("Maximum number of keys.", maximum=10),
+            "exclusiveStartKey": schemas.text("The last key of the previous page."),
+            "limit": schemas.number("Maximum number of keys.", maximum=10),
         },
         required=("keyValueStoreId",),
     ),
-    answer=whole_answer(
+    answer=schemas.whole_answer(
         {
-            "keyValueStoreId": text(),
-            "items": array(whole_answer({"key": text(), "size": number()})),
-            "count": number(),
-            "isTruncated": flag(),
-            "nextExclusiveStartKey": nullable("string"),
-            **SENTENCES,
+            "keyValueStoreId": schemas.text(),
+            "items": schemas.array(schemas.whole_answer({"key": schemas.text(), "size": schemas.number()})),
+            "count": schemas.number(),
+            "isTruncated": schemas.flag(),
+            "nextExclusiveStartKey": schemas.nullable("string"),
+            **schemas.SENTENCES,
         }
     ),
     handler=get_key_value_store_keys,
 )
-GET_KEY_VALUE_STORE_LIST = reading_tool(
+GET_KEY_VALUE_STORE_LIST = schemas.reading_tool(
     "get-key-value-store-list",
     "Get user key-value stores list",
     Category.STORAGE,
@@ -432,23 +424,23 @@ def _size(record: Record) -> int | str:
     return record.size_bytes if record.size_bytes is not None else "unknown"
 
 
-GET_KEY_VALUE_STORE_RECORD = reading_tool(
+GET_KEY_VALUE_STORE_RECORD = schemas.reading_tool(
     "get-key-value-store-record",
     "Get key-value store record",
     Category.STORAGE,
     does=_GET_KEY_VALUE_STORE_RECORD_DESCRIPTION,
-    arguments=arguments(
+    arguments=schemas.arguments(
         {
-            "keyValueStoreId": required_text("Id of the key-value store, or `user~name`."),
-            "recordKey": required_text("Key of the record."),
+            "keyValueStoreId": schemas.required_text("Id of the key-value store, or `user~name`."),
+            "recordKey": schemas.required_text("Key of the record."),
         },
         required=("keyValueStoreId", "recordKey"),
     ),
-    answer=answer(
+    answer=schemas.answer(
         {
-            **members(text(), "keyValueStoreId", "key"),
-            "value": anything("The JSON value or the text; for a file, its description."),
-            **members(text(), "contentType", "summary"),
+            **schemas.members(schemas.text(), "keyValueStoreId", "key"),
+            "value": schemas.anything("The JSON value or the text; for a file, its description."),
+            **schemas.members(schemas.text(), "contentType", "summary"),
         },
         required=("keyValueStoreId", "key", "value", "summary"),
     ),
