@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,7 +139,11 @@ async def stays_small(service: Service, api: httpx.AsyncClient, asked: Asked, *,
     process = psutil.Process(service.api.process.pid)
 
     def memory_mb() -> float:
-        return sum(each.memory_info().rss for each in (process, *process.children())) / 2**20
+        used = process.memory_info().rss
+        for child in process.children():
+            with suppress(psutil.NoSuchProcess):  # it has ended since it was listed
+                used += child.memory_info().rss
+        return used / 2**20
 
     before, most = memory_mb(), 0.0
 

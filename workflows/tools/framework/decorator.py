@@ -78,15 +78,15 @@ class FunctionTool(Generic[P, R]):
         if number >= newest or number in kept:
             taken = ", ".join(map(str, sorted([*kept, newest])))
             raise ValueError(
-                f"@{self.__name__}.version({number}): an older version has a number below {newest} that is not taken "
+                f"@{self.function.__name__}.version({number}): an older version has a number below {newest} that is not taken "
                 f"(versions so far: {taken}). The newest one is @tool(version=...)."
             )
 
         def keep(function: OlderFunction) -> OlderFunction:
-            if function.__name__ == self.__name__ and function.__qualname__ == self.function.__qualname__:
+            if function.__name__ == self.function.__name__ and function.__qualname__ == self.function.__qualname__:
                 raise ValueError(
-                    f"@{self.__name__}.version({number}): the function needs another name than the newest one, which "
-                    f"it would hide: write `def {self.__name__}_{number}(...)`."
+                    f"@{self.function.__name__}.version({number}): the function needs another name than the newest one, which "
+                    f"it would hide: write `def {self.function.__name__}_{number}(...)`."
                 )
             options: ToolOptions = {**self._options, "name": self.definition.name, "version": number}
             older = function_tool(function, **options).definition
