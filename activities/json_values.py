@@ -90,9 +90,9 @@ def is_too_deep(value: object, levels: int = DEEPEST) -> bool:
     """
     values: list[Any] = [value]
     for _ in range(levels + 1):
-        kinds = set(map(type, values))
-        objects = {kind for kind in kinds if issubclass(kind, dict)}
-        lists = {kind for kind in kinds if issubclass(kind, list)}
+        kinds = cast("set[type[object]]", set(map(type, values)))
+        objects: set[type[object]] = {kind for kind in kinds if issubclass(kind, dict)}
+        lists: set[type[object]] = {kind for kind in kinds if issubclass(kind, list)}
         if not objects and not lists:
             return False
         parts = [part.values() for part in values if type(part) in objects]

@@ -1,7 +1,5 @@
 """The decision on a call that a tool's function makes: the rules and limits that a call from outside has to pass."""
 
-from typing import cast
-
 from pydantic import JsonValue
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
@@ -29,7 +27,7 @@ def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
     refusal = _refused_arguments(tool, arguments)
     if refusal is not None:
         return InnerAdmission(refusal=refusal)
-    actor = cast("JsonValue", arguments.get("actor")) if tool.calls_actor else None
+    actor = arguments.get("actor") if tool.calls_actor else None
     actor = actor if isinstance(actor, str) else None
     place = TurnTool(
         shown=tool.name,

@@ -185,14 +185,14 @@ def _tools_in(name: str, module: ModuleType) -> tuple[Tool, ...]:
     for entry in entries:
         if not isinstance(entry, Tool | FunctionTool):
             raise ExtensionError(f"Module {name!r}{_file_of(module)}: TOOLS contains {_problem_of(entry)}")
-    values = cast("list[Any]", list(vars(module).values()))
+    values: list[Any] = list(vars(module).values())
     decorated: list[FunctionTool[..., Any]] = [one for one in values if isinstance(one, FunctionTool)]
     own = [one for one in decorated if one.__module__ == module.__name__]
     for one in own:
-        lines = sorted(FUNCTION_LINES.get((one.__module__, one.__qualname__), ()))
+        lines = sorted(FUNCTION_LINES.get((one.__module__, one.function.__qualname__), ()))
         if len(lines) > 1:
             raise ExtensionError(
-                f"Module {name!r}{_file_of(module)} defines {one.__qualname__} more than once, in lines "
+                f"Module {name!r}{_file_of(module)} defines {one.function.__qualname__} more than once, in lines "
                 f"{', '.join(map(str, lines))}: rename all but one."
             )
     found = [cast(Tool, getattr(one, "definition", one)) for one in [*entries, *own]]

@@ -131,7 +131,7 @@ def test_an_approval_that_nobody_gives_in_time_raises_task_failed(client: Client
 
 
 def test_a_list_goes_on_over_all_its_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.client.blocking.tasks.PAGE_SIZE", 2)
+    monkeypatch.setattr("outlast.client.requests.PAGE_SIZE", 2)
     started = {client.call("hello_world", session_id="listed").task.id for _ in range(5)}
     assert {task.id for task in client.list_tasks(session_id="listed")} == started
     assert len(list(client.list_tasks(session_id="listed", limit=3))) == 3

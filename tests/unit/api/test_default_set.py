@@ -54,5 +54,5 @@ async def test_a_token_or_a_setting_brings_the_usual_tools() -> None:
 
 
 async def test_an_installation_without_tools_of_its_own_has_the_usual_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.api.catalog.catalog.loaded_tools", tuple)
+    monkeypatch.setattr("outlast.workflows.tools.registry.loaded_tools", tuple)
     assert "search-actors" in await offered(catalogue())

@@ -73,20 +73,21 @@ class FunctionTool(Generic[P, R]):
 
         It has the options of the tool, and its own parameters and return type. Raises `ValueError`.
         """
+        name = self.function.__name__
         newest, kept = self.definition.version, [one.version for one in self.definition.older_versions]
         _check_version(number)
         if number >= newest or number in kept:
             taken = ", ".join(map(str, sorted([*kept, newest])))
             raise ValueError(
-                f"@{self.function.__name__}.version({number}): an older version has a number below {newest} that is not taken "
+                f"@{name}.version({number}): an older version has a number below {newest} that is not taken "
                 f"(versions so far: {taken}). The newest one is @tool(version=...)."
             )
 
         def keep(function: OlderFunction) -> OlderFunction:
-            if function.__name__ == self.function.__name__ and function.__qualname__ == self.function.__qualname__:
+            if function.__name__ == name and function.__qualname__ == self.function.__qualname__:
                 raise ValueError(
-                    f"@{self.function.__name__}.version({number}): the function needs another name than the newest one, which "
-                    f"it would hide: write `def {self.function.__name__}_{number}(...)`."
+                    f"@{name}.version({number}): the function needs another name than the newest one, which "
+                    f"it would hide: write `def {name}_{number}(...)`."
                 )
             options: ToolOptions = {**self._options, "name": self.definition.name, "version": number}
             older = function_tool(function, **options).definition
@@ -425,7 +426,8 @@ class _Output:
 
     def read(self, structured: Any) -> Any:
         """The value from the answer's structured form. Raises `pydantic.ValidationError`."""
-        value = structured if self._is_object else (structured or {}).get("result")
+        fields = cast("dict[str, Any]", structured if isinstance(structured, dict) else {})
+        value = structured if self._is_object else fields.get("result")
         return self._adapter.validate_json(json.dumps(value))
 
     def written(self, value: Any) -> Any:
