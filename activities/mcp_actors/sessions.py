@@ -164,6 +164,10 @@ _CONNECT_SECONDS = 60.0
 _ANSWER_SECONDS = 3_600.0
 _MAX_PAGES = 20
 _MAX_TOOLS = 500
+_MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""One message in a stream of events. The limit of the SDK, 1 MiB, is below that of an answer, which repeats its
+structured form as text. How large the answer may be is checked when it has been read.
+"""
 _MESSAGES = frozenset({"application/json", "text/event-stream"})
 _OF_THE_BODY_AS_SENT = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
 
@@ -225,7 +229,7 @@ async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGene
     headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
     async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_ValidText()) as http:
-        transport = lenient(streamable_http_client(url, http_client=http))
+        transport = lenient(streamable_http_client(url, http_client=http, max_sse_event_size=_MAX_EVENT_BYTES))
         info = mcp_types.Implementation(name="outlast", version="1")
         elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
         asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)

@@ -70,7 +70,7 @@ async def test_a_failed_call_is_the_answer_of_the_function(api: httpx.AsyncClien
     [
         ("purchase", {"folder": "."}, "permission", "permissions deny it"),
         ("call-actor", {"actor": "outlast/big-table", "input": {}}, "permission", "permissions deny it"),
-        ("call-actor", {"actor": "BIGTABLEID1234567", "input": {}}, "validation", "no full name"),
+        ("call-actor", {"actor": "BIGTABLEID1234567", "input": {}}, "validation", "not the full name"),
         ("pay", {"folder": ".", "amount": "much"}, "validation", ""),
         ("pay", {"folder": ".", "amount": 1, "more": 2}, "validation", ""),
         ("no-such-tool", {}, "not_found", "no tool 'no-such-tool'"),
