@@ -6,7 +6,7 @@ uses it.
 import json
 import math
 import re
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import orjson
@@ -86,19 +86,26 @@ def is_too_deep(value: object, levels: int = DEEPEST) -> bool:
     """True if a JSON value has more than `levels` levels of lists and objects.
 
     Workflow code calls it for answers of hundreds of thousands of values, where `isinstance`, which Temporal's sandbox
-    wraps, takes longer than a workflow task may: so it asks once for each type, and not for each value.
+    wraps, takes longer than a workflow task may: so it asks once for each type, and not for each value. It keeps no
+    more than one iterator per level, because long lists of containers make the garbage collector take longer still.
     """
-    values: list[Any] = [value]
-    for _ in range(levels + 1):
-        kinds = cast("set[type[object]]", set(map(type, values)))
-        objects: set[type[object]] = {kind for kind in kinds if issubclass(kind, dict)}
-        lists: set[type[object]] = {kind for kind in kinds if issubclass(kind, list)}
-        if not objects and not lists:
-            return False
-        parts = [part.values() for part in values if type(part) in objects]
-        parts += [part for part in values if type(part) in lists]
-        values = list(chain.from_iterable(parts))
-    return True
+    parts_of: dict[type[object], Callable[[Any], Iterable[Any]] | None] = {}
+    open_levels: list[Iterator[Any]] = [iter((value,))]
+    while open_levels:
+        for part in open_levels[-1]:
+            kind: type[object] = type(part)
+            if kind not in parts_of:
+                parts_of[kind] = dict.values if issubclass(kind, dict) else iter if issubclass(kind, list) else None
+            parts = parts_of[kind]
+            if parts is not None:
+                if len(open_levels) > levels:
+                    return True
+                if part:
+                    open_levels.append(iter(parts(part)))
+                    break
+        else:
+            open_levels.pop()
+    return False
 
 
 def _finite(text: str) -> float:
