@@ -22,9 +22,12 @@ _PORTS = ("API", "SANDBOX", "WORKER_METRICS", "TEMPORAL", "TEMPORAL_UI", "TEMPOR
 
 
 def stack_environment() -> dict[str, str]:
-    """The environment of a command that starts a stack: each part on a free port, and with time for a slow machine."""
+    """The environment of a command that starts a stack: each part on a free port, and with time for a slow machine.
+
+    It has the secret of docs/examples/hello_tools.py, without which `outlast doctor` warns.
+    """
     ports = {f"OUTLAST_{part}_PORT": str(free_port()) for part in _PORTS}
-    return clean_environment(**ports, OUTLAST_READY_TIMEOUT=str(_START_SECONDS))
+    return clean_environment(**ports, OUTLAST_READY_TIMEOUT=str(_START_SECONDS), BANK_KEY="test-value")
 
 
 @dataclass
