@@ -76,7 +76,7 @@ class ToolSecrets:
         return SecretStr(self._values[name])
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether the tool has secrets."""
         return bool(self._values)
 
     def hide(self, text: str) -> str:

@@ -273,7 +273,7 @@ class Admission:
         return self._permissions.ruling_of_call(caller.id, tool, actor.name, actor.actor_id)
 
     async def _inner_calls(self, caller: Caller, tool: Tool) -> InnerCalls | None:
-        """What decides on calls that the tool's function makes: they have to pass the same rules as this one."""
+        """Return the rules for calls that the tool's function makes, which are those of this call."""
         if not tool.calls_tools:
             return None
         builtin = self.catalogue.builtin

@@ -82,7 +82,7 @@ class BatchWorkflow:
         try:
             flaw = usd_flaw({"budget_usd": self._input.options.budget_usd})
             if flaw is not None and workflow.patched("budget-bounds"):
-                self._stop(batches.StopReason.DEFECT, f"it could not go on: {flaw}")
+                self._stop(batches.StopReason.DEFECT, f"it could not continue: {flaw}")
                 return await self._finished()
             if self._input.leg is not None and not await self._prepare():
                 return await self._finished()
@@ -94,7 +94,7 @@ class BatchWorkflow:
                     await self._announce_progress()
             await self._close()
         except ActivityError as error:
-            self._stop(batches.StopReason.DEFECT, f"it could not go on: {error.cause}")
+            self._stop(batches.StopReason.DEFECT, f"it could not continue: {error.cause}")
         return await self._finished()
 
     def _next_step(self) -> batches.Step | None:

@@ -150,7 +150,7 @@ class CarriedRule(Contract):
 
 
 class InnerCalls(Contract):
-    """What decides on the calls that a tool's function makes (`ctx.call`), as it was when the tool was called."""
+    """Rules for the calls that a tool's function makes (`ctx.call`), as they were when the tool was called."""
 
     rules: tuple[CarriedRule, ...] = ()
     builtin_tools: tuple[str, ...] | None = Field(

@@ -8,16 +8,26 @@ import pytest
 
 from tests.support.calls.questions import asks, taken
 from tests.support.calls.tasks import completed, result_of, started
+from tests.support.calls.turns import named, new_session, streamed
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import text_of
+from tests.support.providers.script import Call, by_position, says
+from tests.support.providers.server import ProviderServer, provider_fixture
 from tests.support.stacks.fixtures import http_fixture, service_fixture
 
+provider = provider_fixture(scope="module")
 service = service_fixture(
     scope="module",
+    settings_from="settings",
     tools=["tests.support.tools.step_tools", "tests.support.tools.calling_tools"],
     permissions=["*:purchase=deny", "*:slow_pay=ask", "*:outlast--big-table=deny"],
 )
 api = http_fixture()
+
+
+@pytest.fixture(scope="module")
+def settings(provider: ProviderServer) -> dict[str, str]:
+    return provider.environment
 
 
 def call(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -91,6 +101,20 @@ async def test_a_call_within_a_call_passes_them_too(api: httpx.AsyncClient) -> N
     inner = {"name": "purchase", "arguments": {"folder": "."}}
     error = (await completed(api, call("forward", name="forward", arguments=inner)))["result"]["error"]
     assert error["category"] == "permission"
+
+
+async def test_tools_that_a_model_calls_call_others_by_the_same_rules(
+    api: httpx.AsyncClient, provider: ProviderServer, tmp_path: Path
+) -> None:
+    denied = {"name": "purchase", "arguments": {"folder": str(tmp_path)}}
+    provider.script = by_position(
+        says(Call("order_of_payment", {"folder": str(tmp_path)}), Call("call_named", denied)), says("Done.")
+    )
+    seen = [event async for event in streamed(api, await new_session(api), "Order.")]
+    previews = {result["tool"]: result["preview"] for result in named(seen, "tool-result")}
+    assert previews["order_of_payment"] == "Paid 30: pay."
+    assert "permissions deny it" in previews["call_named"]
+    assert ran(tmp_path) == ["reserve", "pay", "ship"]
 
 
 async def test_an_approval_of_a_called_tool_is_awaited(api: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.support.tools.step_tools import held, note
 
 
 class Receipt(BaseModel):
-    """What `pay` returns."""
+    """Return value of `pay`."""
 
     number: str
     amount: float

@@ -32,7 +32,7 @@ MAX_PROGRESS_CHARS = 500
 STUBS: ContextVar[Mapping[str, Callable[[], Any]]] = ContextVar("STUBS", default=MappingProxyType({}))
 """What tests run instead of steps, by the names of their functions."""
 CALLED: ContextVar[dict[str, Any] | None] = ContextVar("CALLED", default=None)
-"""What tests note of functions that were called, by the names of their tools."""
+"""Functions that were called in a test, by the names of their tools."""
 _ANSWER = "answer"
 _NO_STEPS = "This call of the function is no task: only steps work here. Call it with outlast.testing."
 _logger = logging.getLogger("outlast.tools")
