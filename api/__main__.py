@@ -17,7 +17,7 @@ from outlast.activities.failures.exceptions import SealError
 from outlast.api.access.permissions import PermissionRules, idle_roles, idle_rules
 from outlast.api.app import build_app
 from outlast.api.errors import TemporalUnavailable
-from outlast.api.http.client_connections import limited_protocol
+from outlast.api.http.client_connections import KEEP_ALIVE_SECONDS, limited_protocol
 from outlast.api.services import Services
 from outlast.api.settings import ApiSettings
 from outlast.api.startup_checks import settings_problems
@@ -35,8 +35,6 @@ log = logging.getLogger("outlast.api")
 
 _SHUTDOWN_SECONDS = 5
 _PREPARE_SECONDS = 3
-_KEEP_ALIVE_SECONDS = 75
-"""Longer than the 60 s of the usual proxies, so that no proxy sends a request on a connection that is being closed."""
 
 
 async def serve(settings: ApiSettings) -> None:
@@ -66,7 +64,7 @@ async def serve(settings: ApiSettings) -> None:
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         server_header=False,
         # OUTLAST_TRUSTED_PROXIES decides. By default, uvicorn trusts every process of the machine.
         proxy_headers=False,

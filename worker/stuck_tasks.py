@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 
 from cachetools import TTLCache
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError
 
@@ -45,16 +45,17 @@ async def cancel_workflow(client: Client, description: WorkflowExecutionDescript
     """
     await client.get_workflow_handle(description.id).cancel()
     if failed_attempts(description) >= CANCELLED_LIMITS.attempts:
-        await _end(client, description.id, description.run_id, None, CANCELLED_LIMITS.after_seconds)
+        with suppress(WorkflowAlreadyStartedError):
+            await _end(client, description.id, description.run_id, None, CANCELLED_LIMITS.after_seconds)
 
 
 async def _end(client: Client, workflow_id: str, run_id: str, limits: StuckLimits | None, grace: float = 0) -> None:
+    """Raises `WorkflowAlreadyStartedError` while an earlier one runs, which may find that it is too soon, and end."""
     await client.start_workflow(
         EndStuckWorkflow.run,
         EndStuckInput(workflow_id=workflow_id, run_id=run_id, limits=limits, grace_seconds=grace),
         id=end_stuck_id(workflow_id),
         task_queue=TOOLS_TASK_QUEUE,
-        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         static_summary="end of a stuck workflow",
     )
 
@@ -113,10 +114,13 @@ class StuckWorkflows:
         description, events, stuck = await assess(self._client, found.id, found.run_id, self._limits)
         if stuck is None:
             return
+        try:
+            if found.workflow_type != END_STUCK:
+                await _end(self._client, found.id, found.run_id, self._limits)
+            elif await remedied(self._client, description, events, stuck) is None:
+                handle = self._client.get_workflow_handle(found.id, run_id=found.run_id)
+                await handle.terminate(reason=f"Its input cannot be read: {stuck.reason}")
+        except WorkflowAlreadyStartedError:
+            return  # the one that runs may have looked too early: the next look is after its end
         self._left_alone[found.run_id] = None
         log.error("%s cannot continue after %d attempts: %s", found.id, stuck.attempts, stuck.reason)
-        if found.workflow_type != END_STUCK:
-            await _end(self._client, found.id, found.run_id, self._limits)
-        elif await remedied(self._client, description, events, stuck) is None:
-            handle = self._client.get_workflow_handle(found.id, run_id=found.run_id)
-            await handle.terminate(reason=f"Its input cannot be read: {stuck.reason}")

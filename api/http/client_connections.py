@@ -22,6 +22,8 @@ from outlast.api.access.limits.rate_limits import UNKNOWN, network_of
 from outlast.api.metrics import ENDED_RESPONSES, LIMITED
 from outlast.contracts.base import MEDIA_TYPE, Problem
 
+KEEP_ALIVE_SECONDS = 75
+"""Longer than the 60 s of the usual proxies, so that no proxy sends a request on a connection that is being closed."""
 _PIECE_BYTES = 16 * 1024
 """Size of the pieces of a response. At most two are held for a client that does not read."""
 _UNSENT_BYTES = 64 * 1024

@@ -6,7 +6,12 @@ from typing import Any
 import httpx
 import pytest
 from temporalio.client import Client
+from temporalio.runtime import Runtime
 
+from outlast.activities.stuck_tasks.assess import reported
+from outlast.activities.stuck_tasks.contracts import END_STUCK, EndStuckInput, StuckLimits, end_stuck_id
+from outlast.worker.stuck_tasks import StuckWorkflows
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from tests.support.calls import batches
 from tests.support.calls.tasks import events, poison, result_of, sleeper_call, started
 from tests.support.calls.turns import named, new_session, sent, streamed
@@ -96,6 +101,30 @@ async def test_tasks_that_are_stuck_are_cancelled_by_every_entry_point(
         await eventually(lambda run_id=run_id: sandbox.run(run_id)["status"] == "ABORTED")
     listed = (await api.get("/v1/tasks", params={"page_size": 4})).json()["tasks"]
     assert {one["id"]: one["status"] for one in listed} == dict.fromkeys(tasks, "cancelled")
+
+
+async def test_a_stuck_task_whose_end_was_tried_too_early_is_ended_later(
+    api: httpx.AsyncClient, temporal: Client
+) -> None:
+    task_id = await started(api, sleeper_call(600))
+    await gets_stuck(temporal, task_id, "wait_for_run")
+    await eventually(lambda: _is_reported(temporal, task_id))
+    run_id = (await temporal.get_workflow_handle(task_id).describe()).run_id or ""
+    early = await temporal.start_workflow(
+        END_STUCK,
+        EndStuckInput(workflow_id=task_id, run_id=run_id, grace_seconds=3),  # ends only what was cancelled
+        id=end_stuck_id(task_id),
+        task_queue=TOOLS_TASK_QUEUE,
+    )
+    stuck = StuckWorkflows(temporal, StuckLimits(attempts=2, after_seconds=0), Runtime.default())
+    await stuck.look()
+    await early.result()
+    await stuck.look()
+    assert (await result_of(api, task_id))["result"]["error"]["category"] == "unknown"
+
+
+async def _is_reported(temporal: Client, workflow_id: str) -> bool:
+    return workflow_id in [one.id async for one in reported(temporal)]
 
 
 async def test_a_cancelled_task_that_gets_stuck_while_it_ends_is_ended_and_its_webhook_notified(

@@ -8,6 +8,8 @@ from typing import Any
 
 import uvicorn
 
+from outlast.api.http.client_connections import KEEP_ALIVE_SECONDS
+
 
 class _Server(uvicorn.Server):
     @contextmanager
@@ -35,7 +37,7 @@ async def serving(app: Any, listener: socket.socket, **options: Any) -> AsyncIte
         access_log=False,
         proxy_headers=False,
         timeout_graceful_shutdown=1,
-        **{"lifespan": "off", **options},
+        **{"lifespan": "off", "timeout_keep_alive": KEEP_ALIVE_SECONDS, **options},
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
