@@ -234,9 +234,7 @@ class SharedOptions(TypedDict, total=False):
     ]
     tool_mask: Annotated[
         Mapping[str, bool] | None,
-        Option(
-            'Active tools, by name or category: `{"default": true, "dev": false}`.', wire="toolMask", for_models=False
-        ),
+        Option('Tools that may be called: `{"get-actor-run": true}`.', wire="toolMask", for_models=False),
     ]
 
 
@@ -642,7 +640,7 @@ class TurnOptions(TypedDict, total=False):
         ),
     ]
     budgets: Annotated["Budgets | None", Option("Budgets.", wire="budgets", encode=session_budgets)]
-    tool_mask: Annotated[Mapping[str, bool] | None, Option("Active tools, by name or category.", wire="toolMask")]
+    tool_mask: Annotated[Mapping[str, bool] | None, Option("Tools that may be called, by name.", wire="toolMask")]
     compress: Annotated[
         bool | None, Option("False keeps large outputs in the answer.", wire="output.compress", panel=OUTPUT)
     ]
