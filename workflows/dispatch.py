@@ -26,7 +26,7 @@ class DispatchWorkflow:
 
     @workflow.init
     def __init__(self, request: DispatchInput) -> None:
-        """Release as `request` says, until a later one comes."""
+        """Release according to `request`, until a later one arrives."""
         self._request = request
         self._signalled = False
 

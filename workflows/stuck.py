@@ -45,14 +45,14 @@ from outlast.workflows.webhooks.announcing import TASK_ENDS, announce
 _LATE_ITEMS = timedelta(seconds=20)
 """The last round of a batch learns from its heartbeats that the batch has ended, and starts items until then."""
 _NOT_COUNTED = (
-    "Paused after a firing that could not continue and was ended: its cost does not count for the schedule's budget. "
-    "Check what it has cost, and resume the schedule."
+    "Paused after a firing that could not continue and was ended: its cost is not counted in the schedule's budget. "
+    "Check its cost, and resume the schedule."
 )
 
 
 @workflow.defn
 class EndStuckWorkflow:
-    """Its result says what was done. It ends when everything that the stuck workflow had started has ended."""
+    """Its result describes the actions taken. It ends after everything that the stuck workflow started has ended."""
 
     @workflow.run
     async def run(self, request: EndStuckInput) -> StuckEnd:
@@ -96,7 +96,7 @@ class EndStuckWorkflow:
         try:
             await session.signal(TASK_COMPLETED_SIGNAL, event)
         except ApplicationError as error:
-            workflow.logger.warning("The session of %s did not take the signal: %s", request.workflow_id, error)
+            workflow.logger.warning("The session of %s did not accept the signal: %s", request.workflow_id, error)
 
 
 def _status(ended: StuckEnd) -> TaskStatus:
@@ -180,7 +180,7 @@ async def _found(firing: StuckFiring) -> Started | None:
             summary="find what was started",
         )
     except ActivityError as error:
-        workflow.logger.error("It is unknown what a firing that was ended has started: %s", error.cause)
+        workflow.logger.error("The task or batch started by an ended firing is unknown: %s", error.cause)
         return None
     return found.started
 

@@ -82,7 +82,9 @@ class ToolCallWorkflow:
     async def task_asks(self, asked: TaskAsks) -> None:
         """Show that a call of its function waits for an answer, here and in what called this tool."""
         text = next((question.message for question in asked.requests.values()), "")
-        self._ctx.progress(0, message=f"The task {asked.task_id}, which this one started, asks: {text}"[:500])
+        self._ctx.progress(
+            0, message=f"The task {asked.task_id}, which this one started, needs an answer: {text}"[:500]
+        )
         await signal_parent(asked)
 
     @workflow.signal(name=RUN_STOPPED_SIGNAL)
@@ -119,7 +121,7 @@ class ToolCallWorkflow:
 
     @property
     def began_at(self) -> datetime:
-        """When it began to work: when it was released, if it was queued."""
+        """Start of its work: its release, if it was queued."""
         return self._began_at
 
     @property
@@ -144,7 +146,7 @@ class ToolCallWorkflow:
             failed = await _shielded(self._cancel(ctx))
             if failed is not None:
                 return self._outcome(ctx, failed)
-            raise CancelledError("The task was cancelled; no run of it is left running.") from error
+            raise CancelledError("The task was cancelled; none of its runs is still running.") from error
         seconds = (workflow.now() - self._began_at).total_seconds()
         await self._complete(ctx, result)
         run = ctx.runs.latest if ctx.guarded is None else await self._guard(ctx, ctx.guarded)
@@ -190,7 +192,7 @@ class ToolCallWorkflow:
             # Deleting the session finds the outputs of its calls in their memos.
             workflow.upsert_memo({memo.TASK_COMPLETED: event})
         if ctx.guarded is not None or event.status is not TaskStatus.COMPLETED:
-            # A workflow that is completed says of a completed task enough.
+            # The status of a completed workflow is enough for a completed task.
             ctx.attributes.change(search_attributes.TASK_STATUS.value_set(event.status.value))
         await self._tell(ctx, event, result)
 
@@ -222,7 +224,7 @@ class ToolCallWorkflow:
             await _shielded(session.signal(TASK_COMPLETED_SIGNAL, event))
         except ApplicationError as error:
             # An operator ended the session; the task itself still has the answer.
-            workflow.logger.warning("Session %s did not take the task-completed signal: %s", session_id, error)
+            workflow.logger.warning("Session %s did not accept the task-completed signal: %s", session_id, error)
 
     async def _guard(self, ctx: HandlerContext, guarded: Guarded) -> RunState | None:
         """Follow the run to its end. The task is completed already: this changes the run, not the answer."""
@@ -249,7 +251,7 @@ class ToolCallWorkflow:
 
     async def _cancel(self, ctx: HandlerContext) -> ToolResult | None:
         """Abort the call's runs, then mark the task as cancelled; as failed when the platform refuses to abort."""
-        ctx.say("Cancelling: waiting until the platform says that the run has ended.")
+        ctx.say("Cancelling: waiting for the platform to end the run.")
         try:
             await ctx.runs.abort_open()
         except ToolError as error:
@@ -285,11 +287,11 @@ async def _report_stopped_run(ctx: HandlerContext) -> None:
         stopped = RunStopped(task_id=ctx.task_id, run=run)
         await workflow.get_external_workflow_handle(turn.workflow_id).signal(RUN_STOPPED_SIGNAL, stopped)
     except ApplicationError as error:
-        workflow.logger.warning("The turn did not take the signal about a stopped run: %s", error)
+        workflow.logger.warning("The turn did not accept the signal about a stopped run: %s", error)
 
 
 async def _tell_webhooks(ctx: HandlerContext, event: TaskCompleted) -> None:
-    """Tell the webhooks that listen how the task has ended. Its result can be read when they hear of it."""
+    """Announce the end of the task to subscribed webhooks. Its result is readable when they receive the event."""
     data = task_data(subject_of(ctx.call), event.status.value, error=error_data(event.error), cost_usd=event.cost_usd)
     await announce(
         ctx.call.listeners,
@@ -301,7 +303,7 @@ async def _tell_webhooks(ctx: HandlerContext, event: TaskCompleted) -> None:
 
 
 async def _shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Finish `work` even when the workflow is cancelled meanwhile, which happens at most once.
+    """Finish `work` even if the workflow is cancelled during it, which happens at most once.
 
     The caller looks at `HandlerContext.cancelled` afterwards.
     """

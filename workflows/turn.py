@@ -1,4 +1,4 @@
-"""TurnWorkflow: one turn of a conversation. It calls the model and carries out the tools it asks for, until it answers.
+"""TurnWorkflow: one turn of a conversation. It calls the model and the tools that the model requests, until it answers.
 
 Calls of the model are activities that stream their text through the workflow's own stream; tool calls are tasks like
 any other. When a process dies, the turn continues where it was: a call that has returned a result is never repeated.
@@ -181,7 +181,7 @@ class TurnWorkflow:
         return sessions.Ending(status=sessions.TurnStatus.STOPPED, reason="max_steps")
 
     async def _one_step(self, *, only_words: bool = False) -> tuple[ModelStep, Verdict | None]:
-        """One call of the model, and the tools that it asks for. Returns its answer, and the verdict that is a stop."""
+        """One call of the model, and the tools that it requests. Returns its answer, and the verdict that is a stop."""
         self._state = self._state.model_copy(update={"step": self._state.step + 1})
         began = workflow.now()
         active = active_tools(self._input, self._state.step)
@@ -244,7 +244,7 @@ class TurnWorkflow:
         if answer.finish_reason == "cap":
             raise BudgetExceeded(answer.warnings[0])
         if answer.conversation is not None:
-            # The store has them: from here on a reference stands for them.
+            # The store has them: from here on a reference replaces them.
             changes = {"conversation": answer.conversation, "messages": (), "continues": True, "repeated": 0}
             self._state = self._state.model_copy(update=changes)
         return answer
@@ -406,11 +406,11 @@ class TurnWorkflow:
             await session.signal(signal, event)
         except ApplicationError as error:
             # An operator ended the session; the turn's own result still has everything.
-            workflow.logger.warning("Session %s did not take a signal of its turn: %s", turn.session_id, error)
+            workflow.logger.warning("Session %s did not accept a signal of its turn: %s", turn.session_id, error)
 
 
 async def _ended(steps: "asyncio.Task[sessions.Ending]") -> None:
-    """Wait for steps that were cancelled, also when the turn itself is cancelled meanwhile."""
+    """Wait for steps that were cancelled, also if the turn itself is cancelled at the same time."""
     while not steps.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait({steps})
@@ -446,7 +446,7 @@ def _over_budget(over: str) -> sessions.Ending:
         ErrorCategory.PAYMENT,
         "",
         f"The turn was stopped by its budget: {over.rstrip(chr(46))}.",
-        hint="Send the next message with a larger budget, or ask for less.",
+        hint="Send the next message with a larger budget, or request less.",
     )
     return sessions.Ending(status=sessions.TurnStatus.STOPPED, reason="budget", error=envelope)
 
@@ -457,14 +457,14 @@ def _going_round(verdict: Verdict) -> ErrorEnvelope:
         return ErrorEnvelope.permanent(
             ErrorCategory.CONFLICT,
             tool,
-            f"The turn was stopped: the same call of {tool} has had the same answer {times} times.",
-            hint="Send another message that says what to do with the answer.",
+            f"The turn was stopped: {times} identical calls of {tool} had the same answer.",
+            hint="Send another message with instructions for this answer.",
         )
     return ErrorEnvelope.permanent(
         ErrorCategory.CONFLICT,
         tool,
         f"The turn was stopped: {tool} has failed {times} times in the same way.",
-        hint="Look at the tool's error, change what it names, and send another message.",
+        hint="Check the tool's error, correct its cause, and send another message.",
     )
 
 

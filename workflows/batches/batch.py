@@ -105,7 +105,7 @@ class BatchWorkflow:
             is_wanted = not self._cancelled and self._input.options.stop.under_way == "finish"
             return "drain" if is_wanted else "abort"
         if stopped_without_money(self._input, self._state):
-            self._stop(batches.StopReason.MONEY, "what its budget leaves is not enough for another item")
+            self._stop(batches.StopReason.MONEY, "the remaining budget is too small for another item")
         return next_step(self._input.options, self._state)
 
     def _stop(self, reason: batches.StopReason, words: str) -> None:
@@ -148,7 +148,7 @@ class BatchWorkflow:
         )
 
     async def _prepare(self) -> bool:
-        """List the items that run again; False when the batch was cancelled meanwhile."""
+        """List the items to run again. Returns False if the batch is cancelled at the same time."""
         leg = self._input.leg
         assert leg is not None
         request = batches.LegInput(place=self._input.place, state=self._state, kind=leg.kind, categories=leg.categories)
@@ -193,7 +193,7 @@ class BatchWorkflow:
         return True
 
     async def _finished(self) -> BatchOutcome:
-        """The outcome, of which the webhooks that listen are told."""
+        """Announce the outcome to subscribed webhooks, and return it."""
         outcome = self._ended()
         if self._input.listeners:
             await announce_batch(self._input, self._state, outcome.status.value, has_ended=True)

@@ -34,14 +34,14 @@ class BatchInput(Contract):
     place: BatchPlace
     options: BatchOptions
     state: BatchState
-    leg: LegRequest | None = Field(default=None, description="What is to be prepared before anything is started.")
-    began: datetime | None = Field(default=None, description="When the first run of this leg began.")
+    leg: LegRequest | None = Field(default=None, description="The work to prepare before the first start.")
+    began: datetime | None = Field(default=None, description="Start time of the first run of this leg.")
     cancelled: bool = False
     lost_horizon: int | None = Field(
         default=None,
-        description="Of a batch that was stuck: the position up to which its last round may have started items.",
+        description="For a batch that was stuck: the last position at which its last round may have started items.",
     )
-    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of its events.")
+    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that receive its events.")
 
 
 class BatchOutcome(Contract):
@@ -62,7 +62,7 @@ class BatchSummary(Contract):
     total: int
     options: BatchOptions
     created_at: datetime
-    fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+    fingerprint: str = Field(description="Digest of the request, to detect repeated requests.")
 
 
 class BatchProgress(Contract):

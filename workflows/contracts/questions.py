@@ -18,7 +18,7 @@ InputMethod = Literal["elicitation/create", "sampling/createMessage", "roots/lis
 
 
 Audience = Literal["person", "program"]
-"""Who can answer: a person, asked at every entry point; or only a program that knows the tool, such as
+"""Recipient of a question: a person, at every entry point; or only a program that knows the tool, such as
 `outlast client`, for which entry points wait and which no model may pose as."""
 
 
@@ -50,7 +50,7 @@ class InputRequest(Contract):
 
     @property
     def is_approval(self) -> bool:
-        """True if it asks for the approval of a call."""
+        """True if it requests the approval of a call."""
         return self.handoff is not None and self.handoff.kind == "approval"
 
     @property
@@ -65,14 +65,14 @@ class InputRequest(Contract):
 
     @classmethod
     def completion(cls, prompt: str, *, max_tokens: int) -> "InputRequest":
-        """Have the client's model answer `prompt` (MCP `sampling/createMessage`)."""
+        """Request an answer to `prompt` from the client's model (MCP `sampling/createMessage`)."""
         message: JsonObject = {"role": "user", "content": {"type": "text", "text": prompt}}
         params: JsonObject = {"messages": [message], "maxTokens": max_tokens}
         return cls(method="sampling/createMessage", message=prompt, params=params)
 
     @classmethod
     def roots(cls) -> "InputRequest":
-        """Have the client say which folders it works on (MCP `roots/list`)."""
+        """Request the folders that the client works on (MCP `roots/list`)."""
         return cls(method="roots/list", message="Which folders does the client work on?")
 
 

@@ -29,10 +29,10 @@ SCHEDULE = SearchAttributeKey.for_keyword(SCHEDULE_ATTRIBUTE)
 """The id of a schedule, as its caller named it, on its firings and on the tasks and batches that they started."""
 
 REUSE = SearchAttributeKey.for_keyword("OutlastReuse")
-"""Digest of a call that equal ones may meet; absent where none may."""
+"""Digest of a call whose answer identical calls may reuse; absent if they may not."""
 
 RELEASED_AT = SearchAttributeKey.for_datetime("OutlastReleasedAt")
-"""When a task that was queued was released."""
+"""Release time of a task that was queued."""
 NEAR_DEADLINE_AT = SearchAttributeKey.for_datetime("OutlastNearDeadlineAt")
 """When little is left of the time to answer the call's open question: a fifth of it. Unset while nothing closes."""
 LOCATORS = SearchAttributeKey.for_keyword_list(REFERENCES_ATTRIBUTE)

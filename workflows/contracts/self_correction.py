@@ -25,10 +25,10 @@ class CallOutcome(Contract):
 
     tool: str
     signature: str | None = Field(
-        default=None, description="Of a call that failed: see `outlast.workflows.signatures.signature`."
+        default=None, description="Signature of a failed call; see `outlast.workflows.signatures.signature`."
     )
     retryable: bool = False
-    answer_signature: str | None = Field(default=None, description="Of a call that succeeded, with its answer.")
+    answer_signature: str | None = Field(default=None, description="Signature of a successful call and its answer.")
 
     @property
     def key(self) -> str | None:
@@ -37,7 +37,7 @@ class CallOutcome(Contract):
 
 
 class Failure(Contract):
-    """One kind of failure, and how often it has come."""
+    """One kind of failure, and its number of occurrences."""
 
     signature: str
     tool: str
@@ -51,7 +51,7 @@ class Failure(Contract):
 
 
 class RepeatedAnswer(Contract):
-    """A call that succeeded, and how often the same call has had the same answer."""
+    """A successful call, and the number of identical calls with the same answer."""
 
     signature: str
     tool: str
@@ -80,12 +80,12 @@ class SelfCorrection(Contract):
 class Verdict(Contract):
     """Consequence of the latest outcome. A stop without an earlier reminder carries the reminder."""
 
-    repeats: bool | None = Field(default=None, description="True when the call did not fail but brought nothing new.")
+    repeats: bool | None = Field(default=None, description="True if the call succeeded with a known answer.")
 
     action: Literal["none", "reminder", "stop"] = "none"
     tool: str | None = None
-    count: int = Field(default=0, description="How often the failure has come.")
-    reminder: str | None = Field(default=None, description="What the model is told, once per kind of failure.")
+    count: int = Field(default=0, description="Number of occurrences.")
+    reminder: str | None = Field(default=None, description="Text for the model, once per kind of failure.")
 
 
 class EarlierFailures(Contract):

@@ -50,7 +50,7 @@ MAX_PARALLEL_CALLS = 32
 class TurnTool(Contract):
     """A tool as it was when its session began."""
 
-    shown: str = Field(description="The name that the model knows.")
+    shown: str = Field(description="The tool's name in definitions for the model.")
     name: str = Field(description="The tool's own name.")
     actor: str | None = None
     calls_actor: bool = False
@@ -61,7 +61,7 @@ class TurnTool(Contract):
     admitted_tool: AdmittedTool | None = None
     budget_usd: Decimal | None = None
     input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
-    fields: dict[str, str] = Field(default_factory=dict, description="Own names of arguments by the ones shown.")
+    fields: dict[str, str] = Field(default_factory=dict, description="Original names of arguments, by the names shown.")
 
 
 class ToolSnapshot(Contract):
@@ -95,9 +95,9 @@ class StepSeconds(Contract):
     """Durations of a step and its parts. Tools run concurrently: theirs is the time of the slowest."""
 
     total: float
-    model: float = Field(description="From the request to the provider to the end of its answer.")
-    tools: float = Field(default=0.0, description="From a tool's start until its handler returned.")
-    overhead: float = Field(description="All the rest: queues, storing, deciding. Never below 0.")
+    model: float = Field(description="Time from the request to the provider to the end of its answer.")
+    tools: float = Field(default=0.0, description="Time from a tool's start until its handler returned.")
+    overhead: float = Field(description="Remaining time: queueing, storage, decisions. At least 0.")
 
     @classmethod
     def of(cls, total: float, model: float, tools: float) -> "StepSeconds":
@@ -115,16 +115,16 @@ class SessionProfile(Contract):
     snapshot: ToolSnapshot = ToolSnapshot()
     prompt: Digest | None = Field(
         default=None,
-        description="`system` and the definitions of `snapshot` as the store has them, in place of the two.",
+        description="Digest of the stored `system` and definitions of `snapshot`, which it replaces.",
     )
     tool_mask: dict[str, bool] | None = None
     max_steps: int = DEFAULT_MAX_STEPS
-    max_output_tokens: int | None = Field(default=None, description="Of one call of the model; None: as the model can.")
+    max_output_tokens: int | None = Field(default=None, description="Per call of the model; None: the model's limit.")
     controls: ModelControls = ModelControls()
     budgets: Budgets = Budgets()
     output: OutputOptions = OutputOptions()
     asked: dict[str, JsonValue] = Field(
-        default_factory=dict, description="The settings that it was begun with, as they were given: what an export has."
+        default_factory=dict, description="The settings of the request that began the session, for exports."
     )
 
 
@@ -134,19 +134,19 @@ class TurnState(Contract):
     began: datetime
     step: int = 0
     messages: tuple[ModelMessage, ...] = Field(
-        default=(), description="Those of this turn that `conversation` does not have yet."
+        default=(), description="Messages of this turn that are not in `conversation` yet."
     )
     spent: Spent = Spent()
     failures: SelfCorrection = SelfCorrection()
-    reminded: tuple[str, ...] = Field(default=(), description="Failures that the model was reminded of, by signature.")
-    text: str = Field(default="", description="What the model has said in the latest step.")
+    reminded: tuple[str, ...] = Field(default=(), description="Signatures of failures that the model was reminded of.")
+    text: str = Field(default="", description="Text of the model in the latest step.")
     conversation: ConversationRef | None = Field(
         default=None,
-        description="What `messages` follow, once a part of this turn is stored, or what is older summarised.",
+        description="The conversation before `messages`, once part of the turn is stored or messages are summarised.",
     )
     continues: bool = Field(default=False, description="Whether the store has the turn's beginning.")
     repeated: int = Field(
-        default=0, description="How many of `messages` are stored already, with those that were summarised."
+        default=0, description="Number of `messages` that are already stored, including summarised ones."
     )
     shortened: ConversationRef | None = Field(
         default=None, description="The conversation that begins with a summary, as this turn's compaction left it."
@@ -163,26 +163,26 @@ class TurnInput(Contract):
     parts: tuple[TextPart | ImagePart, ...] = Field(description="The user's message.")
     provider_id: str
     model_id: str
-    tool_mask: dict[str, bool] | None = Field(default=None, description="By the tools' own names; None: all.")
+    tool_mask: dict[str, bool] | None = Field(default=None, description="Active tools, by original name; None: all.")
     max_steps: int = DEFAULT_MAX_STEPS
     budgets: Budgets = Budgets()
     system: str = ""
     dynamic: str = ""
     snapshot: ToolSnapshot = ToolSnapshot()
-    prompt: Digest | None = Field(default=None, description="As in the profile of its session.")
-    conversation: ConversationRef = Field(default=ConversationRef(), description="What was said before this turn.")
+    prompt: Digest | None = Field(default=None, description="As in `SessionProfile`.")
+    conversation: ConversationRef = Field(default=ConversationRef(), description="The conversation before this turn.")
     output: OutputPolicy = OutputPolicy()
     run_heartbeat_seconds: int = 30
     rules: tuple[CarriedRule, ...] = ()
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
-    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of the turn's calls.")
+    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks for events of the turn's calls.")
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
-    window_tokens: int | None = Field(default=None, description="The model's, of prompt and answer; None: not known.")
-    sees_pictures: bool | None = Field(default=None, description="Whether the model does; None: not known.")
-    compaction: bool = Field(default=False, description="Whether a conversation that is too long is summarised.")
-    earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Those of the session before.")
-    asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry of it keeps.")
+    window_tokens: int | None = Field(default=None, description="Context window of the model; None: unknown.")
+    sees_pictures: bool | None = Field(default=None, description="Whether the model accepts images; None: unknown.")
+    compaction: bool = Field(default=False, description="Whether conversations that are too long are summarised.")
+    earlier_failures: EarlierFailures = Field(default=EarlierFailures(), description="Failures before this turn.")
+    asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry keeps.")
     so_far: TurnState | None = None
 
 
@@ -192,7 +192,7 @@ class TurnStatus(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     STOPPED = "stopped"
-    """Ended by a budget, by its number of steps, or because the same failure came again and again."""
+    """Ended by a budget, by its number of steps, or by a repeated failure."""
     FAILED = "failed"
     CANCELLED = "cancelled"
 
@@ -221,7 +221,7 @@ class TurnReport(Contract):
     before: ConversationRef = Field(description="The conversation that the turn continues.")
     spent: Spent
     error: ErrorEnvelope | None = None
-    asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry of it keeps.")
+    asked: dict[str, JsonValue] = Field(default_factory=dict, description="The options that a retry keeps.")
 
 
 class TurnResult(TurnReport):
@@ -231,7 +231,7 @@ class TurnResult(TurnReport):
 
 
 class TurnRef(Contract):
-    """A turn as its session knows it. `parent` is the turn whose conversation it continues."""
+    """A turn in the state of its session. `parent` is the turn whose conversation it continues."""
 
     turn_id: str
     message_id: str
@@ -239,19 +239,19 @@ class TurnRef(Contract):
     retry_of: str | None = None
     began: datetime
     ended: bool = False
-    asked_digest: str | None = Field(default=None, description="SHA-256 of the message, and of nothing else.")
+    asked_digest: str | None = Field(default=None, description="SHA-256 of the message only.")
     before: ConversationRef = Field(default=ConversationRef(), description="The conversation that it continues.")
-    conversation: ConversationRef | None = Field(default=None, description="Up to its end, once it has ended.")
+    conversation: ConversationRef | None = Field(default=None, description="Includes the turn; absent until it ends.")
 
 
 class BeginTurn(Contract):
-    """Ask for a place in the session. `over` is a turn of which the asker knows that it does not run."""
+    """Request for a place in the session. `over` is a turn that is known not to run."""
 
     turn_id: str
     message_id: str
     retry_of: str | None = None
     asked_digest: str | None = None
-    title: str | None = Field(default=None, description="For a session that has none: how the message begins.")
+    title: str | None = Field(default=None, description="Beginning of the message, for a session without a title.")
     retried_before: ConversationRef = Field(
         default=ConversationRef(), description="With `retry_of`: the conversation that the retried turn continues."
     )
@@ -264,18 +264,23 @@ class TurnPlace(Contract):
     turn: TurnRef | None = None
     busy: TurnRef | None = None
     spent: Spent = Spent()
-    over: str | None = Field(default=None, description="Which budget of the session is used up; then nothing changed.")
+    over: str | None = Field(
+        default=None, description="The exhausted budget of the session; if set, nothing has changed."
+    )
     failures: EarlierFailures = EarlierFailures()
 
 
 class TurnEnded(Contract):
-    """A turn tells its session that it has ended. `counts`: the conversation continues from it."""
+    """Signal from a turn to its session that it has ended. `counts`: the conversation continues from it."""
 
     turn_id: str
     counts: bool
-    conversation: ConversationRef | None = Field(default=None, description="Up to its end. None: it was not stored.")
+    conversation: ConversationRef | None = Field(
+        default=None, description="Includes the turn. None: it was not stored."
+    )
     shortened: ConversationRef | None = Field(
-        default=None, description="What came before it, if it was summarised: later turns continue from it, too."
+        default=None,
+        description="The summarised conversation before the turn, if any; later turns continue from it.",
     )
     spent: Spent = Spent()
     reminded: tuple[str, ...] = Field(default=(), description="Failures that its model was reminded of.")
@@ -296,7 +301,7 @@ class SessionOverview(Contract):
 
 
 class SessionListing(Contract):
-    """A session as lists show it: the memo of its workflow, so that no worker has to be asked."""
+    """A session in lists: the memo of its workflow, which is readable without a worker."""
 
     title: str | None = None
     provider_id: str | None = None
@@ -307,23 +312,23 @@ class SessionListing(Contract):
 
 
 class AdoptConversation(Contract):
-    """Take a conversation over that was imported. Only a session without turns does."""
+    """Request to take over an imported conversation, accepted only by sessions without turns."""
 
     title: str | None = None
-    turns: tuple[TurnRef, ...] = Field(description="The latest ones, as a session lists them.")
-    turn_count: int = Field(description="All of them.")
+    turns: tuple[TurnRef, ...] = Field(description="The latest turns, as in the session's list.")
+    turn_count: int = Field(description="Number of all turns.")
     conversation: ConversationRef
 
 
 class TurnEvent(Contract):
-    """An event that the workflow itself tells; streamed text and retries are read from its history."""
+    """An event that the workflow itself reports; streamed text and retries are read from its history."""
 
     name: Literal["compaction", "tool-call", "tool-result", "reminder", "step-finish", "finish", "error"]
     data: dict[str, JsonValue]
 
 
 class TurnEvents(Contract):
-    """Events that came at once, in their order: one change of the turn's memo."""
+    """Simultaneous events, in order: one change of the turn's memo."""
 
     events: tuple[TurnEvent, ...]
 
@@ -360,9 +365,7 @@ class SessionEvent(Contract):
     task_completed: TaskCompleted | None = None
     call_refused: CallRefused | None = None
     posted: Posted | None = None
-    self_correction: Verdict | None = Field(
-        default=None, description="With a failure that came before: a reminder, or that it is time to stop."
-    )
+    self_correction: Verdict | None = Field(default=None, description="For a repeated failure: a reminder, or a stop.")
 
 
 TASK_COMPLETED_SIGNAL = "task_completed"
@@ -376,20 +379,20 @@ class SessionState(Contract):
 
     caller_id: str
     session_id: str
-    idle_seconds: float = Field(default=SESSION_IDLE.total_seconds(), description="Its life without an event.")
+    idle_seconds: float = Field(default=SESSION_IDLE.total_seconds(), description="Time without events until it ends.")
     title: str | None = None
-    began: datetime | None = Field(default=None, description="When its first run began.")
-    turn_count: int = Field(default=0, description="All of its turns, those that are no longer listed too.")
+    began: datetime | None = Field(default=None, description="Start time of its first run.")
+    turn_count: int = Field(default=0, description="Number of all turns, including those no longer listed.")
     next_number: int = 1
     events: tuple[SessionEvent, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} events.")
-    self_correction: SelfCorrection = Field(default=SelfCorrection(), description="The failures of its calls, counted.")
-    profile: SessionProfile | None = Field(default=None, description="Absent while no turn was asked for.")
+    self_correction: SelfCorrection = Field(default=SelfCorrection(), description="Counts of its failed calls.")
+    profile: SessionProfile | None = Field(default=None, description="Absent before the first turn is requested.")
     turns: tuple[TurnRef, ...] = Field(default=(), description=f"The latest {KEPT_EVENTS} turns.")
     head: str | None = Field(default=None, description="The turn that the conversation continues from.")
-    conversation: ConversationRef = Field(default=ConversationRef(), description="All that was said, up to `head`.")
+    conversation: ConversationRef = Field(default=ConversationRef(), description="The conversation up to `head`.")
     running: str | None = Field(default=None, description="The turn that has not ended.")
     spent: Spent = Spent()
-    reminded: tuple[str, ...] = Field(default=(), description="Failures that models were reminded of, by signature.")
+    reminded: tuple[str, ...] = Field(default=(), description="Signatures of failures that models were reminded of.")
 
 
 class SelfCorrectionView(Contract):

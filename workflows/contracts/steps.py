@@ -39,7 +39,7 @@ class StepEntry(Contract):
 
 
 class Wait(Contract):
-    """What a function waits for. The activity ends; the workflow waits, records the entry and runs it again."""
+    """A wait of a function. The activity ends; the workflow waits, records the entry and runs it again."""
 
     position: str
     kind: Annotated[WaitKind, OPEN]
@@ -47,7 +47,7 @@ class Wait(Contract):
     seconds: float | None = Field(default=None, description="Duration of a sleep; longest wait for an answer.")
     message: str = ""
     answer_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer to a question.")
-    details: JsonObject = Field(default_factory=dict, description="What is approved; the arguments of a call.")
+    details: JsonObject = Field(default_factory=dict, description="Details of an approval; arguments of a call.")
     tool: str | None = Field(default=None, description="Name of the tool to call.")
 
 

@@ -88,7 +88,7 @@ class Reuse(Contract):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.max_age is None and not self.refresh:
-            raise ValueError("say `max_age`, or `refresh`")
+            raise ValueError("set `max_age` or `refresh`")
         return self
 
 
@@ -119,7 +119,7 @@ class PermissionRuling(Contract):
     """The verdict of the operator's rules on one call, decided at the entry point."""
 
     action: Action
-    rule: str = Field(description="The rule that decided, as it was written.")
+    rule: str = Field(description="Text of the deciding rule.")
     approvers: tuple[str, ...] = Field(
         default=(),
         description="With `ask`: only another caller who has all of these roles may approve. Empty: anyone.",
@@ -154,9 +154,9 @@ class InnerCalls(Contract):
 
     rules: tuple[CarriedRule, ...] = ()
     builtin_tools: tuple[str, ...] | None = Field(
-        default=None, description="The tools of Outlast that this installation offers; None for all."
+        default=None, description="Tools of Outlast that this installation offers; None: all."
     )
-    depth: int = Field(default=0, description="Number of calls around this one.")
+    depth: int = Field(default=0, description="Nesting depth: the number of enclosing calls.")
 
 
 _MAX_ADDRESS_CHARS = 2_048
@@ -408,7 +408,7 @@ class ToolKind(StrEnum):
 class AdmittedTool(Contract):
     """A loaded tool as it was when a call of it was made: an open call continues only on a tool that fits."""
 
-    module: str = Field(description="As the operator named it: `my_tools.py`, or the name of a module.")
+    module: str = Field(description="The operator's name for it: `my_tools.py`, or the name of a module.")
     kind: ToolKind
     version: int = 1
 
@@ -417,15 +417,15 @@ class ResurrectedTask(Contract):
     """An ended task whose run a call resurrects instead of starting one."""
 
     task_id: str
-    run: RunState = Field(description="As it had ended.")
-    entry_id: str = Field(description="Under which it was booked.")
+    run: RunState = Field(description="Its final state.")
+    entry_id: str = Field(description="Id of its ledger entry.")
     produced: Production = Field(
-        default=Production(), description="What it had produced when it was resurrected last: it must be more now."
+        default=Production(), description="Its production at the latest resurrection, which it must exceed now."
     )
     budget: Budget = Field(default=Budget(), description="Limits that replace those of the call.")
     build: str | None = None
     memory_mbytes: int | None = None
-    is_forced: bool = Field(default=False, description="Whatever the run has produced.")
+    is_forced: bool = Field(default=False, description="Whether a run without new output is resurrected, too.")
     starts_anew: bool = Field(default=False, description="Whether another run is started if it cannot be resurrected.")
 
 
@@ -437,28 +437,26 @@ class ToolCall(Contract):
     mode: str = "default"
     caller: Caller
     session_id: str | None = None
-    message_id: str | None = Field(default=None, description="The message of the conversation that asked for it.")
+    message_id: str | None = Field(default=None, description="Id of the conversation's message that requested it.")
     tool_call_id: str | None = Field(default=None, description="The model's own id of the call.")
     changes: tuple[str, ...] = Field(
-        default=(), description="How arguments were read that did not fit the schema, for the reader of the answer."
+        default=(), description="Conversions of arguments that did not fit the schema, for the reader of the answer."
     )
     actor: str | None = Field(default=None, description="For a direct Actor tool: the Actor behind it, as `user/name`.")
     run_memory_mbytes: int | None = Field(
-        default=None, description="For a direct Actor tool: the memory to ask for; None for the Actor's default."
+        default=None, description="For a direct Actor tool: memory of its run; None: the Actor's default."
     )
     options: CallOptions = CallOptions()
-    payment: SealedSecret | None = Field(default=None, description="What pays for the call instead of the account.")
+    payment: SealedSecret | None = Field(default=None, description="Payment for the call in place of the account.")
     pays_with: str | None = Field(
-        default=None, description="By what the caller's connection pays, in calls of free tools as well."
+        default=None, description="Payment scheme of the caller's connection; also set for free tools."
     )
-    output: OutputPolicy = Field(default=OutputPolicy(), description="When its output is stored; set by the server.")
+    output: OutputPolicy = Field(default=OutputPolicy(), description="Storage of its output; set by the server.")
     offered_tools: tuple[str, ...] = Field(
         default=(), description="Tools that the caller's connection offers, for hints; empty when it offers all."
     )
-    tool_mask: dict[str, bool] | None = Field(
-        default=None, description="Which tools are active, by their own names; None when all are."
-    )
-    permission: PermissionRuling | None = Field(default=None, description="Absent when no rule is about the call.")
+    tool_mask: dict[str, bool] | None = Field(default=None, description="Active tools, by original name; None: all.")
+    permission: PermissionRuling | None = Field(default=None, description="Absent if no rule applies to the call.")
     has_approval: bool | None = Field(
         default=None, description="Whether the tool had an approval when the call was made; None in older calls."
     )
@@ -468,12 +466,10 @@ class ToolCall(Contract):
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     batch_id: str | None = Field(default=None, description="The batch whose item it is.")
     resurrects: ResurrectedTask | None = Field(default=None, description="The task whose run it resurrects.")
-    schedule_id: str | None = Field(
-        default=None, description="The schedule that has started it, as its caller named it."
-    )
-    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that hear of its events.")
+    schedule_id: str | None = Field(default=None, description="Name of the schedule that started it.")
+    listeners: tuple[WebhookListener, ...] = Field(default=(), description="Webhooks that receive its events.")
     inner: InnerCalls | None = Field(
-        default=None, description="For calls that its function makes; absent if it cannot make any."
+        default=None, description="Rules for calls that its function makes; absent if it cannot make any."
     )
 
     @property
@@ -505,7 +501,7 @@ class RecordedRows(Contract):
     """Names the rows that an answer is recorded without: an activity's result in the same history has them."""
 
     sha256: str = Field(description="Digest of the rows as lines of JSON.")
-    text_at: int | None = Field(default=None, description="Where they belong in the first text; None when not in it.")
+    text_at: int | None = Field(default=None, description="Their offset in the first text; None if not in it.")
 
 
 class ToolOutcome(Contract):
@@ -513,8 +509,8 @@ class ToolOutcome(Contract):
 
     result: ToolResult
     run: RunState | None = None
-    seconds: float = Field(default=0.0, description="From the call's start until its handler returned.")
-    cost_usd: float | None = Field(default=None, description="What its runs have cost; absent when it started none.")
+    seconds: float = Field(default=0.0, description="Time from the call's start until its handler returned.")
+    cost_usd: float | None = Field(default=None, description="Cost of its runs; absent if it started none.")
     error_signature: str | None = Field(default=None, description="As in `TaskCompleted`.")
 
     @property
@@ -524,7 +520,7 @@ class ToolOutcome(Contract):
             return self.cost_usd
         return (self.run.usage_total_usd or 0.0) if self.run is not None else 0.0
 
-    rows: RecordedRows | None = Field(default=None, description="What `result` lacks; absent when it is whole.")
+    rows: RecordedRows | None = Field(default=None, description="Rows missing from `result`; absent if complete.")
 
     def without_rows(self, items: Sequence[JsonValue]) -> "ToolOutcome":
         """This outcome, referring to `items` where the answer's structured form has exactly these rows.
@@ -564,7 +560,7 @@ def _with_first_text(result: ToolResult, change: Callable[[str], str]) -> ToolRe
 
 
 class CallRefused(Contract):
-    """A call of a session that became no task: the tool is unknown or switched off, or its arguments are wrong."""
+    """A call of a session without a task: the tool is unknown or switched off, or its arguments are wrong."""
 
     tool: str
     error: ErrorEnvelope
@@ -592,14 +588,12 @@ class TaskCompleted(Contract):
     tool: str
     status: TaskStatus
     error_signature: str | None = Field(
-        default=None, description="Same for failures of the same tool, category and message; absent when none failed."
+        default=None, description="Same for failures of the same tool, category and message; absent on success."
     )
-    error: ErrorEnvelope | None = Field(default=None, description="What failed; absent when nothing did.")
+    error: ErrorEnvelope | None = Field(default=None, description="Absent on success.")
     message: str | None = Field(default=None, description="The answer's first line, at most 200 characters.")
-    locator: str | None = Field(default=None, description="Where the stored output is, when it was stored.")
-    cost_usd: float | None = Field(
-        default=None, description="What its runs have cost so far; absent when it started none."
-    )
+    locator: str | None = Field(default=None, description="Locator of the output if it was stored.")
+    cost_usd: float | None = Field(default=None, description="Cost of its runs so far; absent if it started none.")
 
     @classmethod
     def by(cls, outcome: ToolOutcome, *, task_id: str, tool: str) -> Self:
@@ -634,12 +628,12 @@ class TaskSummary(Contract):
     actor: str | None = None
     session_id: str | None = None
     created_at: datetime
-    fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+    fingerprint: str = Field(description="Digest of the request, to detect repeated requests.")
     resurrects: str | None = Field(default=None, description="Id of the task whose run it resurrects.")
     admitted_tool: AdmittedTool | None = Field(default=None, description="As in `ToolCall`.")
     called_by: str | None = Field(default=None, description="Id of the task whose function made the call.")
     request_key: str | None = Field(
-        default=None, description="The task's id by its idempotency key, where the id is that of calls that are reused."
+        default=None, description="The task's id by its idempotency key, if its own id is the one of reusable calls."
     )
 
 

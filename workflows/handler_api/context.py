@@ -1,4 +1,4 @@
-"""`HandlerContext`, the interface of a handler, and the questions that a call asks its client."""
+"""`HandlerContext`, the interface of a handler, and the questions of a call to its client."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -166,7 +166,7 @@ class OpenQuestions:
             await self._announce(questions)
             await workflow.wait_condition(lambda: all(key in self._answers for key in questions), timeout=timeout)
         except TimeoutError:
-            closing = "its time was over"
+            closing = "its deadline has passed"
             raise
         finally:
             waited = workflow.now() - began
@@ -183,7 +183,7 @@ class OpenQuestions:
         """Return the reason for rejecting these answers, or None. They are accepted together or not at all."""
         for key in submitted.answers:
             if key not in self._open:
-                return _not_asked(self._closed.get(key) or "nothing is asked under this key", key, self._open)
+                return _not_asked(self._closed.get(key) or "the task has no question with this key", key, self._open)
         violations = [
             Violation(path=f"/{key}{violation.path}", message=violation.message)
             for key, answer in submitted.answers.items()
@@ -198,7 +198,7 @@ class OpenQuestions:
             self._answers.setdefault(key, answer)
             self._answered_by[key] = submitted.answered_by
             by = f" by {submitted.answered_by}" if submitted.answered_by else ""
-            self._forget(key, f"it was answered already{by}, at {workflow.now():%Y-%m-%d %H:%M}")
+            self._forget(key, f"it was already answered{by}, at {workflow.now():%Y-%m-%d %H:%M}")
         self._publish()
 
     async def _announce(self, questions: Mapping[str, InputRequest]) -> None:
@@ -255,7 +255,7 @@ async def signal_parent(asks: TaskAsks) -> None:
     try:
         await workflow.get_external_workflow_handle(parent.workflow_id).signal(TASK_ASKS_SIGNAL, asks)
     except ApplicationError as error:
-        workflow.logger.warning("The caller did not take the signal about a question: %s", error)
+        workflow.logger.warning("The signal about a question could not be delivered to the caller: %s", error)
 
 
 def _event_data(key: str, question: InputRequest) -> JsonObject:
@@ -271,8 +271,8 @@ def _not_asked(reason: str, key: str, still_open: Iterable[str]) -> ErrorEnvelop
     return ErrorEnvelope.permanent(
         ErrorCategory.CONFLICT,
         "",
-        f"The answer to {key!r} was not taken: {reason}. Open questions: {', '.join(still_open) or 'none'}.",
-        hint="Look at the task: its input_requests are the questions that are open.",
+        f"The answer to {key!r} was not accepted: {reason}. Open questions: {', '.join(still_open) or 'none'}.",
+        hint="Get the task: its input_requests lists the open questions.",
     )
 
 

@@ -161,7 +161,7 @@ class UserMessages(CallActivities):
         try:
             await session.signal(POSTED_SIGNAL, posted)
         except ApplicationError as error:
-            workflow.logger.warning("Session %s takes no events: %s", self._call.session_id, error)
+            workflow.logger.warning("Session %s does not accept events: %s", self._call.session_id, error)
             return False
         return True
 
@@ -185,7 +185,7 @@ class UserMessages(CallActivities):
         return ErrorEnvelope.permanent(
             ErrorCategory.VALIDATION,
             self._call.tool,
-            "Nobody would see it: the call belongs to no session that takes events, and there is no webhook.",
+            "The message has no recipient: the call has no session that accepts events, and no webhook is set.",
             hint=(
                 "Name the conversation in the call (`session_id`; over MCP `outlast/session-id` in `_meta`), or have "
                 "the operator set OUTLAST_RESPONDER_WEBHOOK_URL. Do not call again without that."
@@ -224,14 +224,14 @@ class Workspaces(CallActivities):
             )
 
     def _describe(self, error: ActivityError) -> ErrorEnvelope:
-        """Describe the failure: a command whose worker died may or may not have run."""
+        """Describe the failure: a command whose worker stopped may or may not have run."""
         if not isinstance(error.cause, ActivityTimeoutError):
             return envelope_of(error, tool=self._call.tool)
         has_died = error.cause.type is TimeoutType.HEARTBEAT
         reason = (
-            "The worker died while the command ran"
+            "The worker stopped while the command was running"
             if has_died
-            else "The task's time was over before the command had ended"
+            else "The task's deadline passed before the command ended"
         )
         return activities.interrupted(reason).model_copy(update={"tool": self._call.tool})
 

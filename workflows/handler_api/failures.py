@@ -25,18 +25,18 @@ class ToolError(Exception):
 _TIMEOUTS: Final[dict[TimeoutType | None, tuple[str, str]]] = {
     TimeoutType.START_TO_CLOSE: (
         "did not end within the time limit of one attempt",
-        "Call again when the platform answers again.",
+        "Call again when the platform responds.",
     ),
     TimeoutType.HEARTBEAT: (
-        "was interrupted: its worker ended, or stopped responding",
+        "was interrupted: its worker stopped or did not respond",
         "Call again. If it happens again, report it to the operators.",
     ),
     TimeoutType.SCHEDULE_TO_CLOSE: (
         "did not end before the deadline of the call",
-        "Call again with a longer deadline, or when the platform answers again.",
+        "Call again with a longer deadline, or when the platform responds.",
     ),
 }
-"""What happened to the tool, and the hint."""
+"""Reason of the timeout, and the hint."""
 
 
 def envelope_of(error: ActivityError, *, tool: str) -> ErrorEnvelope:

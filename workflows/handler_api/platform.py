@@ -278,7 +278,7 @@ def _handle_questions(
 
 
 class _Questions:
-    """Questions that the server asks while its tool runs."""
+    """Questions of the server while its tool runs."""
 
     def __init__(self, ask_all: AskAll) -> None:
         self._ask_all = ask_all

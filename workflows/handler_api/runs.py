@@ -305,7 +305,7 @@ class Runs:
     async def abort(self, run_id: str, *, gracefully: bool) -> RunState:
         """Abort any run of the caller, and wait until the platform reports its end. Raises `ToolError`."""
         if not run_id:
-            message = "There is no run without an id."
+            message = "The id of a run must not be empty."
             raise ToolError(ErrorEnvelope.permanent(ErrorCategory.NOT_FOUND, self._call.tool, message))
         request = AbortRunInput(caller=self._call.caller, run_id=run_id, gracefully=gracefully)
         with tool_errors(self._call.tool):
@@ -399,10 +399,10 @@ class Runs:
     def _not_aborted(self, error: ActivityError, request: AbortRunInput) -> ErrorEnvelope:
         envelope = envelope_of(error, tool=self._call.tool)
         run = f"Run {request.run_id}" if request.run_id else f"A run of {request.actor} that may have been started"
-        hint = "It may still be running and costing money: look at the account's runs and abort it there."
+        hint = "It may still be running and incurring costs: check the account's runs and abort it there."
         last = next((one.run for one in self._operations if one.run and one.run.run_id == request.run_id), None)
         if last is not None:
-            hint = f"It was {last.status}. What it has produced is in dataset {last.dataset_id}. {hint}"
+            hint = f"Its last known status is {last.status}. Its output is in dataset {last.dataset_id}. {hint}"
         return envelope.model_copy(
             update={"message": f"{run} could not be aborted. {envelope.message}", "retryable": False, "hint": hint}
         )
@@ -413,7 +413,7 @@ class Runs:
             ErrorCategory.TIMEOUT if by_time else ErrorCategory.PAYMENT,
             self._call.tool,
             f"Run {run.run_id} was aborted: it reached {limit}.",
-            hint=f"What it produced so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
+            hint=f"Its output so far is in dataset {run.dataset_id}. Raise the limit to let it run longer.",
         )
 
 
@@ -429,11 +429,11 @@ def _with_storages(envelope: ErrorEnvelope, run: RunState) -> ErrorEnvelope:
     """Add the last known state and the storages of a run that could not be followed."""
     if run.run_id in envelope.message:
         return envelope
-    known = f"Run {run.run_id} is {run.status}. What it has produced is in dataset {run.dataset_id}, its records are in"
+    known = f"Run {run.run_id} is {run.status}. Its output is in dataset {run.dataset_id}, its records are in"
     return envelope.model_copy(
         update={
             "message": f"Run {run.run_id} could not be followed to its end. {envelope.message}",
-            "hint": f"{known} key-value store {run.key_value_store_id}. Do not run it again before you have looked.",
+            "hint": f"{known} key-value store {run.key_value_store_id}. Check both before you run it again.",
         }
     )
 
@@ -448,8 +448,8 @@ def _not_continued(tool: str, run: RunState) -> ErrorEnvelope:
     return ErrorEnvelope.permanent(
         ErrorCategory.CONFLICT,
         tool,
-        f"Run {run.run_id} cannot go on. {run.status_message or ''}".strip(),
-        hint=f"What it has produced is in dataset {run.dataset_id}. Call the tool again to start another run.",
+        f"Run {run.run_id} cannot continue. {run.status_message or ''}".strip(),
+        hint=f"Its output is in dataset {run.dataset_id}. Call the tool again to start another run.",
     )
 
 
@@ -460,6 +460,6 @@ def _not_started(error: NotStartedError, spec: RunSpec) -> ErrorEnvelope:
         update={
             "message": f"{spec.actor} could not be started within the task's deadline; no run of it is left "
             f"running. {error.envelope.message}",
-            "hint": "Call again with a longer deadline, or when the platform has room again.",
+            "hint": "Call again with a longer deadline, or when the platform has free capacity.",
         }
     )

@@ -31,7 +31,7 @@ class Interval(Contract):
 
 
 class Timing(Contract):
-    """When a schedule is due, and what happens when that cannot be kept."""
+    """Due times of a schedule, and the handling of overlapping and missed ones."""
 
     cron: tuple[str, ...] = Field(
         default=(),
@@ -85,15 +85,15 @@ class FiringInput(Contract):
     temporal_id: str = Field(description="Id of the Temporal Schedule.")
     caller: Caller
     due: Due
-    tool: str = Field(description="Name of the tool that is called; of a saved call, the name it was saved under.")
+    tool: str = Field(description="Name of the tool, or of the saved call.")
     timing: Timing
     spending: Spending = Spending()
     note: str | None = Field(default=None, description="For people: what it is for.")
     created_at: datetime
-    fingerprint: str = Field(description="Digest of the request, to tell a repeated request from another one.")
+    fingerprint: str = Field(description="Digest of the request, to detect repeated requests.")
     times_until: datetime | None = Field(
         default=None,
-        description="Changes of the clock up to here are in the Temporal Schedule; None in those of older versions.",
+        description="Clock changes up to this time are in the Temporal Schedule; None in older schedules.",
     )
 
 
@@ -115,7 +115,7 @@ class FiringProgress(Contract):
     status: FiringStatus
     started: Started | None = None
     cost_usd: Decimal = Decimal(0)
-    spent_usd: Decimal = Field(default=Decimal(0), description="What all firings have cost, this one included.")
+    spent_usd: Decimal = Field(default=Decimal(0), description="Cost of all firings, including this one.")
     error: ErrorEnvelope | None = None
 
 

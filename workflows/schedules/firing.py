@@ -84,7 +84,7 @@ class ScheduleFiringWorkflow:
         return None if budget is None else budget - self._spent_usd
 
     async def _start(self, limit_usd: Decimal | None) -> FiringStart:
-        """Have it started. It is not interrupted: what was begun has to be known, to be cancelled."""
+        """Start it, uninterrupted: a cancellation needs to know what was started."""
         patience = timedelta(seconds=self._input.timing.catch_up_seconds)
         request = StartFiringInput(
             schedule_id=self._input.schedule_id,

@@ -57,7 +57,7 @@ async def a_run_that_cannot_be_followed_ends_with_what_is_known(api: httpx.Async
     sandbox.order_fault("replace", path=f"/actor-runs/{run['run_id']}$", method="GET", body='{"data": {}}', times=5)
     error = await error_of(api, task_id)
     assert error["message"].startswith(f"Run {run['run_id']} could not be followed to its end. The platform's response")
-    assert f"Run {run['run_id']} is ABORTED. What it has produced is in dataset {run['dataset_id']}" in error["hint"]
+    assert f"Run {run['run_id']} is ABORTED. Its output is in dataset {run['dataset_id']}" in error["hint"]
     assert sandbox.run(run["run_id"])["status"] == "ABORTED"
 
 

@@ -92,7 +92,7 @@ async def test_whoever_answers_second_is_told_who_was_first(api: httpx.AsyncClie
     second = await answered(api, task, {"decision": "no"})
     assert second.status_code == 409
     assert second.json()["type"] == "urn:outlast:problem:answer-not-taken"
-    assert "it was answered already by key:ann" in second.json()["detail"]
+    assert "it was already answered by key:ann" in second.json()["detail"]
     done = await result(api, task["id"])
     assert done["meta"]["outlast/approval"]["decision"] == "yes"
 

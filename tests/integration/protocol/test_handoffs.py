@@ -145,7 +145,7 @@ async def test_answers_at_the_wrong_time_or_of_the_wrong_caller_say_so(
     foreign = await answered(bob, task, {"confirmed": True})
     assert foreign.status_code == 404
     unknown = await answered(api, task, {"confirmed": True}, key="other")
-    assert (unknown.status_code, "nothing is asked" in unknown.json()["detail"]) == (409, True)
+    assert (unknown.status_code, "no question with this key" in unknown.json()["detail"]) == (409, True)
     await taken(api, task, {"confirmed": True})
     again = await answered(api, task, {"confirmed": False})
     assert again.status_code == 409
