@@ -86,7 +86,7 @@ class SealedSecret(Contract):
 class CallPayment(Contract):
     """Payment for the platform's requests of one call, in place of an account."""
 
-    protocol: str = Field(description="`skyfire` or `x402`: in which headers it goes.")
+    protocol: str = Field(description="`skyfire` or `x402`: selects the headers that carry it.")
     secret: SealedSecret
 
 
@@ -106,7 +106,7 @@ class Caller(Contract):
         default=None, description="The caller's own Apify token; without one, the operator's token pays."
     )
     payment: CallPayment | None = Field(
-        default=None, description="Came with the call, pays for all its requests, and is spent with it."
+        default=None, description="Payment that came with the call and pays for all its requests."
     )
 
     @property

@@ -19,7 +19,7 @@ _HAND_OVER_DELAY = timedelta(milliseconds=100)
 class HandedOver(ApplicationError):
     """Ends an attempt whose worker stops or is dead. The next attempt continues on another worker."""
 
-    def __init__(self, why: str = "The worker stops; another one goes on with this.") -> None:
+    def __init__(self, why: str = "The worker is stopping; another worker continues this.") -> None:
         super().__init__(
             why,
             type="HandedOver",

@@ -104,5 +104,5 @@ def _message(text: str) -> str:
     shown = f"{text[:_MAX_SHOWN]}…" if len(text) > _MAX_SHOWN else text
     if text in _CONSTANTS:
         return f"{text} is not a JSON number."
-    subject = f"The number {shown}" if shown else "A whole number beyond 64 bits"
-    return f"{subject} cannot be kept exactly: send a finite number, a whole one within 64 bits, or a text."
+    subject = f"The number {shown}" if shown else "An integer beyond 64 bits"
+    return f"{subject} cannot be stored exactly: send a finite number, an integer within 64 bits, or a string."

@@ -111,7 +111,7 @@ def is_too_deep(value: object, levels: int = DEEPEST) -> bool:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is not a number that JSON readers keep.")
+        raise ValueError(f"{text} is not a number that JSON parsers preserve.")
     return number
 
 

@@ -35,7 +35,9 @@ _Outcome = Literal["answered", "failed", "slow", "crowded"]
 class WentOver(Contract):
     """Details of a `GoesOver`."""
 
-    may_have_acted: bool = Field(description="Whether the attempt may have changed something that is to be found.")
+    may_have_acted: bool = Field(
+        description="Whether the attempt may have had an effect that the next attempt must look for."
+    )
 
 
 class GoesOver(ApplicationError):
@@ -44,7 +46,7 @@ class GoesOver(ApplicationError):
     def __init__(self, why: Literal["slow", "crowded"], *, may_have_acted: bool = False) -> None:
         self.why: Literal["slow", "crowded"] = why
         super().__init__(
-            f"A normal activity takes this over: {why}.",
+            f"A normal activity does this instead: {why}.",
             WentOver(may_have_acted=may_have_acted),
             type=GOES_OVER,
             non_retryable=True,

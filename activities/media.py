@@ -129,7 +129,7 @@ def _type_of(label: str, head: bytes) -> str:
     kind = label.partition("/")[0]
     if found is None:
         if kind == "image" or label == PDF:
-            raise UnusableMedia(f"its bytes are not of the type {label}, nor of another that is known")
+            raise UnusableMedia(f"its bytes are not of the type {label}, nor of another known type")
         return label or _UNKNOWN
     if found.startswith("image/") or found == PDF or kind == "image" or label in ("", _UNKNOWN, PDF):
         return found

@@ -174,12 +174,12 @@ class ActorDefinition(Contract):
     description: str
     input_schema: JsonObject = Field(default_factory=dict)
     readme: str | None = None
-    dataset_schema: JsonObject | None = Field(default=None, description="Schema of its rows, where it declares one.")
+    dataset_schema: JsonObject | None = Field(default=None, description="Schema of its rows, if declared.")
     build_number: str | None = None
-    mcp_path: str | None = Field(default=None, description="For an Actor that is an MCP server: its path, `/mcp`.")
+    mcp_path: str | None = Field(default=None, description="Path of an Actor that is an MCP server: `/mcp`.")
     is_standby: bool = Field(default=False, description="Whether it serves HTTP in standby mode.")
     picture_url: str | None = None
-    default_memory_mbytes: int | None = Field(default=None, description="Memory of its runs by default.")
+    default_memory_mbytes: int | None = Field(default=None, description="Default memory of its runs.")
     build_tags: tuple[str, ...] = Field(default=(), description="Tags of its builds, such as `latest`.")
 
 

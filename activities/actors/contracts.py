@@ -121,4 +121,4 @@ class ActorDetails(Contract):
     run_defaults: RunDefaults = RunDefaults()
     build_number: str | None = None
     modified_at: datetime | None = None
-    mcp_path: str | None = Field(default=None, description="Set for an Actor that is an MCP server itself.")
+    mcp_path: str | None = Field(default=None, description="Set if the Actor is itself an MCP server.")

@@ -102,7 +102,7 @@ class Lines(Contract):
 class EqualCalls(Contract):
     """The calls that an item is equal to, see `outlast.worker.item_tasks`."""
 
-    digest: str = Field(min_length=1, description="That they have in common.")
+    digest: str = Field(min_length=1, description="Digest of what they have in common.")
     max_age_seconds: float | None = Field(
         default=None,
         description="Maximum age of an answer that is reused for the item; if absent, the item always starts.",
@@ -113,7 +113,7 @@ class ReusedAnswer(Contract):
     """The item has the answer of an identical call, which it did not start."""
 
     joined: bool = Field(description="Whether that task was still running when the item found it.")
-    age_seconds: float = Field(description="How long ago it had been answered then.")
+    age_seconds: float = Field(description="Age of the answer at that time.")
 
 
 class MetTask(Contract):
@@ -127,23 +127,25 @@ class ItemLine(Contract):
     """One item, as it is kept: where it differs from the batch's call."""
 
     key: str
-    call: JsonObject = Field(description="Fields of `ToolCall` that are the item's own: its arguments, at least.")
-    summary: JsonObject = Field(description="Fields of `TaskSummary` that are the item's own.")
-    equal: EqualCalls | None = Field(default=None, description="If an identical call may answer it.")
-    row: JsonObject | None = Field(default=None, description="The row as it was given, where it is not the arguments.")
+    call: JsonObject = Field(description="Fields of `ToolCall` specific to the item: at least its arguments.")
+    summary: JsonObject = Field(description="Fields of `TaskSummary` specific to the item.")
+    equal: EqualCalls | None = Field(default=None, description="Set if an identical call may answer it.")
+    row: JsonObject | None = Field(
+        default=None, description="The row as it was given, if it differs from the arguments."
+    )
 
 
 class Slot(Contract):
     """A running item: it was started, and its row is not among the results yet."""
 
-    position: int = Field(description="In the list that runs.")
-    index: int = Field(description="Of the item, in the order in which it was given; the first is 0.")
-    attempt: int = Field(ge=1, description="The latest; a part of the task's id.")
-    first_attempt: int = Field(default=1, description="The first one since the start, the retry or the resume.")
+    position: int = Field(description="Position in the list that runs.")
+    index: int = Field(description="Number of the item in the given order; the first is 0.")
+    attempt: int = Field(ge=1, description="The latest attempt; a part of the task's id.")
+    first_attempt: int = Field(default=1, description="The first attempt since the start, the retry or the resume.")
     started: bool = Field(default=False, description="Whether its task is known to exist.")
     met: MetTask | None = Field(default=None, description="Its task, if identical calls share one.")
-    reserved_usd: Decimal = Field(default=Decimal(0), description="What the latest attempt may cost.")
-    spent_usd: Decimal = Field(default=Decimal(0), description="What the attempts before it have cost.")
+    reserved_usd: Decimal = Field(default=Decimal(0), description="Maximum cost of the latest attempt.")
+    spent_usd: Decimal = Field(default=Decimal(0), description="Cost of the attempts before it.")
 
     @property
     def is_shared(self) -> bool:
@@ -201,14 +203,18 @@ class BatchState(Contract):
     under_way: tuple[Slot, ...] = ()
     counts: Counts = Counts()
     cost_usd: Decimal = Decimal(0)
-    highest_usd: Decimal = Field(default=Decimal(0), description="What the dearest item has cost.")
+    highest_usd: Decimal = Field(default=Decimal(0), description="Cost of the most expensive item.")
     results: ResultsState = ResultsState()
     stop: StopReason | None = None
     stop_words: str | None = Field(default=None, description="The reason in a sentence.")
-    waits_because: str | None = Field(default=None, description="Why nothing is started for now, in a sentence.")
-    stop_before: StopReason | None = Field(default=None, description="Of a retry: why the other items have not run.")
+    waits_because: str | None = Field(
+        default=None, description="Reason why nothing starts at the moment, in a sentence."
+    )
+    stop_before: StopReason | None = Field(
+        default=None, description="In a retry: reason why the other items have not run."
+    )
     stop_before_words: str | None = None
-    per_minute: float | None = Field(default=None, description="Items that ended in a minute, lately.")
+    per_minute: float | None = Field(default=None, description="Recent number of items that end per minute.")
 
     @property
     def reserved_usd(self) -> Decimal:
@@ -226,14 +232,14 @@ class BatchPlace(Contract):
 
     batch_id: str
     caller_id: str
-    call: JsonObject = Field(description="The `ToolCall` without what is the items' own.")
-    summary: JsonObject = Field(description="The `TaskSummary` without what is the items' own.")
+    call: JsonObject = Field(description="The `ToolCall` without the fields specific to items.")
+    summary: JsonObject = Field(description="The `TaskSummary` without the fields specific to items.")
     items: Lines
     starts_runs: bool = Field(description="Whether items start runs of Actors, for which they may have to wait.")
     is_paid: bool = Field(description="Whether items may cost money.")
-    share: int = Field(ge=1, description="Tasks of the caller that may work at once.")
+    share: int = Field(ge=1, description="Maximum number of concurrent tasks of the caller.")
     is_fair: bool = Field(default=False, description="Whether callers get equal shares of the workers.")
-    ttl_seconds: int = Field(gt=0, description="How long results are kept.")
+    ttl_seconds: int = Field(gt=0, description="Retention of the results.")
 
     @property
     def own_limit_usd(self) -> Decimal | None:
@@ -255,11 +261,9 @@ class RoundInput(Contract):
     options: BatchOptions
     state: BatchState
     step: Step = "run"
-    horizon: int = Field(description="No attempt of this round starts anything from this position on.")
-    item_limit_usd: Decimal | None = Field(
-        default=None, description="Limit of an item that starts now, if there is one."
-    )
-    until: datetime | None = Field(default=None, description="When the batch's time is over.")
+    horizon: int = Field(description="Attempts of this round start only positions before this one.")
+    item_limit_usd: Decimal | None = Field(default=None, description="Cost limit of an item that starts now, if any.")
+    until: datetime | None = Field(default=None, description="End of the batch's time.")
     looks_back: bool = Field(
         default=False, description="Whether an attempt of the round before may have started items up to `horizon`."
     )
@@ -271,7 +275,7 @@ class LegInput(Contract):
     place: BatchPlace
     state: BatchState
     kind: Literal["retry", "resume"]
-    categories: tuple[ErrorCategory, ...] = Field(default=(), description="Of `retry`: only these; empty for all.")
+    categories: tuple[ErrorCategory, ...] = Field(default=(), description="For `retry`: only these; empty for all.")
 
 
 class CloseInput(Contract):
@@ -299,7 +303,7 @@ class ItemRow(Contract):
     """A row of the results: one item and its outcome."""
 
     key: str
-    index: int = Field(description="Of the item, in the order in which it was given; the first is 0.")
+    index: int = Field(description="Number of the item in the given order; the first is 0.")
     status: Annotated[ItemStatus, OPEN]
     task_id: str
     attempts: int
@@ -308,11 +312,11 @@ class ItemRow(Contract):
     dataset_id: str | None = None
     cost_usd: float | None = None
     seconds: float = 0.0
-    rows: int | None = Field(default=None, description="Rows of the answer, when it has rows.")
-    items: list[JsonValue] | None = Field(default=None, description="The rows themselves, when they are few.")
-    locator: str | None = Field(default=None, description="Where the whole answer is stored, when it is large.")
+    rows: int | None = Field(default=None, description="Number of rows of the answer, if it has rows.")
+    items: list[JsonValue] | None = Field(default=None, description="The rows, if they are few.")
+    locator: str | None = Field(default=None, description="Locator of the whole answer, if it is large.")
     result: dict[str, JsonValue] | None = Field(default=None, description="The structured answer, without its rows.")
-    text: str | None = Field(default=None, description="The answer as text, when it has no structured form.")
+    text: str | None = Field(default=None, description="The answer as text, if it has no structured form.")
     truncated: bool = Field(default=False, description="Whether the answer is too large for a row: see the task.")
     error: ErrorEnvelope | None = None
 

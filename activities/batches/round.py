@@ -479,7 +479,7 @@ class Round:
             if found is not None and not (slot.is_shared and found.status == "cancelled"):
                 return found.model_copy(update={"cost_usd": Decimal(0)}) if slot.is_shared else found
             if self._request.step != "run":
-                return ItemOutcome(status="cancelled", text="It had not been started when the batch stopped.")
+                return ItemOutcome(status="cancelled", text="The batch stopped before this item started.")
             self._slots[position] = slot.model_copy(update=_ANEW)
 
     def _waits_for_money(self, outcome: ItemOutcome) -> bool:

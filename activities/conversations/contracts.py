@@ -39,7 +39,7 @@ class ConversationRef(Contract):
     """A conversation up to one of its blocks. Without `head` it is empty."""
 
     head: Digest | None = Field(default=None, description="SHA-256 of the last block.")
-    messages: int = Field(default=0, ge=0, description="How many messages a model is sent of it.")
+    messages: int = Field(default=0, ge=0, description="Number of its messages that a model receives.")
     size_bytes: int = Field(default=0, ge=0, description="Size of their JSON.")
 
 
@@ -150,23 +150,23 @@ class Block(Contract):
         default=(), max_length=MAX_BEFORE, description="Earlier blocks, the nearest last."
     )
     messages: tuple[ModelMessage, ...]
-    about: dict[str, JsonValue] = Field(default_factory=dict, description="What the turn that wrote it came to.")
+    about: dict[str, JsonValue] = Field(default_factory=dict, description="Outcome of the turn that wrote it.")
     summary_of: ConversationRef | None = Field(
         default=None,
-        description="The conversation that `messages` summarise. A model is sent the summary, a person reads on there.",
+        description="The conversation that `messages` summarise. Models receive the summary; people can read this one.",
     )
     locators: tuple[str, ...] = Field(
-        default=(), description="With `summary_of`: those of the stored outputs that the summarised messages name."
+        default=(), description="With `summary_of`: locators of the stored outputs that the summarised messages name."
     )
     continues: bool = Field(default=False, description="Whether the block before has the beginning of the same turn.")
     repeated: int = Field(
         default=0,
         ge=0,
-        description="Number of leading messages that the block before also has: of the same turn, and summarised.",
+        description="Number of leading messages of the same turn that the block before also has, summarised.",
     )
 
     prompt: PromptHead | None = Field(
-        default=None, description="Of a block without messages, outside the conversation."
+        default=None, description="Set in a block without messages, outside the conversation."
     )
 
 

@@ -24,7 +24,7 @@ class DispatchInput(Contract):
     """Whose tasks to release, and how many of them may work at once."""
 
     caller_id: str
-    share: int = Field(ge=1, description="Tasks that may work at once (`concurrent_tasks` of the policy).")
+    share: int = Field(ge=1, description="Maximum number of concurrent tasks (`concurrent_tasks` of the policy).")
 
 
 def dispatch_workflow_id(caller_id: str) -> str:

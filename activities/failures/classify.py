@@ -305,7 +305,7 @@ def _message(error: BaseException) -> str:
         return unreadable
     text = str(error).strip()
     if _is_no_name(error):
-        return f"There is nothing of this name: {text}"
+        return f"Nothing has this name: {text}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -454,7 +454,7 @@ def _own_pause(info: activity.Info) -> timedelta:
 
 
 def _given_up(envelope: ErrorEnvelope) -> ErrorEnvelope:
-    message = f"{envelope.message} It was the same {ENOUGH} times, so it is not tried again."
+    message = f"{envelope.message} It failed in the same way {ENOUGH} times and is not retried."
     return envelope.model_copy(update={"message": message, "retryable": False})
 
 

@@ -89,7 +89,7 @@ _HINTS: dict[OutputErrorReason, str] = {
     "malformed": "Copy the locator exactly as it was given; it begins with `out_`.",
     "foreign": "Use the token of the caller whose call produced it, or call the tool again yourself.",
     "unknown": "Check that the locator comes from this server; call the tool again for a new output.",
-    "expired": "Call the tool again for a new output; ask for a longer time to live if you need it longer.",
+    "expired": "Call the tool again for a new output; request a longer time to live if you need it longer.",
     "deleted": "Call the tool again for a new output.",
     "damaged": "Call the tool again for a new output, and report it to the operators: stored objects were changed.",
     "bad_selection": "Change the selection and try again.",

@@ -51,7 +51,7 @@ def find(schema_json: str, value: Any, *, linear: bool) -> list[Found]:
     except _NotApplicable:
         return []
     except ValidationError as error:
-        return [Found((), f"The schema cannot be applied, no value can be checked: {_bounded(error.message)}")]
+        return [Found((), f"The schema cannot be applied, so no value can be checked: {_bounded(error.message)}")]
     except (ValueError, RecursionError):
         return [Found((), _TOO_DEEP)]
     return sorted(found, key=lambda one: list(map(str, one.place)))[:MAX_FOUND]

@@ -64,9 +64,9 @@ class Compaction(Contract):
 class Progress(Contract):
     """The progress of a summary."""
 
-    summary: str = Field(default="", description="Of everything up to `done_chars`.")
-    done_chars: int = Field(default=0, description="How much of the conversation, as a transcript, is summarised.")
-    piece_chars: int | None = Field(default=None, description="Size of the next piece; None: as the window suggests.")
+    summary: str = Field(default="", description="Summary of everything up to `done_chars`.")
+    done_chars: int = Field(default=0, description="Number of summarised characters of the conversation's transcript.")
+    piece_chars: int | None = Field(default=None, description="Size of the next piece; None: derived from the window.")
 
 
 class SummarisePieceInput(Contract):
@@ -81,7 +81,9 @@ class SummarisedPiece(Contract):
 
     progress: Progress
     is_last: bool
-    over: str | None = Field(default=None, description="The cap that left nothing for the call: none was made.")
+    over: str | None = Field(
+        default=None, description="The cap that left nothing for the call, so that the call was not made."
+    )
     usage: Usage = Usage()
     cost_usd: float | None = None
 
@@ -98,8 +100,10 @@ class Compacted(Contract):
 
     conversation: ConversationRef
     summary: str
-    summarised: int = Field(description="How many messages the summary stands for.")
-    locators: tuple[str, ...] = Field(default=(), description="Of the stored outputs that those messages name.")
+    summarised: int = Field(description="Number of messages that the summary replaces.")
+    locators: tuple[str, ...] = Field(
+        default=(), description="Locators of the stored outputs that those messages name."
+    )
 
 
 class CompactionActivities:
@@ -169,7 +173,9 @@ class CompactionActivities:
                 size = max(size // 2, _LEAST_PIECE_CHARS)
                 continue
             if not step.text.strip():
-                raise ProviderError(compaction.provider_id, "the model gave no summary of the conversation", kinds=())
+                raise ProviderError(
+                    compaction.provider_id, "the model did not return a summary of the conversation", kinds=()
+                )
             done = progress.done_chars + len(piece)
             return SummarisedPiece(
                 progress=Progress(summary=step.text, done_chars=done, piece_chars=size),

@@ -68,7 +68,7 @@ class ChatParams(Contract):
     max_output_tokens: int = Field(ge=1)
     extra: dict[str, JsonValue] = Field(
         default_factory=dict,
-        description="Further fields of the provider's request, such as `service_tier`. None that Outlast sets itself.",
+        description="Fields of the provider's request that Outlast does not set itself, such as `service_tier`.",
     )
 
 
@@ -104,7 +104,7 @@ class CallModelInput(Contract):
     turn_id: str
     step: int
     system: str = Field(description="Static text: the same in every step.")
-    dynamic: str = Field(default="", description="Text that may change from turn to turn; after the static one.")
+    dynamic: str = Field(default="", description="Text that may change from turn to turn; follows the static text.")
     definitions_json: str = Field(default="[]", description="Canonical JSON: `{name, description, input_schema}`.")
     prompt: Digest | None = Field(
         default=None, description="`system` and `definitions_json` as the store has them, in place of the two."
@@ -123,7 +123,9 @@ class CallModelInput(Contract):
     max_output_tokens: int = 4_096
     controls: ModelControls = ModelControls()
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Fields that request hooks have added.")
-    window_tokens: int | None = Field(default=None, description="Of prompt and answer together; None: not known.")
+    window_tokens: int | None = Field(
+        default=None, description="Tokens of prompt and answer together; None: not known."
+    )
     sees_pictures: bool | None = Field(default=None, description="Whether the model sees pictures; None: not known.")
     caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
     text_if_none: str | None = Field(
@@ -144,13 +146,13 @@ class ModelStep(Contract):
     """The model's answer in one step."""
 
     parts: tuple[conversations.AnswerPart, ...] = Field(
-        default=(), description="In the order in which the model wrote them."
+        default=(), description="Parts in the order in which the model wrote them."
     )
     finish_reason: Literal["stop", "tool_calls", "length", "content_filter", "other", "too_long", "cap"]
     usage: Usage = Usage()
     cost_usd: float | None = Field(default=None, description="None when the model's prices are not known.")
     warnings: tuple[str, ...] = Field(default=(), description="Fallbacks of the provider adapter, each once.")
-    seconds: float = Field(default=0.0, description="From the request to the provider to the end of its answer.")
+    seconds: float = Field(default=0.0, description="Time from the request to the provider to the end of its answer.")
     conversation: conversations.ConversationRef | None = Field(
         default=None, description="The conversation with the messages of the call, if they were stored."
     )

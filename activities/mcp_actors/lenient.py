@@ -66,7 +66,7 @@ def understood_tools(result: Object) -> Object:
     """Return the result of `tools/list`: the tools that can be used, and notes on the others."""
     given = result.get("tools")
     listed = cast(list[object], given) if isinstance(given, list) else []
-    notes = [] if isinstance(given, list) else ["The server's list of tools is no list."]
+    notes = [] if isinstance(given, list) else ["The server's list of tools is not a list."]
     tools: list[Object] = []
     for number, tool in enumerate(listed, start=1):
         usable, flaw = _understood_tool(tool)

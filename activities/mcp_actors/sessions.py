@@ -75,7 +75,7 @@ class Relay:
         """`sampling/createMessage`: a completion by the client's model."""
         fields: dict[str, Any] = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         fields.pop("_meta", None)
-        answer = await self._ask("sampling/createMessage", "The server asks for a completion.", params=fields)
+        answer = await self._ask("sampling/createMessage", "The server requests a completion.", params=fields)
         if isinstance(answer, mcp_types.ErrorData):
             return answer
         if answer.action != "accept":

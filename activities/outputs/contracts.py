@@ -30,7 +30,7 @@ class OutputPolicy(Contract):
         default=None, ge=0, description="Larger outputs are stored; None leaves it to the tool, then to the default."
     )
     default_threshold_bytes: int = Field(default=DEFAULT_THRESHOLD_BYTES, ge=0, description="For tools without one.")
-    ttl_seconds: int = Field(default=DEFAULT_TTL_SECONDS, gt=0, description="How long a stored output is kept.")
+    ttl_seconds: int = Field(default=DEFAULT_TTL_SECONDS, gt=0, description="Retention of a stored output.")
     inline_limit_bytes: int = Field(
         default=DEFAULT_INLINE_LIMIT_BYTES, gt=0, description="Without compression, larger outputs are an error."
     )

@@ -141,7 +141,8 @@ class OutputManifest(Contract):
     summary: str = ""
     parts: tuple[StoredPart, ...]
     series: str | None = Field(
-        default=None, description="Of an output that grows: what its locator follows from, instead of its digest."
+        default=None,
+        description="For a growing output: the value that its locator is derived from, instead of its digest.",
     )
     created_at: datetime
     expires_at: datetime

@@ -80,7 +80,7 @@ async def _query_value(reader: OutputReader, request: RestoreOutputInput) -> Res
         raise OutputError(
             "bad_selection",
             f"The query's result has {found['size']} bytes, over the limit of {request.max_bytes}.",
-            "Ask for less of it, or raise the limit.",
+            "Request less of it, or raise the limit.",
         )
     return restored(
         reader.manifest,
@@ -318,5 +318,5 @@ def _require_rows(reader: OutputReader) -> None:
         raise OutputError(
             "bad_selection",
             f"This output is {reader.manifest.kind}, not rows.",
-            "Ask for a range of its bytes, or of a JSON value for a query.",
+            "Request a range of its bytes, or query it if it is a JSON value.",
         )

@@ -243,7 +243,7 @@ def _give_way() -> None:
         os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _ADDED_NICENESS))
     except OSError as error:
         # A filter of system calls may forbid it. An error here would end the pool, and with it all storing.
-        log.warning("Storing cannot give way to other work here: %s", error)
+        log.warning("Cannot lower the priority of the threads that store outputs: %s", error)
 
 
 _threads = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="background", initializer=_give_way)

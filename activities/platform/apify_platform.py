@@ -122,7 +122,7 @@ class ApifyPlatform:
         if len(resource_id) > _MAX_ID_CHARS:
             raise ToolFailure.of(
                 ErrorCategory.VALIDATION,
-                f"An id of {len(resource_id)} characters is none: {resource_id[:40]!r}… The limit is {_MAX_ID_CHARS}.",
+                f"Invalid id of {len(resource_id)} characters: {resource_id[:40]!r}… The limit is {_MAX_ID_CHARS}.",
                 "Use the id as it was returned to you.",
             )
         return f"{self.api_base_url}/v2/{collection}/{quote(resource_id, safe='')}"

@@ -13,10 +13,10 @@ class PlatformReadInput(Contract):
     caller: Caller
     path: tuple[str, ...] = Field(description="The segments of the path, not escaped: `datasets`, an id.")
     parameters: dict[str, str | int | bool] = Field(default_factory=dict)
-    max_bytes: int = Field(default=1_048_576, description="A larger answer is a failure.")
+    max_bytes: int = Field(default=1_048_576, description="Maximum size; a larger answer is a failure.")
     members: tuple[str, ...] | None = Field(
         default=None,
-        description="The members of the object that are answered; None: all. What a history must not hold is not read.",
+        description="The members of the object to return; None: all. Leave out what a history must not hold.",
     )
 
 
@@ -65,7 +65,7 @@ class PlatformWriteInput(Contract):
     path: tuple[str, ...] = Field(description="The segments of the path, not escaped: `actor-tasks`, an id.")
     body: JsonValue = Field(
         default=None,
-        description="Values that the API encrypted may be anywhere in it.",
+        description="Body of the request; values that the API encrypted may be anywhere in it.",
     )
     texts: tuple[str, ...] = Field(
         default=(),
@@ -74,10 +74,10 @@ class PlatformWriteInput(Contract):
     )
     hidden: tuple[str, ...] = Field(
         default=(),
-        description="Places of the object that are not answered: inputs, which may hold what was encrypted.",
+        description="Places of the object to leave out of the answer: inputs, which may hold secrets.",
     )
     made: tuple[str, ...] | None = Field(
         default=None,
-        description="For `POST`: where the object is found by its name, so that a repetition finds what an attempt "
+        description="For `POST`: path that finds the object by its name, so that a retry finds what an attempt "
         "made whose answer was lost.",
     )

@@ -415,7 +415,7 @@ async def _stop_gracefully(client: "apify.ApifyClientAsync", state: RunState) ->
     try:
         await client.run(state.run_id).abort(gracefully=True)
     except Exception as error:  # noqa: BLE001
-        activity.logger.warning("Run %s was not asked to stop: %s", state.run_id, redact(repr(error)))
+        activity.logger.warning("Cannot request that run %s stops: %s", state.run_id, redact(repr(error)))
 
 
 def _time_since_scheduled() -> timedelta:

@@ -96,7 +96,7 @@ class RunSpec(Contract):
 
     actor: str = Field(description="Actor as `user/name`, `user~name` or id.")
     saved_task: str | None = Field(
-        default=None, description="Id of a saved task of this Actor: what is not given here is as it was saved."
+        default=None, description="Id of a saved task of this Actor, which supplies what is not given here."
     )
     input: JsonValue = Field(
         default=None, description="The Actor's input; of a saved task the fields that take the place of saved ones."
@@ -111,8 +111,8 @@ class LocalTerms(Contract):
     may differ when the workflow is replayed.
     """
 
-    task_began: datetime = Field(description="When the workflow task began, by the server's clock.")
-    is_first_step: bool = Field(default=True, description="Whether the workflow has done nothing else before.")
+    task_began: datetime = Field(description="Start of the workflow task, by the server's clock.")
+    is_first_step: bool = Field(default=True, description="Whether this is the first step of the workflow.")
     is_repeated: bool = Field(
         default=False, description="Whether the workflow task may have begun before: that attempt may have started it."
     )
@@ -133,9 +133,9 @@ class StartRunInput(Contract):
     spec: RunSpec
     payment: SealedSecret | None = Field(default=None, description="Token that pays for the run, not the account.")
     operation_id: str = Field(description="Marks the run on the platform, so that a retry finds it.")
-    spend: Spend | None = Field(default=None, description="What is booked in the caller's ledger.")
+    spend: Spend | None = Field(default=None, description="Entry in the caller's ledger.")
     caps: SpendingCaps | None = Field(default=None, description="None: nothing is reserved.")
-    task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task have cost.")
+    task_spent_usd: Decimal = Field(default=Decimal(0), description="Cost of earlier runs of the task.")
     local: LocalTerms | None = Field(default=None, description="Set for a local attempt only.")
     may_have_begun_since: datetime | None = Field(
         default=None, description="Set when a local attempt may have started the run, without a record of it."
@@ -187,14 +187,16 @@ class WaitRunInput(RunRef):
     rows_within_bytes: int | None = Field(
         default=None, description="Return the run's rows too, when all of them fit into this size in bytes."
     )
-    spend: Spend | None = Field(default=None, description="What is settled when the run has ended.")
+    spend: Spend | None = Field(default=None, description="Entry to settle when the run has ended.")
     resurrection: Resurrection | None = Field(
         default=None,
-        description="A run that may be resurrected by this is neither settled nor are its rows read: the workflow has "
-        "`resurrect_run` decide.",
+        description="A run that may be resurrected is not settled, and its rows are not read: the workflow calls "
+        "`resurrect_run`, which decides.",
     )
     ended_before: datetime | None = Field(default=None, description="Previous end: a state with this end is old.")
-    until: Until | None = Field(default=None, description="When the run has produced enough, and is stopped.")
+    until: Until | None = Field(
+        default=None, description="Condition under which the run has produced enough and is stopped."
+    )
     watch: BudgetWatch | None = Field(default=None, description="Recipients of the warning about the budget.")
 
 
@@ -208,12 +210,12 @@ class AbortRunInput(Contract):
     run_id: str | None = None
     actor: str | None = None
     operation_id: str | None = None
-    since: datetime | None = Field(default=None, description="When the operation began; its runs started later.")
+    since: datetime | None = Field(default=None, description="Start of the operation; its runs started later.")
     may_start_late: bool = Field(
         default=False, description="Whether a worker that lost its workflow task may have sent the start only now."
     )
     gracefully: bool = False
-    spend: Spend | None = Field(default=None, description="What is settled, or released when no run was started.")
+    spend: Spend | None = Field(default=None, description="Entry to settle, or to release if no run was started.")
     ended_before: datetime | None = Field(
         default=None,
         description="Time of its previous end: a later resurrection may show late.",
@@ -280,10 +282,10 @@ class ResurrectRunInput(RunRef):
     build: str | None = None
     memory_mbytes: int | None = None
     produced_before: Production = Field(
-        default=Production(), description="What it had produced when it was resurrected last: it must be more now."
+        default=Production(), description="Its output at the previous resurrection, which it must exceed now."
     )
-    is_forced: bool = Field(default=False, description="Whatever it has produced.")
-    spend: Spend | None = Field(default=None, description="What is settled when it is not resurrected.")
+    is_forced: bool = Field(default=False, description="Resurrect it whatever it has produced.")
+    spend: Spend | None = Field(default=None, description="Entry to settle if it is not resurrected.")
     caps: SpendingCaps | None = Field(
         default=None, description="Set if the run was settled: its further cost is reserved."
     )

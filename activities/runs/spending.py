@@ -193,7 +193,7 @@ async def _settled(
     running = [run.id for run in found if str(run.status) not in FINAL_RUN_STATUSES]
     for run_id in running:
         count_run_event("orphaned")
-        activity.logger.warning("Run %s still runs, and its task %s has ended.", run_id, entry.spend.task_id)
+        activity.logger.warning("Run %s is still running although its task %s has ended.", run_id, entry.spend.task_id)
     if running:
         return "running"
     costs = (spending.exact_usd(run.usage_total_usd or 0.0) for run in found)
@@ -241,7 +241,7 @@ class BudgetNotices:
             for listener in watch.listeners:
                 await self._start(webhooks.DeliveryInput(caller_id=watch.caller_id, listener=listener, event=event))
         except RPCError as error:
-            activity.logger.warning("The notice that run %s nears its limit was not sent: %s", run.run_id, error)
+            activity.logger.warning("The budget warning of run %s was not sent: %s", run.run_id, error)
             return
         self._told[run.run_id] = None
         while len(self._told) > _MAX_TOLD:

@@ -84,7 +84,7 @@ class StopCondition:
             # A dataset that was just created may not be readable yet; one that is gone will not be.
             if not envelope.retryable and envelope.category is not ErrorCategory.NOT_FOUND:
                 raise
-            activity.logger.info("Cannot judge the rows of run %s now: %s", state.run_id, redact(repr(error)))
+            activity.logger.info("Cannot evaluate the rows of run %s: %s", state.run_id, redact(repr(error)))
         self._counted = max(self._counted, dataset.counted, self.progress.offset)
         if until.expression is not None and self.progress.matches >= until.matches:
             return UntilMet(condition="expression", rows=self._counted, matches=self.progress.matches)

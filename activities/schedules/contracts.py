@@ -23,22 +23,24 @@ class Due(Contract):
 
     call: JsonObject | None = Field(default=None, description="A request for a task.")
     batch: JsonObject | None = Field(default=None, description="A request for a batch.")
-    saved: str | None = Field(default=None, description="Name of a saved call, as it is at the time of the firing.")
-    arguments: JsonObject = Field(default={}, description="With `saved`: arguments that go over those of the call.")
+    saved: str | None = Field(default=None, description="Name of a saved call, read at the time of the firing.")
+    arguments: JsonObject = Field(default={}, description="With `saved`: arguments that override those of the call.")
 
 
 class StartFiringInput(Contract):
     """Input of `start_firing`: have what is due started, at most once for `firing_id`."""
 
     schedule_id: str = Field(description="As its caller named it.")
-    tool: str = Field(description="What errors are said to be of.")
+    tool: str = Field(description="Name of the tool in errors.")
     firing_id: str
     caller: Caller
     due: Due
-    limit_usd: Decimal | None = Field(default=None, description="What it may cost at most; None without a limit.")
-    began_at: datetime = Field(description="When the firing began.")
-    not_after: datetime = Field(description="Nothing is started later than this.")
-    times_until: datetime | None = Field(default=None, description="Changes of the clock up to here are in Temporal.")
+    limit_usd: Decimal | None = Field(default=None, description="Maximum cost; None without a limit.")
+    began_at: datetime = Field(description="Start of the firing.")
+    not_after: datetime = Field(description="Latest time for the start.")
+    times_until: datetime | None = Field(
+        default=None, description="End of the period whose clock changes are in Temporal."
+    )
 
 
 class Started(Contract):
@@ -68,4 +70,4 @@ class PauseInput(Contract):
     """Input of `pause_schedule`."""
 
     temporal_id: str = Field(description="Id of the Temporal Schedule.")
-    note: str = Field(description="Why, for people.")
+    note: str = Field(description="Reason, for people.")

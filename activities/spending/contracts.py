@@ -41,8 +41,8 @@ class SpendingCaps(Contract):
     """Caps on a caller's spending, in US dollars; None for no cap. Days and months are those of UTC."""
 
     per_task_usd: UsdFloat | None = Field(default=None, description="Most that one task may cost.")
-    per_day_usd: UsdFloat | None = Field(default=None, description="Most that the caller may spend in a day.")
-    per_month_usd: UsdFloat | None = Field(default=None, description="Most that the caller may spend in a month.")
+    per_day_usd: UsdFloat | None = Field(default=None, description="Maximum spending of the caller in a day.")
+    per_month_usd: UsdFloat | None = Field(default=None, description="Maximum spending of the caller in a month.")
 
     @property
     def are_set(self) -> bool:
@@ -63,7 +63,8 @@ class Spend(Contract):
 
     entry_id: str = Field(description="The same for every attempt at the same purchase; it is booked once.")
     kind: Literal["run", "model", "correction"] = Field(
-        default="run", description="`correction`: what the platform charged for a run more, or less, than was booked."
+        default="run",
+        description="`correction`: difference between the platform's charge for a run and the booked amount.",
     )
     payer: Payer = Field(
         default="operator",
@@ -71,12 +72,12 @@ class Spend(Contract):
         "payment that came with the call, to which no limit applies.",
     )
     tool: str | None = None
-    actor: str | None = Field(default=None, description="As the call named it.")
+    actor: str | None = Field(default=None, description="The Actor as the call named it.")
     model: str | None = Field(default=None, description="`provider/model`.")
     session_id: str | None = None
     task_id: str | None = Field(default=None, description="The task, or the turn.")
 
-    earlier: EarlierLife | None = Field(default=None, description="Of a run that an earlier task had started.")
+    earlier: EarlierLife | None = Field(default=None, description="Set for a run that an earlier task had started.")
 
     @property
     def is_capped(self) -> bool:
@@ -92,14 +93,14 @@ class ReserveInput(Contract):
     """Input of `reserve`: hold an amount until the entry is settled or released."""
 
     spend: Spend
-    caller: Caller = Field(description="With its encrypted token, for asking the platform about the run later.")
+    caller: Caller = Field(description="With its encrypted token, to read the run from the platform later.")
     caps: SpendingCaps
-    amount_usd: Decimal | None = Field(default=None, description="Most that it may cost; None: what the caps leave.")
-    task_spent_usd: Decimal = Field(default=Decimal(0), description="What earlier runs of the task cost.")
+    amount_usd: Decimal | None = Field(default=None, description="Maximum cost; None: what the caps leave.")
+    task_spent_usd: Decimal = Field(default=Decimal(0), description="Cost of earlier runs of the task.")
     actor_usd: Decimal | None = Field(
-        default=None, description="Most that a run of the Actor costs by the Actor's own settings, if that is known."
+        default=None, description="Maximum cost of a run by the Actor's own settings, if known."
     )
-    hold: bool = Field(default=True, description="False: only find out whether as much is left.")
+    hold: bool = Field(default=True, description="False: only check whether the amount is left.")
 
 
 class CapRefusal(Contract):
@@ -110,7 +111,7 @@ class CapRefusal(Contract):
     spent_usd: Decimal
     reserved_usd: Decimal
     asked_usd: Decimal | None = None
-    resets_at: datetime | None = Field(default=None, description="When the cap's day or month ends.")
+    resets_at: datetime | None = Field(default=None, description="End of the cap's day or month.")
 
     @property
     def left_usd(self) -> Decimal:
@@ -158,7 +159,7 @@ class UsageRecord(Settlement):
     """A settled entry of a caller's ledger."""
 
     caller_id: str
-    at: datetime = Field(description="When it was settled. It counts for that day and month (UTC).")
+    at: datetime = Field(description="Time of settlement. It counts for that day and month (UTC).")
 
 
 class OpenEntry(Contract):
@@ -193,19 +194,21 @@ class LedgerState(Contract):
     caller_id: str
     check_after_seconds: float = Field(
         default=CHECK_AFTER_SECONDS,
-        description="Age at which a reservation's task, and an ended run's usage, is looked after.",
+        description="Age at which a reservation's task, and an ended run's usage, is checked.",
     )
     day: PeriodTotal | None = None
     month: PeriodTotal | None = None
     open: dict[str, OpenEntry] = Field(default={}, description="Reservations by entry.")
-    check_at: datetime | None = Field(default=None, description="When it next looks after what is not final.")
-    caller: Caller | None = Field(default=None, description="Who settled last, with its encrypted token.")
+    check_at: datetime | None = Field(default=None, description="Time of the next check of entries that are not final.")
+    caller: Caller | None = Field(
+        default=None, description="Caller of the latest settlement, with its encrypted token."
+    )
     booked: tuple[BookedRun, ...] = Field(default=(), description="Runs whose final usage is still to be read.")
-    recent: tuple[str, ...] = Field(default=(), description="Entries that were settled, the latest last.")
+    recent: tuple[str, ...] = Field(default=(), description="Settled entries, the latest last.")
     records: tuple[UsageRecord, ...] = Field(default=(), description="Settled entries that are not in the store yet.")
-    kept: int = Field(default=0, description="How often records were stored.")
+    kept: int = Field(default=0, description="Number of times that records were stored.")
     run_costs: dict[str, tuple[Decimal, ...]] = Field(
-        default={}, description="By Actor: what its latest runs have cost, the latest last."
+        default={}, description="Cost of the latest runs by Actor, the latest last."
     )
 
 
@@ -224,7 +227,7 @@ class KeepUsageInput(Contract):
     """Input of `keep_usage`: records for the store."""
 
     caller_id: str
-    number: int = Field(description="Of the bundle; each has its own.")
+    number: int = Field(description="Number of the bundle; unique.")
     records: tuple[UsageRecord, ...]
 
 
@@ -251,7 +254,9 @@ class ReadChargesInput(Contract):
 class FinalCharges(Contract):
     """Result of `read_charges`."""
 
-    changed: dict[str, Decimal] = Field(default={}, description="By entry: what a run cost that was booked otherwise.")
+    changed: dict[str, Decimal] = Field(
+        default={}, description="Final cost by entry, for runs that were booked with another cost."
+    )
 
 
 def day_of(moment: datetime) -> date:

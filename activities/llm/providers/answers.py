@@ -120,7 +120,7 @@ def with_words(request: CallModelInput, step: ModelStep) -> ModelStep:
         return step
     kept = without_loose_reasoning([part for part in step.parts if not isinstance(part, ToolCallPart)])
     words = () if step.text.strip() else (TextPart(text=request.text_if_none),)
-    dropped = f"{request.provider_id} called a tool where none can be called: the call was dropped."
+    dropped = f"{request.provider_id} called a tool although tool calls are disabled: the call was dropped."
     return step.model_copy(
         update={
             "parts": (*kept, *words),
@@ -316,7 +316,7 @@ class StreamEvents:
         if name == "error" and left:
             return {"error": left}
         if left.startswith("{"):
-            raise json.JSONDecodeError("an event is no whole JSON object", left[:200], len(left[:200]))
+            raise json.JSONDecodeError("an event is not a complete JSON object", left[:200], len(left[:200]))
         return None
 
 

@@ -278,17 +278,17 @@ def refused_controls(provider_id: str, model_id: str, model: Model, controls: Mo
         return None
     for name in controls.names:
         if name not in can.controls:
-            return f"The provider {provider_id} has no `{name}`. It has {_listed(can.controls)}."
+            return f"The provider {provider_id} does not support `{name}`. It supports {_listed(can.controls)}."
         if name in model.lacks:
             others = tuple(other for other in can.controls if other not in model.lacks)
-            return f"The model {model_id} has no `{name}`. It has {_listed(others)}."
+            return f"The model {model_id} does not support `{name}`. It supports {_listed(others)}."
     return _refused_value(provider_id, can, controls)
 
 
 def refused_output_limit(model_id: str, model: Model, controls: ModelControls, max_output_tokens: int) -> str | None:
     """Return the reason why the output limit does not fit the model or its thinking; None if it fits."""
     if model.output_tokens is not None and max_output_tokens > model.output_tokens:
-        return f"The model {model_id} writes {model.output_tokens} tokens at most; {max_output_tokens} were asked for."
+        return f"The model {model_id} writes at most {model.output_tokens} tokens; {max_output_tokens} were requested."
     if controls.thinking_tokens is not None and controls.thinking_tokens >= max_output_tokens:
         return (
             f"`thinking_tokens` ({controls.thinking_tokens}) must be less than the output limit "
@@ -300,9 +300,11 @@ def refused_output_limit(model_id: str, model: Model, controls: ModelControls, m
 def _refused_value(provider_id: str, can: Capabilities, controls: ModelControls) -> str | None:
     if controls.effort is not None and controls.effort not in can.efforts:
         efforts = ", ".join(can.efforts)
-        return f"The provider {provider_id} has no `effort` {controls.effort!r}. It has {efforts}."
+        return f"The provider {provider_id} does not support `effort` {controls.effort!r}. It supports {efforts}."
     if len(controls.stop) > can.most_stops:
-        return f"The provider {provider_id} takes {can.most_stops} `stop` texts at most; {len(controls.stop)} are set."
+        return (
+            f"The provider {provider_id} accepts at most {can.most_stops} `stop` texts; {len(controls.stop)} are set."
+        )
     return None
 
 

@@ -173,7 +173,7 @@ class ChatAnswer:
             for call in _calls(delta):
                 self._add_call(_piece(call))
         if (reason := answers.text_of(choice.get("finish_reason"))) == "error":
-            self.error = choice.get("error") or "the model has failed (finish_reason error)"
+            self.error = choice.get("error") or "the model failed (finish_reason error)"
         if reason.lower() not in _NOT_FINISHED:
             self.finish_reason = reason
 

@@ -69,7 +69,7 @@ def loose_schema_warnings(provider_id: str, schema: JsonObject | None) -> tuple[
     if schema is None or is_strict(schema):
         return ()
     warning = (
-        f"{provider_id} follows this output schema as well as it can: to enforce it, set `additionalProperties: false` "
+        f"{provider_id} may not follow this output schema exactly: to enforce it, set `additionalProperties: false` "
         "and list every property as required, in every object."
     )
     return (warning,)

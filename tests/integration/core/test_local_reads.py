@@ -85,7 +85,7 @@ async def test_a_caller_whose_reads_hang_keeps_no_other_from_reading(temporal: C
         made = await slow.result()
     assert made.count("normal") >= 1
     assert [ended for ended in await local_failures(slow) if "crowded" in ended] == [
-        "A normal activity takes this over: crowded."
+        "A normal activity does this instead: crowded."
     ]
 
 

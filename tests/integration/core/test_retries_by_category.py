@@ -133,7 +133,7 @@ async def test_what_is_the_same_five_times_ends_unless_it_is_an_outage(temporal:
         messages = dict(zip(kinds, await asyncio.gather(*calls), strict=True))
     assert attempts == {"unwritable": 1, "unreadable": 5, "outage": 8, "changing": 8}
     assert "cannot be written as JSON" in messages["unwritable"]
-    assert "It was the same 5 times, so it is not tried again." in messages["unreadable"]
+    assert "It failed in the same way 5 times and is not retried." in messages["unreadable"]
 
 
 @pytest.mark.parametrize("category", list(ErrorCategory))

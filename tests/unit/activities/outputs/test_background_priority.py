@@ -39,7 +39,7 @@ def test_where_niceness_is_forbidden_the_work_is_done_all_the_same() -> None:
     """As under a filter of system calls; in a process of its own, whose threads are new."""
     done = subprocess.run([sys.executable, "-c", _FORBIDDEN], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == "stored\n", done.stderr
-    assert "cannot give way" in done.stderr
+    assert "Cannot lower the priority" in done.stderr
 
 
 async def test_an_error_of_the_background_is_raised() -> None:
