@@ -106,7 +106,8 @@ async def check_tool_modules(config: StackConfig) -> LoadedTools:
         async with asyncio.timeout(config.ready_timeout_seconds):
             found, errors = await child.communicate()
     except TimeoutError:
-        late = f"{config.tools_from}: not loaded within {config.ready_timeout_seconds:g} seconds."
+        seconds = f"{config.ready_timeout_seconds:g} seconds"
+        late = f"{config.tools_from}: not loaded within {seconds}. On a slow machine, increase --ready-timeout."
         raise ToolModuleError(late) from None
     finally:
         if child.returncode is None:

@@ -17,6 +17,7 @@ from temporalio.workflow import ParentClosePolicy
 
 from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import Budget
+from outlast.activities.spending.contracts import exact_usd
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.steps import CallOutcome, Wait
@@ -77,8 +78,13 @@ class InnerAdmission(Contract):
 
 
 def budget_of_each(ctx: HandlerContext, count: int) -> Budget:
-    """An equal share of what is left of the call's budget, for each of `count` calls that are made at once."""
-    budget = ctx.call.options.budget
+    """An equal share of what is left of the call's budget, for each of `count` calls that are made at once.
+
+    The caller's spending cap for one task limits a call together with those that its function makes.
+    """
+    budget, caps = ctx.call.options.budget, ctx.call.caps
+    if caps is not None and caps.per_task_usd is not None:
+        budget = budget.at_most(exact_usd(caps.per_task_usd))
     if budget.max_total_charge_usd is None or count == 0:
         return budget
     left = budget.max_total_charge_usd - Decimal(str(ctx.cost_usd or 0))
