@@ -89,8 +89,8 @@ class ToolCallWorkflow:
 
     @workflow.signal(name=RUN_STOPPED_SIGNAL)
     def run_stopped(self, stopped: RunStopped) -> None:
-        """A call of its function was cancelled; the cost of its run counts."""
-        self._ctx.inner_costs[stopped.task_id] = stopped.run.usage_total_usd or 0.0
+        """A call of its function was cancelled; its cost counts."""
+        self._ctx.inner_costs[stopped.task_id] = stopped.known_cost_usd
 
     @workflow.query(name=JOURNAL_QUERY)
     def journal(self, start: int) -> JournalPage:
@@ -279,15 +279,15 @@ def _noted(call: ToolCall, result: ToolResult) -> ToolResult:
 
 
 async def _report_stopped_run(ctx: HandlerContext) -> None:
-    """Report the run of a cancelled call to the turn that made the call: no result carries its cost."""
-    turn, run = workflow.info().parent, ctx.runs.latest
-    if turn is None or run is None:
+    """Report the cost of a cancelled call to the turn or the call that made it: no result carries it."""
+    parent, run = workflow.info().parent, ctx.runs.latest
+    if parent is None or (run is None and not (ctx.inner_costs and workflow.patched("cost-of-cancelled-function"))):
         return
     try:
-        stopped = RunStopped(task_id=ctx.task_id, run=run)
-        await workflow.get_external_workflow_handle(turn.workflow_id).signal(RUN_STOPPED_SIGNAL, stopped)
+        stopped = RunStopped(task_id=ctx.task_id, run=run, cost_usd=ctx.cost_usd if ctx.inner_costs else None)
+        await workflow.get_external_workflow_handle(parent.workflow_id).signal(RUN_STOPPED_SIGNAL, stopped)
     except ApplicationError as error:
-        workflow.logger.warning("The turn did not accept the signal about a stopped run: %s", error)
+        workflow.logger.warning("The signal about the cost of a cancelled call was not accepted: %s", error)
 
 
 async def _tell_webhooks(ctx: HandlerContext, event: TaskCompleted) -> None:

@@ -35,7 +35,6 @@ from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope
 from outlast.activities.conversations.contracts import ConversationOwner, KeepMessagesInput, ModelMessage, TextPart
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta, Usage
 from outlast.activities.llm.streaming import DELTAS_TOPIC
-from outlast.activities.runs.contracts import RunState
 from outlast.workflows.contracts import memo, search_attributes, sessions, tool_calls
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
@@ -90,7 +89,7 @@ class TurnWorkflow:
         self._input = turn
         self._stream = WorkflowStream()
         self._is_answering = False
-        self._stopped_runs: dict[str, RunState] = {}
+        self._stopped_runs: dict[str, tool_calls.RunStopped] = {}
         self._state = turn.so_far or sessions.TurnState(began=workflow.now(), messages=(user_message(turn),))
 
     @workflow.signal(name=TASK_ASKS_SIGNAL)
@@ -99,8 +98,8 @@ class TurnWorkflow:
 
     @workflow.signal(name=tool_calls.RUN_STOPPED_SIGNAL)
     def run_stopped(self, stopped: tool_calls.RunStopped) -> None:
-        """A tool of this turn was cancelled; the cost of its run counts."""
-        self._stopped_runs[stopped.task_id] = stopped.run
+        """A tool of this turn was cancelled; its cost counts."""
+        self._stopped_runs[stopped.task_id] = stopped
 
     @workflow.run
     async def run(self, _input: sessions.TurnInput) -> sessions.TurnResult:
@@ -329,7 +328,10 @@ class TurnWorkflow:
             )
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
-                return tool_calls.ToolOutcome(result=cancelled_result(call.tool), run=self._stopped_runs.get(task_id))
+                stopped = self._stopped_runs.get(task_id) or tool_calls.RunStopped(task_id=task_id)
+                return tool_calls.ToolOutcome(
+                    result=cancelled_result(call.tool), run=stopped.run, cost_usd=stopped.cost_usd
+                )
             return tool_calls.ToolOutcome(result=tool_calls.ToolResult.failed(_did_not_end(call.tool, error)))
 
     async def _end(self, ending: sessions.Ending) -> sessions.TurnResult:

@@ -575,10 +575,18 @@ RUN_STOPPED_SIGNAL = "run_stopped"
 
 
 class RunStopped(Contract):
-    """End of the run of a cancelled call."""
+    """Cost of a cancelled call: the end of its run, or what it has spent with the calls that its function made."""
 
     task_id: str
-    run: RunState
+    run: RunState | None = None
+    cost_usd: float | None = Field(default=None, description="Absent for a call whose function has made no calls.")
+
+    @property
+    def known_cost_usd(self) -> float:
+        """Cost of the call, in US dollars."""
+        if self.cost_usd is not None:
+            return self.cost_usd
+        return (self.run.usage_total_usd or 0.0) if self.run is not None else 0.0
 
 
 class TaskCompleted(Contract):

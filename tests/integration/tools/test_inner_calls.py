@@ -179,6 +179,22 @@ async def test_a_cancelled_call_is_an_error_of_the_function(api: httpx.AsyncClie
     assert (structured["category"], structured["task_id"]) == ("cancelled", inner["id"])
 
 
+async def test_the_cost_of_a_cancelled_function_counts_for_its_caller(api: httpx.AsyncClient) -> None:
+    actor = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 600}}}
+    task_id = await started(api, call("call_named", name="forward", arguments=actor))
+    middle = await inner_task(api, task_id)
+    inner = await inner_task(api, middle["id"])
+
+    async def has_spent() -> bool:
+        return ((await api.get(f"/v1/tasks/{inner['id']}")).json().get("cost_usd") or 0) > 0
+
+    await eventually(has_spent)
+    await api.post(f"/v1/tasks/{middle['id']}/cancel")
+    assert (await result_of(api, task_id))["result"]["structured"]["category"] == "cancelled"
+    spent = (await api.get(f"/v1/tasks/{inner['id']}")).json()["cost_usd"]
+    assert (await api.get(f"/v1/tasks/{task_id}")).json()["cost_usd"] == spent > 0
+
+
 async def test_calls_within_each_other_have_a_limit(api: httpx.AsyncClient, tmp_path: Path) -> None:
     error = (await completed(api, call("deeper", folder=str(tmp_path))))["result"]["error"]
     assert error["category"] == "validation"

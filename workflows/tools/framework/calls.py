@@ -122,7 +122,8 @@ async def _admitted(ctx: HandlerContext, wait: Wait, budget: Budget) -> tuple[To
         offered_tools=call.offered_tools,
         tool_mask=call.tool_mask,
         is_paid=call.is_paid or call.pays_with is not None,
-        has_budget=limit is None or limit >= LEAST_USD,
+        # A call that is made without money left gets LEAST_USD, with which its own calls must not start a run.
+        has_budget=limit is None or limit > LEAST_USD,
     )
     with tool_errors(tool):
         admission = await workflow.execute_activity(
