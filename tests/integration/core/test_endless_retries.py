@@ -46,7 +46,7 @@ async def a_read_that_is_never_answered_in_json_ends(api: httpx.AsyncClient) -> 
     task_id = await started(api, {"tool": "get-dataset-items", "arguments": {"datasetId": "abcdefghijklmnopq"}})
     error = await error_of(api, task_id)
     assert "A response is not valid JSON" in error["message"]
-    assert "the same 5 times" in error["message"]
+    assert "in the same way 5 times" in error["message"]
     assert error["retryable"] is False
 
 

@@ -87,16 +87,16 @@ REFUSED = [
     (
         "openai",
         {"stop": ["END"]},
-        "The provider openai has no `stop`. It has `temperature`, `effort`, `output_schema`.",
+        "The provider openai does not support `stop`. It supports `temperature`, `effort`, `output_schema`.",
     ),
-    ("openai", {"seed": 1}, "The provider openai has no `seed`"),
-    ("openai", {"thinking_tokens": 2_000}, "The provider openai has no `thinking_tokens`"),
-    ("anthropic", {"temperature": 1}, "The provider anthropic has no `temperature`"),
-    ("anthropic", {"seed": 1}, "The provider anthropic has no `seed`"),
-    ("anthropic", {"effort": "minimal"}, "The provider anthropic has no `effort` 'minimal'"),
-    ("zai", {"output_schema": CLOSED}, "The provider zai has no `output_schema`"),
-    ("zai", {"stop": ["a", "b"]}, "takes 1 `stop` texts at most; 2 are set"),
-    ("generic", {"thinking_tokens": 2_000}, "The provider generic has no `thinking_tokens`"),
+    ("openai", {"seed": 1}, "The provider openai does not support `seed`"),
+    ("openai", {"thinking_tokens": 2_000}, "The provider openai does not support `thinking_tokens`"),
+    ("anthropic", {"temperature": 1}, "The provider anthropic does not support `temperature`"),
+    ("anthropic", {"seed": 1}, "The provider anthropic does not support `seed`"),
+    ("anthropic", {"effort": "minimal"}, "The provider anthropic does not support `effort` 'minimal'"),
+    ("zai", {"output_schema": CLOSED}, "The provider zai does not support `output_schema`"),
+    ("zai", {"stop": ["a", "b"]}, "accepts at most 1 `stop` texts; 2 are set"),
+    ("generic", {"thinking_tokens": 2_000}, "The provider generic does not support `thinking_tokens`"),
 ]
 
 

@@ -165,7 +165,7 @@ async def test_the_second_of_two_answers_hears_who_was_first(api: httpx.AsyncCli
     for decision in ("yes", "no"):
         second = await answered(api, task, {"decision": decision})
         assert (second.status_code, second.json()["type"]) == (409, "urn:outlast:problem:answer-not-taken")
-        assert "it was answered already by key:ann, at " in second.json()["detail"]
+        assert "it was already answered by key:ann, at " in second.json()["detail"]
     await taken(api, await asks(api, task["id"]), {"confirmed": True})
     assert said(await result(api, task["id"])).startswith("Ordered 1 tea")
 

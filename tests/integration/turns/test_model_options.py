@@ -77,17 +77,21 @@ def _reasoning(body: Mapping[str, Any]) -> Iterator[Any]:
 
 
 REFUSED: list[tuple[dict[str, Any], int, str]] = [
-    ({"providerId": "openai", "controls": {"stop": ["END"]}}, 400, "The provider openai has no `stop`"),
-    ({"providerId": "anthropic", "controls": {"temperature": 1}}, 400, "The provider anthropic has no `temperature`"),
+    ({"providerId": "openai", "controls": {"stop": ["END"]}}, 400, "The provider openai does not support `stop`"),
+    (
+        {"providerId": "anthropic", "controls": {"temperature": 1}},
+        400,
+        "The provider anthropic does not support `temperature`",
+    ),
     (
         {"providerId": "anthropic", "modelId": "claude-haiku-4-5", "controls": {"effort": "low"}},
         400,
-        "The model claude-haiku-4-5 has no `effort`. It has `thinking_tokens`, `output_schema`, `stop`.",
+        "The model claude-haiku-4-5 does not support `effort`. It supports `thinking_tokens`, `output_schema`, `stop`.",
     ),
     (
         {"providerId": "anthropic", "modelId": "claude-haiku-4-5", "maxOutputTokens": 64_001},
         400,
-        "The model claude-haiku-4-5 writes 64000 tokens at most; 64001 were asked for.",
+        "The model claude-haiku-4-5 writes at most 64000 tokens; 64001 were requested.",
     ),
     (
         {"providerId": "anthropic", "controls": {"thinkingTokens": 5_000}, "maxOutputTokens": 5_000},
@@ -170,7 +174,7 @@ async def test_a_hook_asks_for_no_more_output_than_the_operators_limits_allow(
     """`generic/greedy` writes 100 tokens by OUTLAST_MODEL_LIMITS; its hook makes them 101."""
     turn = await sent(api, await new_session(api, modelId="greedy"), "Hello?")
     assert turn["status"] == "failed"
-    assert "The model greedy writes 100 tokens at most; 101 were asked for." in turn["error"]["message"]
+    assert "The model greedy writes at most 100 tokens; 101 were requested." in turn["error"]["message"]
 
 
 async def test_a_hook_of_a_tools_module_sees_each_call_of_a_model(
