@@ -231,6 +231,18 @@ async def test_a_value_of_another_type_is_an_error_that_says_where() -> None:
         await answer(wrong)
 
 
+async def test_a_missing_await_is_named() -> None:
+    async def look_up() -> int:
+        return 1
+
+    @tool
+    async def forgetful() -> int:
+        return look_up()  # pyright: ignore[reportReturnType]
+
+    with pytest.raises(UnusableAnswer, match="put `await` before its call"):
+        await answer(forgetful)
+
+
 async def test_what_json_cannot_hold_is_an_error_that_says_where() -> None:
     @tool
     def things() -> dict[str, Any]:
