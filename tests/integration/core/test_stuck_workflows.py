@@ -261,7 +261,7 @@ async def test_a_stuck_firing_fails_and_what_it_has_started_is_cancelled(
 
     async def is_paused() -> bool:
         schedule = await schedules.seen(api, "nightly")
-        return "does not count for the schedule's budget" in (schedule.get("paused_because") or "")
+        return "is not counted in the schedule's budget" in (schedule.get("paused_because") or "")
 
     await eventually(is_paused)
 
