@@ -113,7 +113,7 @@ async def test_events_for_a_receiver_that_hangs_cost_few_attempts_and_arrive_in_
         wait = len(found) == EVENTS and None not in attempts and any((one or 0) > 1 for one in attempts)
         return found[0] if wait and backlog.get("failing_since") else None
 
-    waiting = await eventually(all_wait, 120, interval_seconds=0.2)
+    waiting = await eventually(all_wait, 300, interval_seconds=0.2)
     seen = (await chaos.http.get(f"/v1/webhooks/deliveries/{waiting['id']}")).json()
     assert "did not answer" in seen["message"]
     assert seen["next_attempt_at"] is not None
