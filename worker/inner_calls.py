@@ -103,8 +103,8 @@ def _refused_tool(request: InnerCallInput, tool: Tool) -> ErrorEnvelope | None: 
         return _permanent(
             ErrorCategory.PAYMENT,
             name,
-            f"{name} was not called: the budget of {request.called_from} is used up.",
-            "Call again with a larger budget.",
+            f"{name} was not called: the budget of {request.called_from}, or the operator's limit for it, is used up.",
+            "Call again with a larger budget; the operator's limit is `per_task_usd` of the policy.",
         )
     return None
 

@@ -284,7 +284,7 @@ async def _report_stopped_run(ctx: HandlerContext) -> None:
     if parent is None or (run is None and not (ctx.inner_costs and workflow.patched("cost-of-cancelled-function"))):
         return
     try:
-        stopped = RunStopped(task_id=ctx.task_id, run=run, cost_usd=ctx.cost_usd if ctx.inner_costs else None)
+        stopped = RunStopped(task_id=ctx.task_id, run=run, cost_usd=ctx.cost_usd)
         await workflow.get_external_workflow_handle(parent.workflow_id).signal(RUN_STOPPED_SIGNAL, stopped)
     except ApplicationError as error:
         workflow.logger.warning("The signal about the cost of a cancelled call was not accepted: %s", error)

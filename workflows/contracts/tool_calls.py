@@ -515,10 +515,8 @@ class ToolOutcome(Contract):
 
     @property
     def known_cost_usd(self) -> float:
-        """Cost of its runs. For a cancelled call, that of its last run only."""
-        if self.cost_usd is not None:
-            return self.cost_usd
-        return (self.run.usage_total_usd or 0.0) if self.run is not None else 0.0
+        """Cost of its runs and of the calls that its function made."""
+        return _known_cost_usd(self.cost_usd, self.run)
 
     rows: RecordedRows | None = Field(default=None, description="Rows missing from `result`; absent if complete.")
 
@@ -571,22 +569,27 @@ class CallRefused(Contract):
 
 
 RUN_STOPPED_SIGNAL = "run_stopped"
-"""Signal from a cancelled tool call to the turn that made it."""
+"""Signal from a cancelled tool call to the turn or the call that made it."""
 
 
 class RunStopped(Contract):
-    """Cost of a cancelled call: the end of its run, or what it has spent with the calls that its function made."""
+    """Cost of a cancelled call, and its latest run."""
 
     task_id: str
     run: RunState | None = None
-    cost_usd: float | None = Field(default=None, description="Absent for a call whose function has made no calls.")
+    cost_usd: float | None = Field(default=None, description="As in `ToolOutcome`; absent if an older worker sent it.")
 
     @property
     def known_cost_usd(self) -> float:
-        """Cost of the call, in US dollars."""
-        if self.cost_usd is not None:
-            return self.cost_usd
-        return (self.run.usage_total_usd or 0.0) if self.run is not None else 0.0
+        """Cost of its runs and of the calls that its function made."""
+        return _known_cost_usd(self.cost_usd, self.run)
+
+
+def _known_cost_usd(cost_usd: float | None, run: RunState | None) -> float:
+    """The cost; if an older worker recorded none, that of the latest run."""
+    if cost_usd is not None:
+        return cost_usd
+    return (run.usage_total_usd or 0.0) if run is not None else 0.0
 
 
 class TaskCompleted(Contract):

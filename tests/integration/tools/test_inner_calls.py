@@ -179,20 +179,53 @@ async def test_a_cancelled_call_is_an_error_of_the_function(api: httpx.AsyncClie
     assert (structured["category"], structured["task_id"]) == ("cancelled", inner["id"])
 
 
-async def test_the_cost_of_a_cancelled_function_counts_for_its_caller(api: httpx.AsyncClient) -> None:
-    actor = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 600}}}
-    task_id = await started(api, call("call_named", name="forward", arguments=actor))
-    middle = await inner_task(api, task_id)
-    inner = await inner_task(api, middle["id"])
+LONG_RUN: dict[str, Any] = {"name": "call-actor", "arguments": {"actor": "outlast/sleeper", "input": {"seconds": 600}}}
+
+
+async def cancelled_after_spending(api: httpx.AsyncClient, task_id: str) -> str:
+    """Cancel a task whose function has called an Actor, when its run has cost something. Gives that call's task."""
+    inner = (await inner_task(api, task_id))["id"]
 
     async def has_spent() -> bool:
-        return ((await api.get(f"/v1/tasks/{inner['id']}")).json().get("cost_usd") or 0) > 0
+        return ((await api.get(f"/v1/tasks/{inner}")).json().get("cost_usd") or 0) > 0
 
     await eventually(has_spent)
-    await api.post(f"/v1/tasks/{middle['id']}/cancel")
+    await api.post(f"/v1/tasks/{task_id}/cancel")
+    return inner
+
+
+async def cost_of(api: httpx.AsyncClient, task_id: str) -> float:
+    return (await api.get(f"/v1/tasks/{task_id}")).json()["cost_usd"]
+
+
+async def test_the_cost_of_a_cancelled_function_counts_for_its_caller(api: httpx.AsyncClient) -> None:
+    task_id = await started(api, call("call_named", name="forward", arguments=LONG_RUN))
+    inner = await cancelled_after_spending(api, (await inner_task(api, task_id))["id"])
     assert (await result_of(api, task_id))["result"]["structured"]["category"] == "cancelled"
-    spent = (await api.get(f"/v1/tasks/{inner['id']}")).json()["cost_usd"]
-    assert (await api.get(f"/v1/tasks/{task_id}")).json()["cost_usd"] == spent > 0
+    assert await cost_of(api, task_id) == await cost_of(api, inner) > 0
+
+
+async def test_the_cost_of_a_cancelled_function_counts_for_its_turn(
+    api: httpx.AsyncClient, provider: ProviderServer
+) -> None:
+    provider.script = by_position(says(Call("forward", LONG_RUN)), says("Somebody stopped it."))
+    inner = ""
+    seen: list[Any] = []
+    async for event in streamed(api, await new_session(api), "Run."):
+        seen.append(event)
+        if event.name == "tool-call":
+            inner = await cancelled_after_spending(api, event.data["task_id"])
+    assert named(seen, "tool-result")[0]["error"]["category"] == "cancelled"
+    assert named(seen, "finish")[0]["cost_usd"] == pytest.approx(await cost_of(api, inner))
+
+
+async def test_a_call_without_money_left_starts_no_run_one_level_down(api: httpx.AsyncClient) -> None:
+    request = call("call_named", name="forward", arguments=LONG_RUN)
+    request["options"] = {"budget": {"max_total_charge_usd": 0.0001}}
+    structured = (await completed(api, request))["result"]["structured"]
+    assert (structured["category"], "call-actor was not called" in structured["message"]) == ("payment", True), (
+        structured
+    )
 
 
 async def test_calls_within_each_other_have_a_limit(api: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -388,7 +388,9 @@ class _Signature:
             value = await in_thread(self._name, functools.partial(self._function, **arguments))
         if inspect.iscoroutine(value):
             value.close()
-            raise UnusableAnswer(f"The tool returned the coroutine `{value.__name__}`: put `await` before its call.")
+            raise UnusableAnswer(
+                f"The tool returned a coroutine that did not run: write `await {value.__name__}(...)` in `async def`."
+            )
         if self.output is not None:
             return self.output.written(value)
         return _DONE if value is None else value

@@ -239,7 +239,7 @@ async def test_a_missing_await_is_named() -> None:
     async def forgetful() -> int:
         return look_up()  # pyright: ignore[reportReturnType]
 
-    with pytest.raises(UnusableAnswer, match="put `await` before its call"):
+    with pytest.raises(UnusableAnswer, match=r"write `await look_up\(\.\.\.\)`"):
         await answer(forgetful)
 
 
