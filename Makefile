@@ -5,9 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.outlast-installed
 
-# More processes than cores: tests also wait for time to pass. The fast tier waits less.
-TEST_WORKERS ?= 7
-FAST_TEST_WORKERS ?= 4
+# More processes than cores: tests also wait for time to pass.
+TEST_WORKERS ?= 4
 # Of `make soak`: what is called and broken, and for how long.
 SEED ?= 1
 MINUTES ?= 2
@@ -42,7 +41,7 @@ up: $(INSTALLED) ## Start the embedded stack and leave it running until Ctrl-C
 
 test: $(INSTALLED) ## Install what tests need of the system, and run the fast tier (or the tests that ARGS names)
 	@$(BIN)/python -m tests.support.needs --programs
-	@$(BIN)/python -m pytest -n $(FAST_TEST_WORKERS) $(or $(ARGS),-m "fast and not thorough")
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(or $(ARGS),-m "fast and not thorough")
 
 test-all: $(INSTALLED) ## Run all tests except those marked `thorough`
 	@$(BIN)/python -m tests.support.needs --programs

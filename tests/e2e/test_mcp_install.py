@@ -43,10 +43,14 @@ async def test_a_client_starts_the_server_that_was_installed_and_calls_a_tool(tm
     flags = [part for port in PORTS for part in ("--env", port)]
     offered = ["--mode", "apify", "--tools", "actors", "--ui", "apps"]
     said([outlast, "mcp", "install", "cursor", *offered, "--data-dir", str(data_dir), *flags], tmp_path)
+    configuration = tmp_path / ".cursor" / "mcp.json"
+    entries = json.loads(configuration.read_text())
+    entries["mcpServers"]["outlast"]["requestTimeout"] = 180_000  # A stack starts first; the inspector waits a minute.
+    configuration.write_text(json.dumps(entries))
     package = npm_package("@modelcontextprotocol/inspector", "2.12.0")
     client = [str(node()), str(package / "clients" / "launcher" / "build" / "index.js"), "--cli"]
-    client += ["--config", str(tmp_path / ".cursor" / "mcp.json"), "--server", "outlast"]
-    client += ["--connect-timeout", "180000"]  # A stack starts first; the inspector would wait half a minute for that.
+    client += ["--config", str(configuration), "--server", "outlast"]
+    client += ["--connect-timeout", "180000"]
     call = ["--method", "tools/call", "--tool-name", "search-actors-widget", "--tool-arg", "keywords=sleeper"]
     answer = json.loads(said([*client, *call], tmp_path))
     assert answer["structuredContent"]["actors"][0]["fullName"] == "outlast/sleeper", "an answer of the mode"

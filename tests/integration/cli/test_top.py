@@ -57,8 +57,8 @@ def test_as_many_tasks_are_shown_as_there_is_room_for(top_api: FakeApi) -> None:
         terminal.wait_for("spent today 1.75")
         terminal.press_ctrl_c()
         assert terminal.end() == 0
-    frame = terminal.screen.split("Outlast  ")[-1]
-    assert 10 < frame.count(TASK[:-2]) < 40, "the terminal has 40 lines"
+    shown = [frame.count(TASK[:-2]) for frame in terminal.screen.split("Outlast  ")]
+    assert 10 < max(shown) < 40, "the terminal has 40 lines"
 
 
 @pytest.mark.parametrize(

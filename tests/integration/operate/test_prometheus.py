@@ -50,13 +50,12 @@ def test_every_alert_names_a_page_that_tells_of_it() -> None:
 
 async def test_every_target_is_scraped_and_every_rule_loaded(prometheus: Prometheus) -> None:
     def up() -> bool:
-        return {t["labels"]["job"]: t["health"] for t in prometheus.get("targets")["activeTargets"]} == {
-            "outlast-api": "up",
-            "outlast-worker": "up",
-            "temporal": "up",
-        }
+        targets = prometheus.get("targets")["activeTargets"]
+        assert {target["labels"]["job"] for target in targets} == {"outlast-api", "outlast-worker", "temporal"}
+        assert all(target["health"] == "up" for target in targets), targets
+        return True
 
-    assert await eventually(up)
+    await eventually(up)
 
     def evaluated() -> bool:
         rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
